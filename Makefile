@@ -1,0 +1,44 @@
+# Every target first makes .venv with the versions of constraints.txt, unless it is up to date.
+
+PYTHON := $(shell python3.11 -c '' 2>/dev/null && echo python3.11 || echo python3)
+BIN := .venv/bin
+STAMP := .venv/.installed
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test check format clean
+
+help:
+	@echo "make demo    explain links of a small graph; writes to out/"
+	@echo "make test    all tests, and the examples in the docstrings"
+	@echo "make check   lint, formatting and types"
+	@echo "make format  format the code and sort its imports"
+	@echo "make clean   remove what the other targets wrote, except .venv"
+
+demo: $(STAMP)
+	$(BIN)/pagelink demo --out out
+
+test: $(STAMP)
+	$(BIN)/python -m pytest -n 2
+
+check: $(STAMP)
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+clean:
+	rm -rf out build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find pagelink tests -name __pycache__ -prune -exec rm -rf {} +
+
+# torch goes first and by itself: once its pinned version is there, nothing pulls another one.
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("pagelink needs Python 3.11 or newer, this is " + sys.version)'
+	@echo "Installing into .venv (the first time takes some minutes)"
+	@$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet -c constraints.txt torch
+	$(BIN)/pip install --quiet -c constraints.txt -e '.[dev]'
+	@touch $@

@@ -1,0 +1,1 @@
+"""Data sets whose links come with ground-truth paths."""

@@ -1,0 +1,53 @@
+"""The errors of pagelink, as a tree.
+
+PageLinkError
+├── SettingsError    a setting is out of its range or does not fit the others
+├── GraphError       the graph given is malformed
+├── LinkError        a link asked for does not exist in this graph (unknown name, index out of range)
+└── ModelError       the model cannot be explained as it is
+    └── MaskError    the edge weights do not reach the model's messages
+
+Every message says what was expected, what came, where, and what to do.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class PageLinkError(Exception):
+    """Base class of every error that pagelink raises on purpose."""
+
+
+class SettingsError(PageLinkError, ValueError):
+    """A setting is out of its range."""
+
+
+class GraphError(PageLinkError, ValueError):
+    """The graph is malformed."""
+
+
+class LinkError(PageLinkError, ValueError):
+    """A link asked for cannot be explained because it is not a link of this graph."""
+
+
+class ModelError(PageLinkError, RuntimeError):
+    """The model fails, or its output is not one finite number per link."""
+
+
+class MaskError(ModelError):
+    """The edge weights do not reach the messages of the model."""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return ``" Did you mean 'x'?"`` for the closest known words, or ``""``.
+
+    Example:
+        >>> did_you_mean("likse", ["likes", "buys"])
+        " Did you mean 'likes'?"
+        >>> did_you_mean("zzz", ["likes", "buys"])
+        ''
+    """
+    close = difflib.get_close_matches(word, list(known), n=3, cutoff=0.6)
+    return f" Did you mean {' or '.join(repr(match) for match in close)}?" if close else ""

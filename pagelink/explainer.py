@@ -1,0 +1,266 @@
+"""PaGELink: extract, prune, learn the mask, find paths, select. The paper's Algorithm 1."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+from torch import nn
+from torch_geometric.data import Data, HeteroData
+
+from pagelink.computation_graph import ComputationGraphs
+from pagelink.errors import LinkError, SettingsError, did_you_mean
+from pagelink.explanation import Explanation
+from pagelink.graph import HOMOGENEOUS_NODE_TYPE, Bools, EdgeType, Longs, TypedGraph
+from pagelink.learning import LearnedMasks, learn_masks
+from pagelink.paths import PathGraphs, allowed_facts, best_paths, build_path_graphs
+from pagelink.predictor import Forward, LinkPredictor, Output
+from pagelink.pruning import prune
+from pagelink.reach import chunks_by_edges, extractor_for, find_reach
+from pagelink.results import Link, ResultBuilder
+from pagelink.settings import Settings
+
+Key = int | str
+LinkLike = tuple[Key, Key] | tuple[Key, Key, EdgeType | str]
+
+LINKS_A_BATCH = 32
+EDGES_A_BATCH = 400_000
+"""Visible edges that go through the model at once; a batch has at least one link all the same."""
+
+
+class PaGELink:
+    """Explains links that a trained model predicts on a heterogeneous graph.
+
+    When it is made, it finds how far the model sees and proves on real links of the graph that edge
+    weights reach the model's messages. The model and the data come back exactly as they were.
+
+    Args:
+        model: any trained PyG link predictor, called as
+            `model(x_dict, edge_index_dict, edge_label_index)` unless `forward` is given.
+        data: the graph that the model passes messages on.
+        link_type: the predicted relation, or several of them; it need not be in the graph. For a
+            homogeneous graph the name of the relation is enough.
+        settings: how to explain.
+        seed: where random numbers come from.
+        forward: `callable(model, data, edge_label_index)` for models of any other signature. The
+            data has `n_id` per node type, and `edge_label_type`: per link, the position of its type
+            among the data's edge types (the value of `edge_type` in a homogeneous graph).
+        output: whether the model returns logits or probabilities.
+        threshold: a link with a lower logit is a predicted negative. None: the model ranks, there
+            are no predicted negatives.
+        reverse: which relation is the reverse of which. None: found.
+
+    Raises:
+        PageLinkError: the graph, the link type or the model cannot be used; the message says why.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        data: HeteroData | Data,
+        link_type: EdgeType | str | Sequence[EdgeType],
+        settings: Settings | None = None,
+        seed: int = 0,
+        *,
+        forward: Forward | None = None,
+        output: Output = "logit",
+        threshold: float | None = 0.0,
+        reverse: Mapping[EdgeType, EdgeType] | None = None,
+    ) -> None:
+        self.settings = settings or Settings()
+        self.seed = seed
+        self.threshold = threshold
+        self.link_types = _as_link_types(link_type, isinstance(data, HeteroData))
+        self.graph = TypedGraph.from_data(data, self.link_types, reverse)
+        self.predictor = LinkPredictor(model, data, self.graph, forward, output)
+        max_length = self.settings.max_length
+        self.reach = find_reach(self.predictor, self.link_types[0], max_length, seed)
+        num_hops = self.settings.num_hops
+        if num_hops is not None and num_hops < (self.reach.num_hops or 0):
+            raise SettingsError(
+                f"num_hops is {num_hops}, but the model sees {self.reach.num_hops} hops: the "
+                "computation graph would leave out edges that move its score. Use None."
+            )
+        self._extractor = extractor_for(self.graph, self.reach, num_hops, max_length)
+
+    @property
+    def reverse(self) -> Mapping[EdgeType, EdgeType]:
+        """Which relations are taken to be each other's reverse."""
+        return self.graph.reverse
+
+    def explain(
+        self, src: Key, dst: Key, link_type: EdgeType | str | None = None
+    ) -> Explanation:
+        """Explain one link, given by indices or names.
+
+        Raises:
+            LinkError: there is no such node or link type.
+        """
+        link = self._resolve((src, dst) if link_type is None else (src, dst, link_type))
+        return next(iter(self._explain_batch([link])))
+
+    def explain_many(
+        self, links: Iterable[LinkLike], *, progress: bool = False, batch_size: int = LINKS_A_BATCH
+    ) -> Iterator[Explanation]:
+        """Explain any number of links, in order, as an iterator.
+
+        Every link gets an explanation. One that is malformed gets the reason `invalid` and a message.
+
+        Args:
+            links: `(src, dst)` or `(src, dst, link_type)`, by indices or names.
+            progress: show a progress bar.
+            batch_size: how many links go through the model side by side at most. It does not change
+                the results.
+        """
+        if batch_size < 1:
+            raise SettingsError(f"batch_size must be at least 1, got {batch_size}.")
+        if not progress:
+            yield from self._stream(links, batch_size)
+            return
+        from rich.progress import track
+
+        known = links if isinstance(links, Sequence) else list(links)
+        yield from track(
+            self._stream(known, batch_size), description="explaining", total=len(known)
+        )
+
+    def _stream(self, links: Iterable[LinkLike], batch_size: int) -> Iterator[Explanation]:
+        waiting: list[Link] = []
+        for given in links:
+            try:
+                waiting.append(self._resolve(given))
+            except LinkError as error:
+                waiting.append(Link.broken(given, self.link_types[0], str(error)))
+            if len(waiting) == batch_size:
+                yield from self._explain_batch(waiting)
+                waiting = []
+        if waiting:
+            yield from self._explain_batch(waiting)
+
+    def _resolve(self, given: LinkLike) -> Link:
+        if not isinstance(given, tuple | list) or len(given) not in (2, 3):
+            raise LinkError(f"A link is (src, dst) or (src, dst, link_type), got {given!r}.")
+        link_type = self.link_types[0] if len(given) == 2 else self._find_link_type(given[2])
+        src = self.graph.find_node(link_type[0], given[0])
+        dst = self.graph.find_node(link_type[2], given[1])
+        if src == dst:
+            raise LinkError(
+                f"{self.graph.node_name(src)!r} is both source and target: there is no path from a "
+                "node to itself."
+            )
+        return Link(link_type, src, dst, self.graph.link_fact(src, dst, link_type))
+
+    def _find_link_type(self, given: EdgeType | str) -> EdgeType:
+        for edge_type in self.graph.edge_types:
+            if given == edge_type or (isinstance(given, str) and given == edge_type[1]):
+                return edge_type
+        known = {str(t): t for t in self.graph.edge_types} | {
+            t[1]: t for t in self.graph.edge_types
+        }
+        raise LinkError(f"There is no link type {given!r}.{did_you_mean(str(given), known)}")
+
+    def _explain_batch(self, links: list[Link]) -> Iterator[Explanation]:
+        """Extract the links, and explain as many side by side as there is room for."""
+        builder = ResultBuilder(self.graph, self.settings, self.seed, self.reach)
+        valid = [link for link in links if link.message is None]
+        if not valid:
+            yield from (builder.invalid(link) for link in links)
+            return
+        started = time.process_time()
+        parts = [
+            self._extractor.extract(*(np.array([v]) for v in (link.src, link.dst, link.fact)))
+            for link in valid
+        ]
+        counts = np.array([int(part.visible.sum()) for part in parts])
+        extraction = (time.process_time() - started) / len(valid)
+        results: list[Explanation] = []
+        for chunk in chunks_by_edges(counts, EDGES_A_BATCH, self.predictor.mode):
+            started = time.process_time()
+            batch = ComputationGraphs.joined([parts[i] for i in chunk])
+            found = self._explain(batch, [valid[i] for i in chunk], builder)
+            seconds = (time.process_time() - started) / len(chunk) + extraction
+            results += [builder.timed(explanation, seconds) for explanation in found]
+        answers = iter(results)
+        yield from (
+            builder.invalid(link) if link.message is not None else next(answers) for link in links
+        )
+
+    def _explain(
+        self, batch: ComputationGraphs, links: list[Link], builder: ResultBuilder
+    ) -> list[Explanation]:
+        """The method, for a batch of computation graphs."""
+        settings = self.settings
+        relation = np.array([self.graph.edge_types.index(link.type) for link in links])
+        logits = self._logits(batch, relation)
+        deployed = self._deployed_logits(logits, links, relation)
+
+        kept, paths, undone = self._prune(batch)
+        answerable = np.isfinite(logits) & paths.has_path()
+        if self.threshold is not None:
+            answerable &= logits >= self.threshold
+        masks = learn_masks(
+            self.predictor, batch, kept, paths, relation, np.flatnonzero(answerable),
+            settings, self.seed,
+        )  # fmt: skip
+        arc_logits = masks.edge_logits[paths.arc_slot]
+        found = best_paths(
+            paths, arc_logits, settings.paths_within_budget, np.flatnonzero(answerable)
+        )
+        return builder.build(
+            links, batch, logits, deployed, self.threshold, undone, paths, masks, found,
+            np.flatnonzero(answerable),
+        )  # fmt: skip
+
+    def _prune(self, batch: ComputationGraphs) -> tuple[Bools, PathGraphs, Bools]:
+        """Prune, and undo it for links that it would cut apart."""
+        settings, graph = self.settings, self.graph
+        kept = prune(graph, batch, settings.core, settings.hub_degree)
+        paths = self._path_graphs(batch, kept)
+        undone = np.zeros(batch.num_links, dtype=np.bool_)
+        if settings.unpruned_fallback and not paths.has_path().all():
+            cut = np.repeat(~paths.has_path(), np.diff(batch.edge_ptr))
+            unpruned = self._path_graphs(batch, kept | cut)
+            undone = unpruned.has_path() & ~paths.has_path()
+            kept |= np.repeat(undone, np.diff(batch.edge_ptr))
+            paths = unpruned
+        return kept, paths, undone
+
+    def _path_graphs(self, batch: ComputationGraphs, kept: Bools) -> PathGraphs:
+        settings = self.settings
+        allowed = allowed_facts(self.graph, batch, kept)
+        return build_path_graphs(
+            self.graph, batch, allowed, settings.max_length, settings.max_degree
+        )
+
+    def _logits(self, batch: ComputationGraphs, relation: Longs) -> np.ndarray:
+        inputs = self.predictor.inputs(batch, batch.visible, range(batch.num_links), relation)
+        return self.predictor.logits(inputs).double().cpu().numpy()
+
+    def _deployed_logits(
+        self, logits: np.ndarray, links: list[Link], relation: Longs
+    ) -> np.ndarray:
+        """The logits with the links themselves in the graph, where they are in it."""
+        deployed = logits.copy()
+        for i, link in enumerate(links):
+            if link.fact >= 0:
+                ends = (np.array([v]) for v in (link.src, link.dst, -1))
+                batch = self._extractor.extract(*ends)
+                deployed[i] = self._logits(batch, relation[[i]])[0]
+        return deployed
+
+
+def _as_link_types(
+    given: EdgeType | str | Sequence[EdgeType], hetero: bool
+) -> tuple[EdgeType, ...]:
+    if isinstance(given, str):
+        if hetero:
+            raise LinkError(
+                f"A link type is (source type, relation, target type), got {given!r}."
+            )
+        return ((HOMOGENEOUS_NODE_TYPE, given, HOMOGENEOUS_NODE_TYPE),)
+    if len(given) == 3 and all(isinstance(part, str) for part in given):
+        return (tuple(given),)  # type: ignore[return-value]
+    if not given:
+        raise LinkError("link_type is empty; it is (source type, relation, target type).")
+    return tuple(tuple(link_type) for link_type in given)  # type: ignore[misc]

@@ -1,0 +1,282 @@
+"""Path and Explanation: plain results that know how they were made."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from pagelink.errors import GraphError
+from pagelink.settings import Settings
+
+EdgeType = tuple[str, str, str]
+Node = tuple[str, int]
+Reason = Literal[
+    "not_connected", "beyond_max_length", "pruned_away", "excluded",
+    "predicted_negative", "invalid", "out_of_time",
+]  # fmt: skip
+REASONS: tuple[str, ...] = get_args(Reason)
+
+
+@dataclass(frozen=True)
+class PathEdge:
+    """One fact of a path, as it is walked."""
+
+    type: EdgeType
+    """The stored edge type that is walked."""
+    index: int
+    """Its column in `data[type].edge_index` (in `data.edge_index` of a homogeneous graph)."""
+    reversed: bool
+    """Walked against the stored direction, because the graph stores no reverse of this fact."""
+    label: str
+    """The relation in words."""
+    label_backwards: bool
+    """The words read from the walk's end to its start: "A <- buys - B" for "B buys A"."""
+    mask: float
+    """The learned mask of the edge, 0..1."""
+
+
+@dataclass(frozen=True)
+class Path:
+    """A simple path from the source to the target of the link.
+
+    Two paths are equal if nodes and relations agree in order.
+    """
+
+    nodes: tuple[Node, ...]
+    edges: tuple[PathEdge, ...] = field(compare=False)
+    names: tuple[str, ...] = field(compare=False)
+    """How the nodes are called, in the same order."""
+    degrees: tuple[int, ...] = field(compare=False)
+    """Degrees of the nodes in the whole graph, in the same order."""
+    score: float = field(compare=False)
+    """Score(p) of the paper: the sum over its edges of log sigmoid(M_e) - log D_v."""
+    relations: tuple[tuple[EdgeType, bool], ...] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        relations = tuple((edge.type, edge.reversed) for edge in self.edges)
+        object.__setattr__(self, "relations", relations)
+
+    def __len__(self) -> int:
+        return len(self.edges)
+
+
+class EdgeMask(Mapping[EdgeType, npt.NDArray[np.float32]]):
+    """The learned mask of a link, per edge type, one value per edge of the data in its order.
+
+    Only the edges that have a value are stored; an array over all edges of a type, 0 elsewhere, is
+    made when it is asked for.
+    """
+
+    def __init__(
+        self,
+        sizes: Mapping[EdgeType, int],
+        values: Mapping[EdgeType, tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]],
+    ) -> None:
+        self._sizes = dict(sizes)
+        self._values = dict(values)
+
+    def __getitem__(self, edge_type: EdgeType) -> npt.NDArray[np.float32]:
+        dense = np.zeros(self._sizes[edge_type], dtype=np.float32)
+        if edge_type in self._values:
+            index, value = self._values[edge_type]
+            dense[index] = value
+        return dense
+
+    def __iter__(self) -> Iterator[EdgeType]:
+        return iter(self._sizes)
+
+    def __len__(self) -> int:
+        return len(self._sizes)
+
+    def stored(
+        self, edge_type: EdgeType
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+        """Return the columns that have a value, and the values."""
+        empty = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float32)
+        return self._values.get(edge_type, empty)
+
+    def to_list(self) -> list[dict[str, Any]]:
+        """Return the stored values as plain lists."""
+        return [
+            {
+                "type": list(edge_type),
+                "size": size,
+                "index": self.stored(edge_type)[0].tolist(),
+                "value": [round(float(v), 6) for v in self.stored(edge_type)[1]],
+            }
+            for edge_type, size in self._sizes.items()
+        ]
+
+    @classmethod
+    def from_list(cls, entries: list[dict[str, Any]]) -> EdgeMask:
+        """Return the mask that `to_list` gave."""
+        sizes: dict[EdgeType, int] = {}
+        values = {}
+        for entry in entries:
+            src, relation, dst = entry["type"]
+            edge_type = (src, relation, dst)
+            sizes[edge_type] = entry["size"]
+            values[edge_type] = (
+                np.asarray(entry["index"], dtype=np.int64),
+                np.asarray(entry["value"], dtype=np.float32),
+            )
+        return cls(sizes, values)
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why the model predicts a link: a few short paths, or the reason why there are none.
+
+    `logit` is the model's word with the explained link taken out of the graph; `logit_deployed` is
+    its word on the graph as it is, the same number unless the link is part of the graph.
+    """
+
+    link_type: EdgeType
+    src: Node
+    dst: Node
+    src_name: str
+    dst_name: str
+    logit: float | None
+    logit_deployed: float | None
+    paths: tuple[Path, ...]
+    reason: Reason | None
+    message: str
+    """The reason in words; empty if there are paths and nothing went wrong."""
+    notes: tuple[str, ...]
+    """What else a reader must know: pruning was undone, the model is not local, and the like."""
+    edge_mask: EdgeMask = field(repr=False, compare=False)
+    num_hops: int | None
+    """L, the number of hops the model sees; None if it sees the whole graph."""
+    epochs: int
+    """Mask-learning steps taken."""
+    settings: Settings = field(repr=False)
+    seed: int
+    seconds: float = field(compare=False)
+    """CPU seconds for this link (its share of its batch)."""
+    versions: Mapping[str, str] = field(repr=False, compare=False, default_factory=dict)
+
+    @property
+    def probability(self) -> float | None:
+        """sigmoid(logit)."""
+        return None if self.logit is None else _sigmoid(self.logit)
+
+    @property
+    def probability_deployed(self) -> float | None:
+        """sigmoid(logit_deployed)."""
+        return None if self.logit_deployed is None else _sigmoid(self.logit_deployed)
+
+    @property
+    def link_in_graph(self) -> bool:
+        """Whether the explained link was among the edges handed to the model."""
+        return self.logit != self.logit_deployed
+
+    def __str__(self) -> str:
+        from pagelink.views.text import to_text
+
+        return to_text(self)
+
+    def to_svg(self) -> str:
+        """Draw the paths from the source on the left to the target on the right."""
+        from pagelink.views.svg import to_svg
+
+        return to_svg(self)
+
+    def to_html(self) -> str:
+        """Return one self-contained page that needs no network."""
+        from pagelink.views.html import to_html
+
+        return to_html(self)
+
+    def _repr_html_(self) -> str:
+        from pagelink.views.html import to_html_fragment
+
+        return to_html_fragment(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain lists, dicts, numbers and strings, ready for JSON."""
+        return {
+            "link_type": list(self.link_type),
+            "src": list(self.src),
+            "dst": list(self.dst),
+            "src_name": self.src_name,
+            "dst_name": self.dst_name,
+            "logit": self.logit,
+            "logit_deployed": self.logit_deployed,
+            "probability": self.probability,
+            "paths": [_path_to_dict(path) for path in self.paths],
+            "reason": self.reason,
+            "message": self.message,
+            "notes": list(self.notes),
+            "edge_mask": self.edge_mask.to_list(),
+            "num_hops": self.num_hops,
+            "epochs": self.epochs,
+            "settings": self.settings.to_dict(),
+            "seed": self.seed,
+            "seconds": self.seconds,
+            "versions": dict(self.versions),
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Explanation:
+        """Return the explanation that `to_dict` gave."""
+        reason = values["reason"]
+        if reason is not None and reason not in REASONS:
+            raise GraphError(f"reason must be one of {REASONS}, got {reason!r}.")
+        plain = {
+            key: values[key]
+            for key in (
+                "src_name", "dst_name", "logit", "logit_deployed", "reason", "message",
+                "num_hops", "epochs", "seed", "seconds", "versions",
+            )
+        }  # fmt: skip
+        return cls(
+            link_type=tuple(values["link_type"]),
+            src=tuple(values["src"]),
+            dst=tuple(values["dst"]),
+            paths=tuple(_path_from_dict(path) for path in values["paths"]),
+            notes=tuple(values["notes"]),
+            edge_mask=EdgeMask.from_list(values["edge_mask"]),
+            settings=Settings.from_dict(values["settings"]),
+            **plain,
+        )
+
+
+def _sigmoid(logit: float) -> float:
+    return 1 / (1 + math.exp(-logit)) if logit >= 0 else 1 - 1 / (1 + math.exp(logit))
+
+
+def _path_to_dict(path: Path) -> dict[str, Any]:
+    return {
+        "nodes": [list(node) for node in path.nodes],
+        "names": list(path.names),
+        "degrees": list(path.degrees),
+        "score": path.score,
+        "edges": [
+            {
+                "type": list(edge.type),
+                "index": edge.index,
+                "reversed": edge.reversed,
+                "label": edge.label,
+                "label_backwards": edge.label_backwards,
+                "mask": edge.mask,
+            }
+            for edge in path.edges
+        ],
+    }
+
+
+def _path_from_dict(values: Mapping[str, Any]) -> Path:
+    return Path(
+        nodes=tuple((kind, index) for kind, index in values["nodes"]),
+        edges=tuple(
+            PathEdge(**{**edge, "type": tuple(edge["type"])}) for edge in values["edges"]
+        ),
+        names=tuple(values["names"]),
+        degrees=tuple(values["degrees"]),
+        score=values["score"],
+    )

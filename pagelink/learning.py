@@ -1,0 +1,205 @@
+"""Mask learning: prediction loss plus path loss, one Adam step per epoch for a batch of links.
+
+Every edge of the pruned computation graph has a value M_e, its mask is sigmoid(M_e). The links of a
+batch share the passes through the model and nothing else: losses are summed, the start comes from
+the seed and the link, Adam works value by value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor
+
+from pagelink.computation_graph import ComputationGraphs
+from pagelink.graph import Bools, Longs, TypedGraph
+from pagelink.paths import PathGraphs, best_paths
+from pagelink.predictor import LinkPredictor
+from pagelink.settings import Settings
+
+Floats = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class LearnedMasks:
+    """The result of mask learning for a batch."""
+
+    edge_logits: Floats
+    """M, one value per edge of the batch; -inf where the edge was pruned."""
+    epochs: Longs
+    """Steps taken per link."""
+
+
+def start_logits(
+    graph: TypedGraph, batch: ComputationGraphs, kept: Bools, settings: Settings, seed: int
+) -> Floats:
+    """Return M before learning: even, or the paper's noise, from the seed and the link alone."""
+    logits = np.zeros(len(batch.edges), dtype=np.float32)
+    if settings.start == "even":
+        return logits
+    node_type = [(graph.node_types.index(t[0]), graph.node_types.index(t[2])) for t in graph.edge_types]
+    for i in range(batch.num_links):
+        edges = np.flatnonzero(kept[batch.edge_ptr[i] : batch.edge_ptr[i + 1]]) + batch.edge_ptr[i]
+        alive = np.zeros(batch.node_ptr[i + 1] - batch.node_ptr[i], dtype=np.bool_)
+        alive[batch.src[edges]] = alive[batch.dst[edges]] = True
+        nodes = batch.nodes[batch.node_ptr[i] : batch.node_ptr[i + 1]][alive]
+        count = np.bincount(graph.node_type_of[nodes], minlength=len(graph.node_types))
+        around = np.array([count[a] + (count[b] if a != b else 0) for a, b in node_type])
+        deviation = np.sqrt(2) * np.sqrt(2 / np.maximum(2 * around, 1))
+        rng = np.random.default_rng((seed, int(batch.link_src[i]), int(batch.link_dst[i])))
+        relation = graph.relation[batch.edges[edges]]
+        logits[edges] = rng.standard_normal(len(edges)) * deviation[relation]
+    return logits
+
+
+def learn_masks(
+    predictor: LinkPredictor,
+    batch: ComputationGraphs,
+    kept: Bools,
+    paths: PathGraphs,
+    relation: Longs,
+    links: Longs,
+    settings: Settings,
+    seed: int,
+) -> LearnedMasks:
+    """Learn the masks of some links of a batch, all of them side by side.
+
+    Each epoch adds the gradients of
+    L_pred = -log sigmoid(f) on the graph whose messages are weighted by the mask, and of
+    L_path = -alpha * mean of M over E_path + beta * mean of M over the other edges,
+    where E_path are the edges of the best paths by the current mask. A link whose E_path has not
+    changed for `patience` epochs is done and leaves the model's input.
+
+    Args:
+        predictor: the model.
+        batch: the computation graphs.
+        kept: which edges pruning kept; they have a mask.
+        paths: the path graphs, within the kept edges.
+        relation: per link, the position of its link type in `graph.edge_types`.
+        links: the links to learn, each with a path.
+        settings: weights of the losses and the rest.
+        seed: where the start comes from.
+    """
+    start = start_logits(predictor.graph, batch, kept, settings, seed)
+    logits = np.where(kept, start, -np.inf).astype(np.float32)
+    epochs = np.zeros(batch.num_links, dtype=np.int64)
+    if settings.epochs == 0 or len(links) == 0:
+        return LearnedMasks(logits, epochs)
+    state = _State(predictor, batch, kept, paths, start, links, settings)
+    active = links
+    wanted = batch.visible & kept if settings.remove_pruned else batch.visible
+    epoch = 0
+    while len(active):
+        inputs = predictor.inputs(batch, wanted, active.tolist(), relation)
+        recorded = predictor.record(inputs)[1].renumbered(state.number)
+        with predictor.weighted(recorded) as run:
+            size = len(active)
+            while len(active) and 2 * len(active) > size:
+                state.step(run, active)
+                epoch += 1
+                done = active[state.steady[active] >= (settings.patience or settings.epochs)]
+                if epoch == settings.epochs:
+                    done = active
+                if len(done):
+                    state.write(done, logits)
+                    epochs[done] = epoch
+                    active = np.setdiff1d(active, done)
+    return LearnedMasks(logits, epochs)
+
+
+class _State:
+    """Values, optimizer and E_path of the links being learned."""
+
+    def __init__(
+        self,
+        predictor: LinkPredictor,
+        batch: ComputationGraphs,
+        kept: Bools,
+        paths: PathGraphs,
+        start: Floats,
+        links: Longs,
+        settings: Settings,
+    ) -> None:
+        self._settings = settings
+        self._paths = paths
+        self._start = start
+        edge_link = np.repeat(np.arange(batch.num_links), np.diff(batch.edge_ptr))
+        mine = kept & np.isin(np.arange(batch.num_links), links)[edge_link]
+        moved = batch.visible.copy()
+        moved[paths.arc_slot] = True
+        if settings.entropy or settings.size:
+            moved[:] = True
+        # Kept edges that no message and no path ever touches all move alike, by beta alone: one
+        # value per link stands for them.
+        self._slots = np.flatnonzero(mine & moved)
+        self._idle_slots = np.flatnonzero(mine & ~moved)
+        self._link_of, self._idle_link_of = edge_link[self._slots], edge_link[self._idle_slots]
+        self._num_kept = np.bincount(edge_link[mine], minlength=batch.num_links)
+        self._arc_value = np.searchsorted(self._slots, paths.arc_slot)
+
+        device = predictor.device
+        number = np.full(len(batch.edges), -1)
+        number[self._slots] = np.arange(len(self._slots))
+        self.number = torch.from_numpy(number).to(device)
+        self._values = torch.from_numpy(start[self._slots]).to(device).requires_grad_()
+        self._idle = torch.zeros(batch.num_links, requires_grad=True)
+        self._adam = torch.optim.Adam([self._values, self._idle], lr=settings.learning_rate)
+        self._share = torch.from_numpy(1 / self._num_kept[self._link_of]).float().to(device)
+        self._on_path = np.zeros(len(self._slots), dtype=np.bool_)
+        self.steady = np.zeros(batch.num_links, dtype=np.int64)
+        """Per link, for how many epochs E_path has not changed."""
+
+    def step(self, run: Callable[[Tensor], Tensor], active: Longs) -> None:
+        """Take one epoch for the active links."""
+        settings, values = self._settings, self._values
+        mask = torch.sigmoid(values)
+        loss = settings.pred_weight * F.softplus(-run(mask)).sum() if settings.pred_weight else 0.0
+        if settings.entropy:
+            entropy = mask * F.softplus(-values) + (1 - mask) * F.softplus(values)
+            loss = loss + settings.entropy * (self._share * entropy).sum()
+        if settings.size:
+            loss = loss + settings.size * mask.sum()
+        if isinstance(loss, Tensor) and loss.requires_grad:
+            (gradient,) = torch.autograd.grad(loss, values)
+        else:
+            gradient = torch.zeros_like(values)
+        path_gradient, idle_gradient = self._path_gradients(active)
+        values.grad = gradient + torch.from_numpy(path_gradient).to(values.device)
+        self._idle.grad = torch.from_numpy(idle_gradient)
+        self._adam.step()
+
+    def _path_gradients(self, active: Longs) -> tuple[Floats, Floats]:
+        """Gradients of L_path by M, and find E_path on the way."""
+        settings = self._settings
+        arc_logits = self._values.detach().cpu().numpy()[self._arc_value]
+        found = best_paths(self._paths, arc_logits, settings.paths_per_epoch, active)
+        arcs = found.arcs[found.arcs >= 0]
+        on_path = np.zeros(len(self._slots), dtype=np.bool_)
+        on_path[self._arc_value[arcs]] = True
+        num_links = len(self.steady)
+        changed = np.bincount(self._link_of[on_path != self._on_path], minlength=num_links) > 0
+        self.steady = np.where(changed, 0, self.steady + 1)
+        self._on_path = on_path
+
+        num_on_path = np.bincount(self._link_of[on_path], minlength=num_links)
+        is_active = np.zeros(num_links, dtype=np.bool_)
+        is_active[active] = True
+        up, down = settings.alpha * is_active, settings.beta * is_active
+        if settings.path_loss == "mean":
+            up = up / np.maximum(num_on_path, 1)
+            down = down / np.maximum(self._num_kept - num_on_path, 1)
+        gradient = np.where(on_path, -up[self._link_of], down[self._link_of])
+        return gradient.astype(np.float32), down.astype(np.float32)
+
+    def write(self, links: Longs, logits: Floats) -> None:
+        """Write the values of some links to where the result is kept."""
+        chosen = np.isin(self._link_of, links)
+        logits[self._slots[chosen]] = self._values.detach().cpu().numpy()[chosen]
+        chosen = np.isin(self._idle_link_of, links)
+        moved = self._idle.detach().numpy()[self._idle_link_of[chosen]]
+        logits[self._idle_slots[chosen]] = self._start[self._idle_slots[chosen]] + moved

@@ -1,0 +1,306 @@
+"""How an edge weight reaches any PyG model, and how the model is left as it was.
+
+The model is handed `edge_index` tensors of a small `Tensor` subclass that carries, for every entry,
+the number of the input edge behind it, through indexing, `cat`, `flip`, `stack`, offsets and added
+self-loops. When a layer propagates, a hook reads the numbers. From then on plain tensors go in, and
+the messages of the n-th propagation are multiplied by the weights of the edges noted for it.
+Columns that the model added itself (self-loops) have weight 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.nn import MessagePassing
+
+from pagelink.errors import MaskError, ModelError
+
+ADDED = -1
+"""Number of a column that is not an edge of the input."""
+
+# What a function does with an index tensor. Entries joined with tensors that the model made:
+_JOINS = frozenset({"cat", "concat", "concatenate", "stack", "hstack", "where"})
+# Entries moved to other places, the numbers along with them:
+_MOVES = frozenset({
+    "__getitem__", "index_select", "flip", "t", "transpose", "permute", "unsqueeze", "squeeze",
+    "chunk", "split", "tensor_split", "unbind", "reshape", "view", "flatten", "masked_select",
+    "narrow", "select", "gather", "take_along_dim", "roll", "repeat", "expand", "expand_as",
+    "view_as", "clone", "detach", "contiguous", "fliplr", "flipud", "swapaxes", "movedim",
+})  # fmt: skip
+# Values changed in their places, the numbers stay:
+_CHANGES = frozenset({
+    "add", "add_", "sub", "sub_", "mul", "mul_", "__add__", "__radd__", "__iadd__", "__sub__",
+    "__rsub__", "__isub__", "__mul__", "__rmul__", "__imul__", "to", "long", "int", "cpu", "cuda",
+    "type", "type_as", "floor_divide", "__floordiv__", "remainder", "__mod__", "clamp",
+    "requires_grad_", "masked_fill",
+})  # fmt: skip
+# Features fetched from their nodes, or a matrix made of the edges:
+_READS = frozenset({
+    "__getitem__", "index_select", "gather", "take_along_dim", "embedding", "sparse_coo_tensor",
+})  # fmt: skip
+_TRANSPOSES = (Tensor.T.__get__, Tensor.mT.__get__)
+
+
+class TracedIndex(Tensor):
+    """An index tensor that knows which input edge each of its entries comes from."""
+
+    edge_numbers: Tensor
+    tracer: Tracer
+
+    @classmethod
+    def of(cls, index: Tensor, edge_numbers: Tensor, tracer: Tracer) -> TracedIndex:
+        """Wrap an index tensor; `edge_numbers` has its shape."""
+        traced = index.as_subclass(cls)
+        traced.edge_numbers = edge_numbers
+        traced.tracer = tracer
+        return traced
+
+    @classmethod
+    def __torch_function__(
+        cls,
+        func: Callable[..., Any],
+        types: Iterable[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        """Run the function on plain tensors, and move the numbers as it moved the entries."""
+        kwargs = kwargs or {}
+        traced = list(_traced_in([*args, *kwargs.values()]))
+        tracer = traced[0].tracer
+        plain_args, plain_kwargs = _map(args, _plain), _map(kwargs, _plain)
+        result = func(*plain_args, **plain_kwargs)
+        name = getattr(func, "__name__", "")
+        own = args[0] if args and isinstance(args[0], TracedIndex) else None
+        if name in _JOINS:
+            condition = args[:1] if name == "where" else ()
+            joined = _map(args[len(condition) :], _numbers)
+            return _wrap(result, func(*_map(condition, _plain), *joined, **plain_kwargs), tracer)
+        if own is not None and (name in _MOVES or func in _TRANSPOSES):
+            numbers = func(own.edge_numbers, *plain_args[1:], **plain_kwargs)
+            return _wrap(result, numbers, tracer)
+        if own is not None and name == "sort":
+            dim = kwargs.get("dim", next((a for a in args[1:] if type(a) is int), -1))
+            numbers = own.edge_numbers.gather(dim, result.indices)
+            return _wrap(result.values, numbers, tracer), result.indices
+        if name in _CHANGES:
+            for value in traced:
+                if isinstance(result, Tensor) and value.shape == result.shape:
+                    return _wrap(result, value.edge_numbers, tracer)
+        if name in _READS:
+            tracer.note_read(plain_args[0])
+        return result
+
+
+def _traced_in(values: Iterable[Any]) -> Iterator[TracedIndex]:
+    for value in values:
+        if isinstance(value, TracedIndex):
+            yield value
+        elif isinstance(value, list | tuple):
+            yield from _traced_in(value)
+
+
+def _map(values: Any, change: Callable[[Any], Any]) -> Any:
+    if isinstance(values, dict):
+        return {key: _map(value, change) for key, value in values.items()}
+    if type(values) in (list, tuple):
+        return type(values)(_map(value, change) for value in values)
+    return change(values)
+
+
+def _plain(value: Any) -> Any:
+    return value.as_subclass(Tensor) if isinstance(value, TracedIndex) else value
+
+
+def _numbers(value: Any) -> Any:
+    if isinstance(value, TracedIndex):
+        return value.edge_numbers
+    return torch.full_like(value, ADDED) if isinstance(value, Tensor) else value
+
+
+def _wrap(result: Any, numbers: Any, tracer: Tracer) -> Any:
+    if isinstance(result, Tensor):
+        return TracedIndex.of(result, numbers, tracer)
+    return type(result)(_wrap(r, n, tracer) for r, n in zip(result, numbers, strict=True))
+
+
+class Tracer:
+    """Notes, for every propagation of one forward pass, which input edges its messages belong to."""
+
+    def __init__(self) -> None:
+        self.calls: list[Tensor] = []
+        """Per propagation, the number of the input edge of each message, or ADDED."""
+        self.read_outside: list[str] = []
+        """Modules that fetch node features along the edges outside of any MessagePassing layer."""
+        self._inside: list[tuple[str, nn.Module]] = []
+
+    def trace(self, edge_index: Tensor, first_number: int) -> TracedIndex:
+        """Wrap an edge_index [2, n] whose columns are numbered from `first_number` on."""
+        numbers = torch.arange(
+            first_number, first_number + edge_index.shape[1], device=edge_index.device
+        )
+        return TracedIndex.of(edge_index, numbers.expand(2, -1), self)
+
+    def note_read(self, features: Any) -> None:
+        """Note that features were fetched by an edge index."""
+        if any(isinstance(module, MessagePassing) for _, module in self._inside):
+            return
+        if not isinstance(features, Tensor) or not features.is_floating_point():
+            return
+        if features.dim() >= 2:
+            self.read_outside.append(self._inside[-1][0] if self._inside else "")
+
+    @contextmanager
+    def listen(self, model: nn.Module) -> Iterator[None]:
+        """Hook into every layer for one forward pass."""
+        with ExitStack() as stack:
+            for name, module in model.named_modules():
+                stack.callback(module.register_forward_pre_hook(self._enter(name)).remove)
+                stack.callback(
+                    module.register_forward_hook(self._leave, always_call=True).remove
+                )
+                if isinstance(module, MessagePassing):
+                    hook = module.register_propagate_forward_pre_hook(self._note_call(name))
+                    stack.callback(hook.remove)
+            yield
+
+    def _enter(self, name: str) -> Callable[..., None]:
+        def hook(module: nn.Module, args: Any) -> None:
+            self._inside.append((name, module))
+
+        return hook
+
+    def _leave(self, module: nn.Module, args: Any, output: Any) -> None:
+        self._inside.pop()
+
+    def _note_call(self, name: str) -> Callable[..., Any]:
+        def hook(module: MessagePassing, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+            edge_index, *rest = inputs
+            if not isinstance(edge_index, TracedIndex):
+                raise MaskError(
+                    f"The layer {layer_name(name, module)} passes messages along edges that cannot "
+                    "be told from those given to the model: it keeps edges of its own (a cached "
+                    "or precomputed graph, a sparse matrix) or builds new ones by an operation "
+                    "that is not followed. Let it use the edge_index it is given, by indexing, "
+                    "torch.cat, flip or added self-loops."
+                )
+            numbers = edge_index.edge_numbers
+            if not torch.equal(numbers[0], numbers[1]):
+                raise MaskError(
+                    f"The layer {layer_name(name, module)} is given columns whose two ends come "
+                    "from different edges of the graph."
+                )
+            self.calls.append(numbers[0])
+            return (edge_index.as_subclass(Tensor), *rest)
+
+        return hook
+
+
+class Weighting:
+    """Multiplies the messages of a model by edge weights, pass after pass.
+
+    Set `weights` (one value per input edge) before each forward pass.
+    """
+
+    def __init__(self, calls: list[Tensor]) -> None:
+        self._calls = calls
+        self._next = 0
+        self._extended: Tensor | None = None
+
+    def set(self, weights: Tensor) -> None:
+        """Use these weights in the next forward pass."""
+        self._extended = torch.cat([weights, weights.new_ones(1)])  # ADDED columns: index -1
+        self._next = 0
+
+    def finish(self) -> None:
+        """Check that the pass made the propagations it was recorded with."""
+        if self._next != len(self._calls):
+            raise MaskError(
+                f"The model propagated {self._next} times where it did {len(self._calls)} times "
+                "before on the same graph. A model whose layers depend on chance or on earlier "
+                "calls cannot be explained: make its forward pass deterministic in eval mode."
+            )
+
+    @contextmanager
+    def attach(self, model: nn.Module) -> Iterator[Weighting]:
+        """Hook into every MessagePassing layer."""
+        with ExitStack() as stack:
+            for name, module in model.named_modules():
+                if isinstance(module, MessagePassing):
+                    begin = module.register_propagate_forward_pre_hook(self._begin)
+                    stack.callback(begin.remove)
+                    weight = module.register_message_forward_hook(self._weight(name))
+                    stack.callback(weight.remove)
+            yield self
+
+    def _begin(self, module: MessagePassing, inputs: Any) -> None:
+        self._next += 1
+
+    def _weight(self, name: str) -> Callable[..., Any]:
+        def hook(module: MessagePassing, inputs: Any, message: Any) -> Any:
+            numbers = self._calls[self._next - 1] if self._next <= len(self._calls) else None
+            dim = module.node_dim
+            if not isinstance(message, Tensor) or not -message.dim() <= dim < message.dim():
+                raise MaskError(
+                    f"The layer {layer_name(name, module)} returns messages that are not a tensor "
+                    f"with one slice per edge along dimension {dim}."
+                )
+            if numbers is None or self._extended is None or message.shape[dim] != len(numbers):
+                raise MaskError(
+                    f"The layer {layer_name(name, module)} sends {message.shape[dim]} messages, "
+                    f"expected {0 if numbers is None else len(numbers)} as in the pass before."
+                )
+            shape = [1] * message.dim()
+            shape[dim] = -1
+            return message * self._extended[numbers].view(shape).to(message.dtype)
+
+        return hook
+
+
+def layer_name(name: str, module: nn.Module) -> str:
+    """Name a layer of the model for a message."""
+    return f"{name!r} ({type(module).__name__})" if name else f"({type(module).__name__})"
+
+
+def check_maskable(model: nn.Module) -> None:
+    """Refuse, before any pass, a model in which weights cannot reach the messages."""
+    for name, module in model.named_modules():
+        if getattr(module, "cached", False) is True:
+            raise MaskError(
+                f"The layer {layer_name(name, module)} has cached=True: it remembers the first "
+                "graph it saw and ignores the one it is given. Set its `cached` to False (and "
+                "clear its cache with reset_parameters' cache fields) before explaining."
+            )
+        for parameter_name, parameter in module.named_parameters(recurse=False):
+            if isinstance(parameter, nn.parameter.UninitializedParameter):
+                raise ModelError(
+                    f"{layer_name(name, module)} has a lazy parameter {parameter_name!r} that was "
+                    "never initialised. Run the model once on the data, or load its weights."
+                )
+
+
+@contextmanager
+def borrowed(model: nn.Module) -> Iterator[None]:
+    """Put the model into eval mode without parameter gradients, and give it back as it was."""
+    training = [(module, module.training) for module in model.modules()]
+    requires = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
+    with ExitStack() as stack:
+        if any(
+            hasattr(module, "_orig_mod") or getattr(module, "_compiled_call_impl", None)
+            for module, _ in training
+        ):
+            stack.enter_context(torch.compiler.set_stance("force_eager"))
+        try:
+            for module, _ in training:
+                module.training = False
+            for parameter, _ in requires:
+                parameter.requires_grad_(False)
+            yield
+        finally:
+            for module, mode in training:
+                module.training = mode
+            for parameter, flag in requires:
+                parameter.requires_grad_(flag)

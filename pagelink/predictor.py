@@ -1,0 +1,329 @@
+"""LinkPredictor: any model -> logits of links on (edited, weighted) graphs, a batch at a time.
+
+The links of a batch go through the model side by side, as one graph made of their sub-graphs. Models
+that fail on sub-graphs run on all nodes with only the needed edges, and models that are not local on
+the full graph; both take one link at a time.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch_geometric.data import Data, HeteroData
+
+from pagelink.computation_graph import ComputationGraphs
+from pagelink.errors import ModelError, SettingsError
+from pagelink.graph import Bools, Longs, TypedGraph
+from pagelink.masking import Tracer, Weighting, borrowed, check_maskable
+
+Forward = Callable[[nn.Module, Any, Tensor], Tensor]
+Mode = Literal["subgraphs", "all_nodes", "full"]
+Output = Literal["logit", "probability"]
+
+
+@dataclass(frozen=True)
+class ModelInput:
+    """What the model is called with, for some links of a batch."""
+
+    data: Any
+    """A graph of the user's own class, with plain `edge_index` tensors."""
+    edge_label_index: Tensor
+    slots: Tensor
+    """For every input edge, in the order of `data`, its position in the batch's edges, or -1."""
+    calls: tuple[Tensor, ...] = ()
+    """Per propagation, the position in the batch's edges behind each message, or -1."""
+
+    def renumbered(self, number: Tensor) -> ModelInput:
+        """Count the weights otherwise: `number` maps a position in the batch's edges to the new."""
+        extended = torch.cat([number, number.new_tensor([-1])])
+        return dataclasses.replace(self, calls=tuple(extended[call] for call in self.calls))
+
+
+class LinkPredictor:
+    """Runs the user's model.
+
+    Args:
+        model: any `torch.nn.Module`.
+        data: the user's graph.
+        graph: the same, flat.
+        forward: `callable(model, data, edge_label_index)`; None: the model is called as
+            `model(x_dict, edge_index_dict, edge_label_index)`, for a homogeneous graph as
+            `model(x, edge_index, [edge_type,] edge_label_index)`.
+        output: what the model returns, one number per link.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        data: HeteroData | Data,
+        graph: TypedGraph,
+        forward: Forward | None = None,
+        output: Output = "logit",
+    ) -> None:
+        if not isinstance(model, nn.Module):
+            raise ModelError(f"model must be a torch.nn.Module, got {type(model).__name__}.")
+        if output not in ("logit", "probability"):
+            raise SettingsError(f"output must be 'logit' or 'probability', got {output!r}.")
+        check_maskable(model)
+        self.model = model
+        self.graph = graph
+        self.output = output
+        self.mode: Mode = "subgraphs"
+        self._data = data
+        self._hetero = isinstance(data, HeteroData)
+        self._forward = forward or (_call_hetero if self._hetero else _call_homogeneous)
+        self._described_call = "forward(model, data, edge_label_index)" if forward else (
+            "model(x_dict, edge_index_dict, edge_label_index)" if self._hetero
+            else "model(x, edge_index, [edge_type,] edge_label_index)"
+        )  # fmt: skip
+        self.device = _device_of(data)
+        self._by_relation = np.argsort(graph.relation, kind="stable")
+
+    def inputs(
+        self, batch: ComputationGraphs, wanted: Bools, links: Sequence[int], relation: Longs
+    ) -> ModelInput:
+        """Put links of a batch side by side, each with its wanted edges.
+
+        Args:
+            batch: computation graphs.
+            wanted: the edges of the batch to hand to the model (in mode `full` all edges of the
+                graph go in, whatever is wanted).
+            links: positions in the batch. More than one only in mode `subgraphs`.
+            relation: position in `graph.edge_types` of the link type of each link of the batch.
+        """
+        if self.mode == "subgraphs":
+            return self._subgraphs(batch, wanted, np.asarray(links), relation)
+        (link,) = links
+        first, last = batch.edge_ptr[link], batch.edge_ptr[link + 1]
+        if self.mode == "all_nodes":
+            slots = first + np.flatnonzero(wanted[first:last])
+            edges = batch.edges[slots]
+            order = np.argsort(self.graph.relation[edges], kind="stable")
+            edges, slots = edges[order], slots[order]
+        else:
+            edges = self._by_relation[self.graph.fact[self._by_relation] != batch.link_fact[link]]
+            place = np.searchsorted(batch.edges[first:last], edges)
+            place = np.minimum(place, max(last - first - 1, 0))
+            inside = batch.edges[first:last][place] == edges if last > first else edges < 0
+            slots = np.where(inside, first + place, -1)
+        ends = np.array([[batch.link_src[link]], [batch.link_dst[link]]])
+        return self._on_all_nodes(edges, slots, ends, relation[[link]])
+
+    def full_graph(self, link_src: Longs, link_dst: Longs, relation: Longs) -> ModelInput:
+        """The whole graph with some links, as the user would run it."""
+        slots = np.full(len(self._by_relation), -1)
+        return self._on_all_nodes(
+            self._by_relation, slots, np.stack([link_src, link_dst]), relation
+        )
+
+    def logits(self, inputs: ModelInput) -> Tensor:
+        """Return the model's logits of the links, without weights and without gradients."""
+        with borrowed(self.model), torch.no_grad():
+            return self._run(inputs.data, inputs.edge_label_index)
+
+    def record(self, inputs: ModelInput) -> tuple[Tensor, ModelInput, Tracer]:
+        """Return the logits, the inputs ready for `weighted`, and what was noted on the way."""
+        tracer = Tracer()
+        data = copy.copy(inputs.data)
+        if self._hetero:
+            first = 0
+            for edge_type in self._data.edge_types:
+                if "edge_index" in data[edge_type]:
+                    edge_index = data[edge_type].edge_index
+                    data[edge_type].edge_index = tracer.trace(edge_index, first)
+                    first += edge_index.shape[1]
+        else:
+            data.edge_index = tracer.trace(data.edge_index, 0)
+        with borrowed(self.model), torch.no_grad(), tracer.listen(self.model):
+            logits = self._run(data, inputs.edge_label_index)
+        slots = torch.cat([inputs.slots, inputs.slots.new_tensor([-1])])
+        calls = tuple(slots[numbers] for numbers in tracer.calls)
+        return logits, dataclasses.replace(inputs, calls=calls), tracer
+
+    @contextmanager
+    def weighted(self, recorded: ModelInput) -> Iterator[Callable[[Tensor], Tensor]]:
+        """Give a function from edge weights (one per number in `recorded.calls`) to logits, with gradients.
+
+        The model is borrowed for as long as the context is open.
+        """
+        weighting = Weighting(list(recorded.calls))
+
+        def run(weights: Tensor) -> Tensor:
+            weighting.set(weights)
+            logits = self._run(recorded.data, recorded.edge_label_index)
+            weighting.finish()
+            return logits
+
+        with borrowed(self.model), torch.enable_grad(), weighting.attach(self.model):
+            yield run
+
+    def _run(self, data: Any, edge_label_index: Tensor) -> Tensor:
+        output = self._forward(self.model, data, edge_label_index)
+        count = edge_label_index.shape[1]
+        if not isinstance(output, Tensor) or output.numel() != count:
+            got = list(output.shape) if isinstance(output, Tensor) else type(output).__name__
+            raise ModelError(
+                f"The model must return one number per link ({count} here), got {got}. If it "
+                "returns node embeddings, give forward=callable(model, data, edge_label_index)."
+            )
+        output = output.reshape(count)
+        if not output.is_floating_point():
+            raise ModelError(f"The model must return floating-point scores, got {output.dtype}.")
+        if self.output == "logit":
+            return output
+        if bool(((output < 0) | (output > 1)).any()):
+            raise ModelError(
+                f"output='probability' but the model returned {float(output.detach().max()):.4g}: "
+                "say output='logit' if these are logits."
+            )
+        tiny = torch.finfo(output.dtype).eps
+        return torch.logit(output, eps=tiny)
+
+    def _subgraphs(
+        self, batch: ComputationGraphs, wanted: Bools, links: Longs, relation: Longs
+    ) -> ModelInput:
+        graph = self.graph
+        chosen = np.zeros(batch.num_links, dtype=np.bool_)
+        chosen[links] = True
+        edge_link = np.repeat(np.arange(batch.num_links), np.diff(batch.edge_ptr))
+        slots = np.flatnonzero(wanted & chosen[edge_link])
+        shift = batch.node_ptr[edge_link[slots]]
+        src, dst = shift + batch.src[slots], shift + batch.dst[slots]
+        ends = np.empty((2, len(links)), dtype=np.int64)
+        for row, end in enumerate((batch.link_src, batch.link_dst)):
+            for i, link in enumerate(links.tolist()):
+                nodes = batch.nodes[batch.node_ptr[link] : batch.node_ptr[link + 1]]
+                ends[row, i] = batch.node_ptr[link] + np.searchsorted(nodes, end[link])
+
+        used = np.zeros(len(batch.nodes), dtype=np.bool_)
+        used[src] = used[dst] = used[ends] = True
+        used_at = np.flatnonzero(used)
+        used_at = used_at[np.argsort(graph.node_type_of[batch.nodes[used_at]], kind="stable")]
+        flat = batch.nodes[used_at].astype(np.int64)
+        kinds = graph.node_type_of[flat]
+        start = np.searchsorted(kinds, np.arange(len(graph.node_types) + 1))
+        number = np.zeros(len(batch.nodes), dtype=np.int64)
+        number[used_at] = np.arange(len(used_at)) - start[kinds]
+        node_ids = [
+            flat[start[k] : start[k + 1]] - graph.node_offset[k]
+            for k in range(len(graph.node_types))
+        ]
+        order = np.argsort(graph.relation[batch.edges[slots]], kind="stable")
+        slots, src, dst = slots[order], src[order], dst[order]
+        edge_index = np.stack([number[src], number[dst]])
+        return self._assemble(
+            node_ids, batch.edges[slots], edge_index, slots, number[ends], relation[links]
+        )
+
+    def _on_all_nodes(
+        self, edges: Longs, slots: Longs, ends: Longs, relation: Longs
+    ) -> ModelInput:
+        graph = self.graph
+        sizes = np.diff(graph.node_offset)
+        flat = np.stack([graph.src[edges], graph.dst[edges]]).astype(np.int64)
+        edge_index = flat - graph.node_offset[graph.node_type_of[flat]]
+        label_index = ends - graph.node_offset[graph.node_type_of[ends]]
+        node_ids = [np.arange(size) for size in sizes]
+        return self._assemble(
+            node_ids, edges, edge_index, slots, label_index, relation, all_nodes=True
+        )
+
+    def _assemble(
+        self,
+        node_ids: Sequence[Longs],
+        edges: Longs,
+        edge_index: Longs,
+        slots: Longs,
+        label_index: Longs,
+        relation: Longs,
+        all_nodes: bool = False,
+    ) -> ModelInput:
+        """Make a graph of the user's class of these nodes and edges (ordered by relation)."""
+        graph, device = self.graph, self.device
+        column = torch.from_numpy(graph.column[edges].astype(np.int64)).to(device)
+        index = torch.from_numpy(edge_index).to(device)
+        data = copy.copy(self._data)
+        if self._hetero:
+            for node_type, ids in zip(graph.node_types, node_ids, strict=True):
+                keep = torch.from_numpy(ids).to(device)
+                _slice_store(data[node_type], "num_nodes", None if all_nodes else keep, len(keep))
+                data[node_type].n_id = keep
+            bounds = np.searchsorted(graph.relation[edges], np.arange(len(graph.edge_types) + 1))
+            for k, edge_type in enumerate(graph.edge_types):
+                if edge_type in self._data.edge_types:
+                    part = slice(int(bounds[k]), int(bounds[k + 1]))
+                    _slice_store(data[edge_type], "edge_index", column[part], 0)
+                    data[edge_type].edge_index = index[:, part]
+        else:
+            keep = torch.from_numpy(node_ids[0]).to(device)
+            _slice_homogeneous(data, None if all_nodes else keep, column)
+            data.n_id, data.num_nodes, data.edge_index = keep, len(keep), index
+        data.edge_label_type = torch.from_numpy(relation.astype(np.int64)).to(device)
+        return ModelInput(
+            data=data,
+            edge_label_index=torch.from_numpy(label_index).to(device),
+            slots=torch.from_numpy(slots).to(device),
+        )
+
+    @property
+    def described_call(self) -> str:
+        """How the model is called, for messages."""
+        return self._described_call
+
+
+def _call_hetero(model: nn.Module, data: Any, edge_label_index: Tensor) -> Tensor:
+    x_dict = {t: data[t].x if "x" in data[t] else data[t].n_id for t in data.node_types}
+    output: Tensor = model(x_dict, data.edge_index_dict, edge_label_index)
+    return output
+
+
+def _call_homogeneous(model: nn.Module, data: Any, edge_label_index: Tensor) -> Tensor:
+    x = data.x if "x" in data and data.x is not None else data.n_id
+    kind = (data.edge_type,) if "edge_type" in data else ()
+    output: Tensor = model(x, data.edge_index, *kind, edge_label_index)
+    return output
+
+
+def _slice_store(store: Any, skip: str, keep: Tensor | None, size: int) -> None:
+    """Cut every per-node (per-edge) tensor of a store down to the kept nodes (edges), in order."""
+    is_edges = skip == "edge_index"
+    total = store["edge_index"].shape[1] if is_edges else store.num_nodes
+    for key, value in list(store.items()):
+        if key in (skip, "edge_label", "edge_label_index") or keep is None:
+            continue
+        if key == "name":
+            del store[key]
+        elif isinstance(value, Tensor) and value.dim() > 0 and value.shape[0] == total:
+            store[key] = value[keep.to(value.device)]
+    if not is_edges:
+        store.num_nodes = size
+
+
+def _slice_homogeneous(data: Data, keep: Tensor | None, column: Tensor) -> None:
+    num_nodes, num_edges = data.num_nodes, data.num_edges
+    for key, value in list(data.items()):
+        if key == "name":
+            del data[key]
+        elif not isinstance(value, Tensor) or value.dim() == 0 or key == "edge_index":
+            continue
+        elif data.is_edge_attr(key) and value.shape[0] == num_edges:
+            data[key] = value[column]
+        elif keep is not None and data.is_node_attr(key) and value.shape[0] == num_nodes:
+            data[key] = value[keep]
+
+
+def _device_of(data: HeteroData | Data) -> torch.device:
+    stores = data.edge_stores if isinstance(data, HeteroData) else [data]
+    for store in stores:
+        if "edge_index" in store:
+            device: torch.device = store["edge_index"].device
+            return device
+    return torch.device("cpu")

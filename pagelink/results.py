@@ -1,0 +1,265 @@
+"""From arrays of a batch to Explanations, one per link."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from functools import cache
+from importlib import metadata
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pagelink.computation_graph import ComputationGraphs
+from pagelink.explanation import EdgeMask, Explanation, Path, PathEdge, Reason
+from pagelink.graph import Bools, EdgeType, Longs, TypedGraph
+from pagelink.learning import LearnedMasks
+from pagelink.paths import FoundPaths, PathGraphs, allowed_facts, build_path_graphs
+from pagelink.reach import Reach
+from pagelink.settings import Settings
+
+Doubles = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Link:
+    """A link to explain, in flat nodes."""
+
+    type: EdgeType
+    src: int
+    dst: int
+    fact: int
+    """The fact of the graph that states the link itself, or -1."""
+    message: str | None = None
+    """Why the link is malformed, or None."""
+    given: tuple[str, str] = ("", "")
+    """A malformed link as it was given."""
+
+    @classmethod
+    def broken(cls, given: Any, link_type: EdgeType, message: str) -> Link:
+        """A link that cannot be explained."""
+        parts = [str(part) for part in given] if isinstance(given, tuple | list) else [str(given)]
+        src, dst = [*parts, "?", "?"][:2]
+        return cls(link_type, -1, -1, -1, message, (src, dst))
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Versions of what takes part in a result."""
+    packages = ("pagelink", "torch", "torch_geometric", "numpy", "numba")
+    return {package: metadata.version(package) for package in packages}
+
+
+class ResultBuilder:
+    """Makes Explanations."""
+
+    def __init__(self, graph: TypedGraph, settings: Settings, seed: int, reach: Reach) -> None:
+        self._graph = graph
+        self._settings = settings
+        self._seed = seed
+        self._reach = reach
+        self._mask_sizes = dict(zip(graph.edge_types, graph.mask_sizes, strict=True))
+
+    def invalid(self, link: Link) -> Explanation:
+        """The explanation of a malformed link."""
+        src, _, dst = link.type
+        return self._explanation(
+            link, (src, -1), (dst, -1), *link.given, reason="invalid", message=link.message or ""
+        )
+
+    def timed(self, explanation: Explanation, seconds: float) -> Explanation:
+        """The explanation with the CPU seconds it took."""
+        return dataclasses.replace(explanation, seconds=seconds)
+
+    def build(
+        self,
+        links: list[Link],
+        batch: ComputationGraphs,
+        logits: Doubles,
+        deployed: Doubles,
+        threshold: float | None,
+        undone: Bools,
+        paths: PathGraphs,
+        masks: LearnedMasks,
+        found: FoundPaths,
+        answered: Longs,
+    ) -> list[Explanation]:
+        """Return an explanation per link; `found` holds the paths of the `answered` ones."""
+        row = {int(link): i for i, link in enumerate(answered)}
+        explanations = []
+        for i, link in enumerate(links):
+            names = [self._graph.node_name(end) for end in (link.src, link.dst)]
+            values: dict[str, Any] = {}
+            if i in row:
+                values["paths"] = self._paths(paths, masks, found, row[i], batch)
+                values["edge_mask"] = self._edge_mask(batch, masks, i)
+                values["epochs"] = int(masks.epochs[i])
+            elif not np.isfinite(logits[i]):
+                values["reason"] = "invalid"
+                values["message"] = f"The model returns {logits[i]} for this link, not a number."
+            elif threshold is not None and logits[i] < threshold:
+                values["reason"] = "predicted_negative"
+                values["message"] = _negative_message(logits[i], deployed[i], threshold)
+            else:
+                values["reason"], values["message"] = self._why_no_path(batch, i)
+            finite = np.isfinite(logits[i]) and np.isfinite(deployed[i])
+            explanations.append(
+                self._explanation(
+                    link, self._graph.node(link.src), self._graph.node(link.dst), *names,
+                    logit=float(logits[i]) if finite else None,
+                    logit_deployed=float(deployed[i]) if finite else None,
+                    notes=self._notes(bool(undone[i]), i in row),
+                    **values,
+                )  # fmt: skip
+            )
+        return explanations
+
+    def _explanation(
+        self,
+        link: Link,
+        src: tuple[str, int],
+        dst: tuple[str, int],
+        src_name: str,
+        dst_name: str,
+        **values: Any,
+    ) -> Explanation:
+        defaults: dict[str, Any] = {
+            "logit": None, "logit_deployed": None, "paths": (), "reason": None, "message": "",
+            "notes": (), "edge_mask": EdgeMask(self._mask_sizes, {}), "epochs": 0, "seconds": 0.0,
+        }  # fmt: skip
+        return Explanation(
+            link_type=link.type, src=src, dst=dst, src_name=src_name, dst_name=dst_name,
+            num_hops=self._reach.num_hops, settings=self._settings, seed=self._seed,
+            versions=versions(), **{**defaults, **values},
+        )  # fmt: skip
+
+    def _notes(self, undone: bool, answered: bool) -> tuple[str, ...]:
+        notes = []
+        if undone and answered:
+            notes.append(
+                "Pruning would have cut the source from the target, so the unpruned graph was used."
+            )
+        if self._reach.mode == "full":
+            notes.append(
+                "The model is not local: its score depends on the whole graph, not only on the "
+                "neighbourhood of the link, so it was run on the full graph."
+            )
+        unseen = [
+            edge_type[1]
+            for edge_type, seen, count in zip(
+                self._graph.edge_types, self._reach.seen_relations, self._graph.edge_counts,
+                strict=True,
+            )
+            if count and not seen
+        ]  # fmt: skip
+        if unseen:
+            notes.append(
+                f"The model passes no messages along {', '.join(unseen)}; paths through them are "
+                "left out."
+            )
+        return tuple(notes)
+
+    def _paths(
+        self,
+        paths: PathGraphs,
+        masks: LearnedMasks,
+        found: FoundPaths,
+        row: int,
+        batch: ComputationGraphs,
+    ) -> tuple[Path, ...]:
+        result = []
+        for arcs, length in zip(found.arcs[row], found.lengths[row], strict=True):
+            if length:
+                result.append(self._path(paths, masks, arcs[:length], batch))
+        return tuple(result)
+
+    def _path(
+        self, paths: PathGraphs, masks: LearnedMasks, arcs: Longs, batch: ComputationGraphs
+    ) -> Path:
+        graph = self._graph
+        slots = paths.arc_slot[arcs]
+        walked_back = paths.arc_reversed[arcs]
+        logits = masks.edge_logits[slots].astype(np.float64)
+        edges = []
+        nodes: list[int] = []
+        for slot, back, logit in zip(slots, walked_back, logits, strict=True):
+            edge = batch.edges[slot]
+            edge_type = graph.edge_types[graph.relation[edge]]
+            ends = [int(graph.src[edge]), int(graph.dst[edge])]
+            nodes += ends[:: -1 if back else 1][1 if nodes else 0 :]
+            words, backwards = graph.relation_words(edge_type)
+            edges.append(
+                PathEdge(
+                    type=edge_type,
+                    index=int(graph.column[edge]),
+                    reversed=bool(back),
+                    label=words,
+                    label_backwards=bool(back) != backwards,
+                    mask=float(1 / (1 + np.exp(-logit))),
+                )
+            )
+        return Path(
+            nodes=tuple(graph.node(node) for node in nodes),
+            edges=tuple(edges),
+            names=tuple(graph.node_name(node) for node in nodes),
+            degrees=tuple(int(graph.degree[node]) for node in nodes),
+            score=float(-(np.logaddexp(0, -logits) + paths.arc_log_degree[arcs]).sum()),
+        )
+
+    def _edge_mask(self, batch: ComputationGraphs, masks: LearnedMasks, link: int) -> EdgeMask:
+        graph = self._graph
+        here = slice(batch.edge_ptr[link], batch.edge_ptr[link + 1])
+        kept = np.isfinite(masks.edge_logits[here])
+        edges = batch.edges[here][kept]
+        mask = 1 / (1 + np.exp(-masks.edge_logits[here][kept]))
+        relation = graph.relation[edges]
+        values = {}
+        for position in np.unique(relation):
+            mine = relation == position
+            columns = graph.column[edges[mine]].astype(np.int64)
+            values[graph.edge_types[position]] = (columns, mask[mine].astype(np.float32))
+        return EdgeMask(self._mask_sizes, values)
+
+    def _why_no_path(self, batch: ComputationGraphs, link: int) -> tuple[Reason, str]:
+        """Lift the bounds one after the other, and name the one that stood in the way."""
+        graph, settings = self._graph, self._settings
+        alone = batch.only(link)
+        visible = allowed_facts(graph, alone, None)
+        anywhere = len(alone.nodes)
+
+        def connected(allowed: Bools, length: int, degree: int | None) -> bool:
+            found = build_path_graphs(graph, alone, allowed, length, degree)
+            return bool(found.has_path()[0])
+
+        if not connected(visible, anywhere, None):
+            if connected(graph.representative[alone.edges], anywhere, None):
+                return "not_connected", (
+                    "Source and target are joined only by facts that the model cannot see."
+                )
+            return "not_connected", (
+                "No path of facts within the model's reach joins source and target."
+            )
+        if not connected(visible, settings.max_length, None):
+            return "beyond_max_length", (
+                f"Source and target are joined, but by no path of at most {settings.max_length} "
+                "facts (max_length)."
+            )
+        if not connected(visible, settings.max_length, settings.max_degree):
+            return "excluded", (
+                f"Every path of at most {settings.max_length} facts runs through a node with more "
+                f"than {settings.max_degree} facts (max_degree)."
+            )
+        return "pruned_away", (
+            f"Pruning (core={settings.core}, hub_degree={settings.hub_degree}) removed every path. "
+            "Set unpruned_fallback=True to use the unpruned graph."
+        )
+
+
+def _negative_message(logit: float, deployed: float, threshold: float) -> str:
+    message = f"The model does not predict this link: its score is {logit:.4g}"
+    if threshold:
+        message += f", below the threshold of {threshold:.4g}"
+    if deployed >= threshold:
+        message += f". (With the link itself in the graph the score is {deployed:.4g})"
+    return message + "."

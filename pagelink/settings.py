@@ -1,0 +1,146 @@
+"""Settings of the explainer: one frozen dataclass, and the presets of the paper."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pagelink.errors import SettingsError, did_you_mean
+
+PAPER_DATASETS = ("useritemattr", "augcitation")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a link is explained. Symbols refer to the PaGE-Link paper (WWW 2023).
+
+    Example:
+        >>> Settings(max_length=3, num_paths=5, budget=9).paths_within_budget
+        3
+        >>> Settings.paper("useritemattr").epochs
+        20
+    """
+
+    # Paths that may be returned (the paper's problem statement)
+    max_length: int = 3
+    """l_max: a path has at most this many facts. 1 or more."""
+    num_paths: int = 3
+    """How many paths to return at most. 1 or more."""
+    budget: int | None = None
+    """B: |P| * l_max <= B. None: no bound but `num_paths`."""
+    max_degree: int | None = None
+    """D_max: inner nodes of a path have at most this degree in the whole graph. None: no bound."""
+
+    # The computation graph and its pruning (the paper's section on k-core pruning)
+    num_hops: int | None = None
+    """L: radius of the computation graph. None: found on the model. It cannot be less than that."""
+    core: int = 2
+    """k of the k-core. 0 or 1 prunes (next to) nothing."""
+    hub_degree: int | None = None
+    """Nodes of a higher degree than this are pruned, s and t apart. None: hubs stay."""
+    remove_pruned: bool = False
+    """Take pruned edges out of the model's input too. Differs from the paper: by default they stay,
+    at weight 1, so that the mask is learned on the very prediction that is explained."""
+    unpruned_fallback: bool = True
+    """Use the unpruned graph where pruning would cut s from t. False: reason `pruned_away`."""
+
+    # Mask learning (the paper's equations for L_pred, L_path and Score)
+    epochs: int = 20
+    """T: number of Adam steps at most. 0: the mask stays as it starts."""
+    learning_rate: float = 0.1
+    """Step size of Adam. Differs from the paper: the released code uses 0.01, with which 20 steps
+    move no mask value by more than 0.2."""
+    alpha: float = 1.0
+    """Weight of the mask of path edges in L_path. 0 or more."""
+    beta: float = 1.0
+    """Weight of the mask of all other edges in L_path. 0 or more."""
+    pred_weight: float = 1.0
+    """Weight of L_pred. 0 leaves the prediction out (for ablation). 0 or more."""
+    path_loss: Literal["mean", "sum"] = "mean"
+    """`mean` over the edges, as the released code does it; `sum` is the formula as printed."""
+    paths_per_epoch: int = 5
+    """E_path holds the edges of this many best paths, found anew in every epoch."""
+    patience: int | None = 5
+    """A link has converged when E_path did not change for this many epochs. None: never."""
+    entropy: float = 0.0
+    """Weight of the mean entropy of the mask. 0 or more."""
+    size: float = 0.0
+    """Weight of the sum of the mask. 0 or more."""
+    start: Literal["even", "noise"] = "even"
+    """Mask logits at the start. `noise`: normal with deviation sqrt(2) * sqrt(2 / (2n)) for n nodes
+    of the relation's two types. Differs from the paper: `even` starts every edge at 0, because
+    after a few steps the top edges of a noisy start are still mostly noise."""
+
+    def __post_init__(self) -> None:
+        at_least = {
+            "max_length": 1, "num_paths": 1, "core": 0, "epochs": 0, "paths_per_epoch": 1,
+            "alpha": 0, "beta": 0, "pred_weight": 0, "entropy": 0, "size": 0,
+            "budget": 1, "max_degree": 1, "num_hops": 1, "hub_degree": 1, "patience": 1,
+        }  # fmt: skip
+        for name, low in at_least.items():
+            value = getattr(self, name)
+            if value is not None and not value >= low:
+                raise SettingsError(f"{name} must be at least {low}, got {value!r}.")
+        if not self.learning_rate > 0:
+            raise SettingsError(f"learning_rate must be above 0, got {self.learning_rate!r}.")
+        for name, allowed in {"path_loss": ("mean", "sum"), "start": ("even", "noise")}.items():
+            if getattr(self, name) not in allowed:
+                raise SettingsError(f"{name} must be one of {allowed}, got {getattr(self, name)!r}.")
+        if self.budget is not None and self.budget < self.max_length:
+            raise SettingsError(
+                f"budget must hold at least one path of max_length={self.max_length} facts, "
+                f"got {self.budget}. Raise the budget or lower max_length."
+            )
+
+    @property
+    def paths_within_budget(self) -> int:
+        """The number of paths to return: the largest |P| <= num_paths with |P| * l_max <= B."""
+        if self.budget is None:
+            return self.num_paths
+        return min(self.num_paths, self.budget // self.max_length)
+
+    @classmethod
+    def paper(cls, dataset: str) -> Settings:
+        """Return the settings of the paper's released code for one of its two data sets."""
+        if dataset not in PAPER_DATASETS:
+            raise SettingsError(
+                f"There are paper settings for {PAPER_DATASETS}, not for {dataset!r}."
+                + did_you_mean(dataset, PAPER_DATASETS)
+            )
+        citation = dataset == "augcitation"
+        return cls(
+            max_length=5,
+            num_paths=40,
+            num_hops=2,
+            core=3 if citation else 2,
+            hub_degree=200,
+            remove_pruned=True,
+            epochs=50 if citation else 20,
+            learning_rate=0.01,
+            paths_per_epoch=5,
+            patience=None,
+            start="noise",
+        )
+
+    def replace(self, **changes: Any) -> Settings:
+        """Return a copy with some fields changed.
+
+        Example:
+            >>> Settings().replace(num_paths=7).num_paths
+            7
+        """
+        known = [field.name for field in dataclasses.fields(self)]
+        for name in changes:
+            if name not in known:
+                raise SettingsError(f"There is no setting {name!r}.{did_you_mean(name, known)}")
+        return dataclasses.replace(self, **changes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the settings as a plain dict."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Settings:
+        """Return the settings that `to_dict` gave."""
+        return cls().replace(**values)

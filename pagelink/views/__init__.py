@@ -1,0 +1,6 @@
+"""Views: an `Explanation` as text, as a drawing and as a page.
+
+`text.py`, `svg.py` and `html.py` are functions of an Explanation. What they say comes from
+`wording.py` and `naming.py`, so that all views tell the same; `layout.py` and `lettering.py` find
+the places of a drawing.
+"""

@@ -1,0 +1,299 @@
+"""Where everything of a drawing goes: one row per path, between the source and the target.
+
+The source and the target are tall boxes that all rows share. So is any other node that rows next to
+each other have at the same place; where it comes up again further away, a caption says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pagelink.explanation import Node
+from pagelink.views.lettering import shorten, text_width, wrap
+from pagelink.views.naming import NodeWords
+from pagelink.views.wording import PathWords, Wording
+
+NAME_SIZE, DETAIL_SIZE, LABEL_SIZE, TEXT_SIZE = 13.5, 11.0, 12.0, 14.0
+NAME_LINE, DETAIL_LINE, TEXT_LINE = 17.0, 15.0, 21.0
+MARGIN, PADDING = 28.0, 12.0
+QUESTION_ROW = 64.0
+BADGE_COLUMN = 34.0
+_ROW_SPACE, _CAPTION_SPACE = 24.0, 12.0
+_ARROW_SPACE = 48.0
+_END_WIDTHS, _INNER_WIDTHS, _LABEL_WIDTHS = (92.0, 150.0), (88.0, 160.0), (48.0, 150.0)
+_MIDDLE_WIDTH, _NO_ROWS_HEIGHT = 380.0, 44.0
+_END_LINES, _INNER_LINES, _MESSAGE_LINES = 4, 2, 6
+_REPEAT_NAME_AFTER = 640.0
+
+
+@dataclass(frozen=True)
+class Box:
+    """A node, drawn once for all the rows it spans."""
+
+    words: NodeWords
+    x: float
+    y: float
+    width: float
+    height: float
+    name: tuple[str, ...]
+    detail: str
+    text_x: float
+    text_ys: tuple[float, ...]
+    """Where its lettering starts; a very tall box repeats it."""
+    caption: str
+    strong: bool
+    """The source, the target, or a node that several paths share."""
+
+
+@dataclass(frozen=True)
+class Arrow:
+    """One step of a path, drawn from the left to the right."""
+
+    x1: float
+    x2: float
+    y: float
+    backwards: bool
+    label: str
+    title: str
+
+
+@dataclass(frozen=True)
+class Badge:
+    """The rank of a path, at the start of its row."""
+
+    x: float
+    y: float
+    rank: int
+
+
+@dataclass(frozen=True)
+class Question:
+    """The link that is explained: a dashed line, its label in the middle."""
+
+    x1: float
+    x2: float
+    y: float
+    label: str
+    label_width: float
+    title: str
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A drawing, placed."""
+
+    width: float
+    height: float
+    boxes: tuple[Box, ...]
+    arrows: tuple[Arrow, ...]
+    badges: tuple[Badge, ...]
+    question: Question
+    message: tuple[str, ...]
+    message_x: float
+    message_y: float
+
+
+@dataclass(frozen=True)
+class _Measures:
+    """Sizes that all rows share."""
+
+    end_width: float
+    inner_width: float
+    inner_height: float
+    row_height: float
+    middle_left: float
+    middle_width: float
+
+    @property
+    def middle_right(self) -> float:
+        """The left side of the target."""
+        return self.middle_left + self.middle_width
+
+    def inner_x(self, num_inner: int, place: int) -> float:
+        """Return the left side of an inner node: the nodes of a row are spread evenly."""
+        gap = (self.middle_width - num_inner * self.inner_width) / (num_inner + 1)
+        return self.middle_left + gap + place * (gap + self.inner_width)
+
+    def row_y(self, row: int) -> float:
+        """Return the middle of a row."""
+        return MARGIN + QUESTION_ROW + (row + 0.5) * self.row_height
+
+
+def place(said: Wording) -> Layout:
+    """Return where everything of the drawing goes."""
+    measures = _measure(said)
+    message = wrap(" ".join(said.opening), measures.middle_width - 56, TEXT_SIZE, _MESSAGE_LINES)
+    rows_height = len(said.paths) * measures.row_height if said.paths else _NO_ROWS_HEIGHT
+    height = QUESTION_ROW + rows_height + (len(message) * TEXT_LINE + 20 if message else 0)
+    ends = (
+        _end(said.link.subject, MARGIN, measures.end_width, height, badges=bool(said.paths)),
+        _end(said.link.object, measures.middle_right, measures.end_width, height, badges=False),
+    )
+    return Layout(
+        width=measures.middle_right + ends[1].width + MARGIN,
+        height=height + 2 * MARGIN,
+        boxes=(*ends, *_inner_boxes(said.paths, measures)),
+        arrows=tuple(arrow for path in said.paths for arrow in _arrows(path, measures)),
+        badges=tuple(
+            Badge(measures.middle_left - BADGE_COLUMN / 2 - 2, measures.row_y(row), path.rank)
+            for row, path in enumerate(said.paths)
+        ),
+        question=_question(said, measures),
+        message=message,
+        message_x=measures.middle_left + measures.middle_width / 2,
+        message_y=MARGIN + QUESTION_ROW + rows_height + TEXT_LINE / 2 + (4 if said.paths else -18),
+    )
+
+
+def _question(said: Wording, measures: _Measures) -> Question:
+    chance = f" · {said.scores[-1].chance}" if said.scores else ""
+    room = _MIDDLE_WIDTH - 110 - text_width(chance, LABEL_SIZE, bold=True)
+    label = shorten(said.link.relation, room, LABEL_SIZE, bold=True) + chance
+    return Question(
+        x1=measures.middle_left,
+        x2=measures.middle_right,
+        y=MARGIN + QUESTION_ROW / 2,
+        label=label,
+        label_width=text_width(label, LABEL_SIZE, bold=True) + 28,
+        title=str(said.link),
+    )
+
+
+def _measure(said: Wording) -> _Measures:
+    inner = [node for path in said.paths for node in path.nodes[1:-1]]
+    end_width = _within(_END_WIDTHS, [_content_width(said.link.subject),
+                                      _content_width(said.link.object)])  # fmt: skip
+    inner_width = _within(_INNER_WIDTHS, [_content_width(node) for node in inner])
+    lines = max((len(_name(node, inner_width, _INNER_LINES)) for node in inner), default=1)
+    inner_height = 2 * PADDING - 2 + lines * NAME_LINE + DETAIL_LINE
+    captions = len({node.node for node in inner}) < len(inner)
+    full_width = inner_width + 2 * PADDING
+    return _Measures(
+        end_width=end_width + 2 * PADDING,
+        inner_width=full_width,
+        inner_height=inner_height,
+        row_height=inner_height + _ROW_SPACE + (_CAPTION_SPACE if captions else 0),
+        middle_left=MARGIN + end_width + 2 * PADDING + (BADGE_COLUMN if said.paths else 0),
+        middle_width=max([_MIDDLE_WIDTH, *(_row_width(path, full_width) for path in said.paths)]),
+    )
+
+
+def _row_width(path: PathWords, inner_width: float) -> float:
+    labels = [text_width(step.fact.relation, LABEL_SIZE) for step in path.steps]
+    gap = _ARROW_SPACE + _within(_LABEL_WIDTHS, labels)
+    return (len(path.nodes) - 2) * inner_width + len(path.steps) * gap
+
+
+def _within(bounds: tuple[float, float], widths: list[float]) -> float:
+    return min(max([bounds[0], *widths]), bounds[1])
+
+
+def _content_width(node: NodeWords) -> float:
+    return max(
+        text_width(node.name, NAME_SIZE, bold=True),
+        text_width(f"{node.kind} · {node.links}", DETAIL_SIZE),
+    )
+
+
+def _name(node: NodeWords, width: float, max_lines: int) -> tuple[str, ...]:
+    return wrap(node.name, width, NAME_SIZE, max_lines, bold=True)
+
+
+def _detail(node: NodeWords, width: float) -> str:
+    """Return type and degree; where there is no room the type is cut, never the degree."""
+    links = f" · {node.links}" if node.links else ""
+    return shorten(node.kind, width - text_width(links, DETAIL_SIZE), DETAIL_SIZE) + links
+
+
+def _end(words: NodeWords, x: float, width: float, height: float, *, badges: bool) -> Box:
+    content = width - 2 * PADDING
+    name = _name(words, content, _END_LINES)
+    lettering = len(name) * NAME_LINE + DETAIL_LINE
+    repeats = max(1, round(height / _REPEAT_NAME_AFTER))
+    middles = (MARGIN + height * (2 * at + 1) / (2 * repeats) for at in range(repeats))
+    return Box(
+        words=words,
+        x=x,
+        y=MARGIN,
+        width=width + (BADGE_COLUMN if badges else 0),
+        height=height,
+        name=name,
+        detail=_detail(words, content),
+        text_x=x + width / 2,
+        text_ys=tuple(middle - lettering / 2 for middle in middles),
+        caption="",
+        strong=True,
+    )
+
+
+def _inner_boxes(paths: tuple[PathWords, ...], measures: _Measures) -> list[Box]:
+    rows_of: dict[Node, list[int]] = {}
+    for row, path in enumerate(paths):
+        for node in path.nodes[1:-1]:
+            rows_of.setdefault(node.node, []).append(row)
+    boxes = []
+    for row, path in enumerate(paths):
+        for at, words in enumerate(path.nodes[1:-1], start=1):
+            if row and _same_place(paths[row - 1], path, at):
+                continue
+            last = row
+            while last + 1 < len(paths) and _same_place(paths[last + 1], path, at):
+                last += 1
+            others = [other for other in rows_of[words.node] if not row <= other <= last]
+            x = measures.inner_x(len(path.nodes) - 2, at - 1)
+            boxes.append(_inner_box(words, x, (row, last), others, measures))
+    return boxes
+
+
+def _same_place(other: PathWords, path: PathWords, at: int) -> bool:
+    return len(other.nodes) == len(path.nodes) and other.nodes[at] == path.nodes[at]
+
+
+def _inner_box(
+    words: NodeWords, x: float, rows: tuple[int, int], others: list[int], measures: _Measures
+) -> Box:
+    first, last = (measures.row_y(row) for row in rows)
+    content = measures.inner_width - 2 * PADDING
+    name = _name(words, content, _INNER_LINES)
+    lettering = len(name) * NAME_LINE + DETAIL_LINE
+    return Box(
+        words=words,
+        x=x,
+        y=first - measures.inner_height / 2,
+        width=measures.inner_width,
+        height=last - first + measures.inner_height,
+        name=name,
+        detail=_detail(words, content),
+        text_x=x + measures.inner_width / 2,
+        text_ys=((first + last - lettering) / 2,),
+        caption=_caption(others, measures.inner_width + _ARROW_SPACE),
+        strong=bool(others) or rows[0] != rows[1],
+    )
+
+
+def _caption(others: list[int], limit: float) -> str:
+    if not others:
+        return ""
+    ranks = ", ".join(str(row + 1) for row in others)
+    caption = f"also in path{'s' if len(others) > 1 else ''} {ranks}"
+    if text_width(caption, DETAIL_SIZE) > limit:
+        return f"also in {len(others)} other paths"
+    return caption
+
+
+def _arrows(path: PathWords, measures: _Measures) -> list[Arrow]:
+    num_inner = len(path.nodes) - 2
+    lefts = [measures.inner_x(num_inner, at) for at in range(num_inner)]
+    starts = [measures.middle_left, *(left + measures.inner_width for left in lefts)]
+    stops = [*lefts, measures.middle_right]
+    return [
+        Arrow(
+            x1=start,
+            x2=stop,
+            y=measures.row_y(path.rank - 1),
+            backwards=step.backwards,
+            label=shorten(step.fact.relation, stop - start - _ARROW_SPACE, LABEL_SIZE),
+            title=str(step.fact),
+        )
+        for start, stop, step in zip(starts, stops, path.steps, strict=True)
+    ]

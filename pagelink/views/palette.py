@@ -1,0 +1,44 @@
+"""Colours of node types: told apart also by colour-blind readers, the same on every run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pagelink.explanation import Explanation
+
+# Okabe and Ito's palette without black, in an order that keeps the first few far apart. Views also
+# write each node's type, since more types than colours may come.
+_OKABE_ITO = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#F0E442")
+_WHITE = 255
+_DARK = 30
+
+
+@dataclass(frozen=True)
+class Colour:
+    """The shades of one node type."""
+
+    main: str
+    fill: str
+    """A light tint, behind dark text."""
+    text: str
+    """A dark shade, readable on white and on the tint."""
+
+
+def type_colours(explanation: Explanation) -> dict[str, Colour]:
+    """Return a colour for each node type of the link and its paths, by their sorted names."""
+    kinds = {explanation.src[0], explanation.dst[0]}
+    kinds.update(kind for path in explanation.paths for kind, _ in path.nodes)
+    return {
+        kind: _shades(_OKABE_ITO[place % len(_OKABE_ITO)])
+        for place, kind in enumerate(sorted(kinds))
+    }
+
+
+def _shades(main: str) -> Colour:
+    return Colour(main, _mix(main, _WHITE, 0.12), _mix(main, _DARK, 0.45))
+
+
+def _mix(colour: str, other: int, share: float) -> str:
+    """Return `share` of a colour mixed with a grey."""
+    channels = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
+    return "#" + "".join(f"{round(share * c + (1 - share) * other):02x}" for c in channels)
