@@ -3,6 +3,8 @@
 PYTHON := $(shell python3.11 -c '' 2>/dev/null && echo python3.11 || echo python3)
 BIN := .venv/bin
 STAMP := .venv/.installed
+# Processes for the tests. Each one imports torch for itself, which a short suite does not earn back.
+JOBS ?= 0
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -19,7 +21,7 @@ demo: $(STAMP)
 	$(BIN)/pagelink demo --out out
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n $(JOBS)
 
 check: $(STAMP)
 	$(BIN)/ruff check

@@ -82,7 +82,7 @@ class PaGELink:
                 f"num_hops is {num_hops}, but the model sees {self.reach.num_hops} hops: the "
                 "computation graph would leave out edges that move its score. Use None."
             )
-        self._extractor = extractor_for(self.graph, self.reach, num_hops, max_length)
+        self.extractor = extractor_for(self.graph, self.reach, num_hops, max_length)
 
     @property
     def reverse(self) -> Mapping[EdgeType, EdgeType]:
@@ -169,7 +169,7 @@ class PaGELink:
             return
         started = time.process_time()
         parts = [
-            self._extractor.extract(*(np.array([v]) for v in (link.src, link.dst, link.fact)))
+            self.extractor.extract(*(np.array([v]) for v in (link.src, link.dst, link.fact)))
             for link in valid
         ]
         counts = np.array([int(part.visible.sum()) for part in parts])
@@ -245,7 +245,7 @@ class PaGELink:
         for i, link in enumerate(links):
             if link.fact >= 0:
                 ends = (np.array([v]) for v in (link.src, link.dst, -1))
-                batch = self._extractor.extract(*ends)
+                batch = self.extractor.extract(*ends)
                 deployed[i] = self._logits(batch, relation[[i]])[0]
         return deployed
 

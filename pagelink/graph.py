@@ -256,7 +256,7 @@ def _read_homogeneous(
     given: Sequence[object] = ["is_linked_to"]
     if "edge_type" in data:
         edge_type = data["edge_type"].cpu().numpy()
-        given = data["_edge_type_names"] if "_edge_type_names" in data else []
+        given = getattr(data, "_edge_type_names", [])
     if edge_type.shape != (edge_index.shape[1],) or (edge_type < 0).any():
         raise GraphError(
             f"edge_type must hold one number from 0 up for each of the {edge_index.shape[1]} edges."
@@ -345,8 +345,8 @@ def _find_reverse(edges: Edges, edge_types: Sequence[EdgeType]) -> dict[EdgeType
         if second in edge_types:
             pairs[first], pairs[second] = second, first
     base = 1 + max((int(e.max(initial=0)) for e in edges.values()), default=0)
-    keys = {t: np.sort(e[0] * base + e[1]) for t, e in edges.items() if e.shape[1]}
-    mirrored = {t: np.sort(edges[t][1] * base + edges[t][0]) for t in keys}
+    keys = {t: np.unique(e[0] * base + e[1]) for t, e in edges.items() if e.shape[1]}
+    mirrored = {t: np.unique(edges[t][1] * base + edges[t][0]) for t in keys}
     # A relation that is its own mirror is symmetric; its twin would be parallel, not a reverse.
     open_types = [
         t for t in keys

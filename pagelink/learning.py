@@ -150,7 +150,8 @@ class _State:
         self._idle = torch.zeros(batch.num_links, requires_grad=True)
         self._adam = torch.optim.Adam([self._values, self._idle], lr=settings.learning_rate)
         self._share = torch.from_numpy(1 / self._num_kept[self._link_of]).float().to(device)
-        self._on_path = np.zeros(len(self._slots), dtype=np.bool_)
+        self._best = np.zeros(len(self._slots), dtype=np.bool_)
+        self._epoch = 0
         self.steady = np.zeros(batch.num_links, dtype=np.int64)
         """Per link, for how many epochs E_path has not changed."""
 
@@ -178,13 +179,16 @@ class _State:
         settings = self._settings
         arc_logits = self._values.detach().cpu().numpy()[self._arc_value]
         found = best_paths(self._paths, arc_logits, settings.paths_per_epoch, active)
-        arcs = found.arcs[found.arcs >= 0]
-        on_path = np.zeros(len(self._slots), dtype=np.bool_)
-        on_path[self._arc_value[arcs]] = True
         num_links = len(self.steady)
-        changed = np.bincount(self._link_of[on_path != self._on_path], minlength=num_links) > 0
+        best = self._edges_of(found.arcs)
+        changed = np.bincount(self._link_of[best != self._best], minlength=num_links) > 0
         self.steady = np.where(changed, 0, self.steady + 1)
-        self._on_path = on_path
+        self._best = best
+        on_path = best
+        if settings.path_schedule == "cycle":
+            count = settings.paths_per_epoch - self._epoch % settings.paths_per_epoch
+            on_path = self._edges_of(found.arcs[:, :count])
+        self._epoch += 1
 
         num_on_path = np.bincount(self._link_of[on_path], minlength=num_links)
         is_active = np.zeros(num_links, dtype=np.bool_)
@@ -195,6 +199,11 @@ class _State:
             down = down / np.maximum(self._num_kept - num_on_path, 1)
         gradient = np.where(on_path, -up[self._link_of], down[self._link_of])
         return gradient.astype(np.float32), down.astype(np.float32)
+
+    def _edges_of(self, arcs: Longs) -> Bools:
+        on_path = np.zeros(len(self._slots), dtype=np.bool_)
+        on_path[self._arc_value[arcs[arcs >= 0]]] = True
+        return on_path
 
     def write(self, links: Longs, logits: Floats) -> None:
         """Write the values of some links to where the result is kept."""

@@ -22,6 +22,15 @@ MAX_HOPS = 8
 LINKS_A_ROUND = 8
 ROUNDS = 4
 EDGES_A_PASS = 200_000
+SMALL_RING = 0.05
+"""A next ring with no more than this share of the visible edges tells nothing about locality."""
+NOT_LOCAL = (
+    "The model is not local: its score depends on the whole graph, not only on the neighbourhood of "
+    "the link, so it was run on the full graph."
+)
+TOO_SMALL = (
+    "The graph is too small to tell how far the model sees, so it was run on the full graph."
+)
 
 
 @dataclass(frozen=True)
@@ -33,6 +42,8 @@ class Reach:
     """L; None if the model is not local."""
     seen_relations: Bools
     """Per relation, whether the model passes messages along it."""
+    note: str = ""
+    """Why the model runs on the full graph, if it does."""
 
 
 @dataclass(frozen=True)
@@ -154,23 +165,30 @@ def _seen_relations(graph: TypedGraph, tracer: Tracer, predictor: LinkPredictor)
 
 def _try_modes(predictor: LinkPredictor, probe: _Probe, seen: Bools) -> Reach:
     modes: tuple[Mode, ...] = ("subgraphs", "all_nodes")
+    untold = False
     for mode in modes:
         predictor.mode = mode
         try:
-            num_hops = _find_num_hops(predictor, probe, seen)
+            found = _find_num_hops(predictor, probe, seen)
         except MaskError:
             raise
         # Whatever a model does on part of its graph is no fault of the user's: the next mode, and
         # at last the full graph, on which the model was seen to run, is tried instead.
         except Exception:
             continue
-        if num_hops is not None:
-            return Reach(mode, num_hops, seen)
-    return Reach("full", None, seen)
+        if found is not None and found[1]:
+            return Reach(mode, found[0], seen)
+        untold |= found is not None
+    return Reach("full", None, seen, TOO_SMALL if untold else NOT_LOCAL)
 
 
-def _find_num_hops(predictor: LinkPredictor, probe: _Probe, seen: Bools) -> int | None:
-    """The largest radius needed by any link, over at least eight telling links if there are."""
+def _find_num_hops(
+    predictor: LinkPredictor, probe: _Probe, seen: Bools
+) -> tuple[int, int] | None:
+    """The largest radius needed by any link, and how many links were telling; None: not local.
+
+    Links are tried until eight were telling.
+    """
     largest, telling = 1, 0
     for number in range(-(-len(probe.src) // LINKS_A_ROUND)):
         found = _radius(predictor, probe.part(number), seen)
@@ -179,14 +197,14 @@ def _find_num_hops(predictor: LinkPredictor, probe: _Probe, seen: Bools) -> int 
         largest, telling = max(largest, found[0]), telling + found[1]
         if telling >= LINKS_A_ROUND:
             break
-    return largest
+    return largest, telling
 
 
 def _radius(predictor: LinkPredictor, probe: _Probe, seen: Bools) -> tuple[int, int] | None:
     """The radius at which all links of a probe have the full graph's logits, or None.
 
-    Also how many of them are telling: a link whose next ring is empty says nothing about a radius,
-    since its ego graph is all there is.
+    Also how many of them are telling: a link whose next ring is empty, or a few edges that may not
+    matter to any model, says nothing about a radius.
     """
     graph = predictor.graph
     no_fact = np.full(len(probe.src), -1)
@@ -196,8 +214,9 @@ def _radius(predictor: LinkPredictor, probe: _Probe, seen: Bools) -> tuple[int, 
     for radius in range(1, MAX_HOPS + 1):
         wider = Extractor(graph, radius + 1, seen).extract(probe.src, probe.dst, no_fact)
         grows = _visible_count(wider) > _visible_count(batch)
+        much = _visible_count(wider) > (1 + SMALL_RING) * _visible_count(batch)
         same = _same_logits(predictor, probe, batch)
-        telling += int((wrong & same & grows).sum())
+        telling += int((wrong & same & much).sum())
         wrong = ~same
         if not wrong.any():
             return radius, telling

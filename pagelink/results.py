@@ -140,11 +140,8 @@ class ResultBuilder:
             notes.append(
                 "Pruning would have cut the source from the target, so the unpruned graph was used."
             )
-        if self._reach.mode == "full":
-            notes.append(
-                "The model is not local: its score depends on the whole graph, not only on the "
-                "neighbourhood of the link, so it was run on the full graph."
-            )
+        if self._reach.note:
+            notes.append(self._reach.note)
         unseen = [
             edge_type[1]
             for edge_type, seen, count in zip(

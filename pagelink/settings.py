@@ -48,9 +48,9 @@ class Settings:
     # Mask learning (the paper's equations for L_pred, L_path and Score)
     epochs: int = 20
     """T: number of Adam steps at most. 0: the mask stays as it starts."""
-    learning_rate: float = 0.1
+    learning_rate: float = 0.2
     """Step size of Adam. Differs from the paper: the released code uses 0.01, with which 20 steps
-    move no mask value by more than 0.2."""
+    move no mask logit by more than about 0.2, less than the noise it starts from."""
     alpha: float = 1.0
     """Weight of the mask of path edges in L_path. 0 or more."""
     beta: float = 1.0
@@ -59,10 +59,16 @@ class Settings:
     """Weight of L_pred. 0 leaves the prediction out (for ablation). 0 or more."""
     path_loss: Literal["mean", "sum"] = "mean"
     """`mean` over the edges, as the released code does it; `sum` is the formula as printed."""
-    paths_per_epoch: int = 5
-    """E_path holds the edges of this many best paths, found anew in every epoch."""
-    patience: int | None = 5
-    """A link has converged when E_path did not change for this many epochs. None: never."""
+    paths_per_epoch: int = 10
+    """E_path holds the edges of this many best paths, found anew in every epoch. Differs from the
+    paper, which takes five."""
+    path_schedule: Literal["all", "cycle"] = "cycle"
+    """`all`: E_path are the edges of all `paths_per_epoch` best paths in every epoch. `cycle`: of
+    all of them, then of one fewer, down to the best one, and again. Differs from the paper: Adam
+    moves all edges of a steady E_path alike, so that with `all` the mask cannot tell the best path
+    from the last one; with `cycle` it ranks them."""
+    patience: int | None = 10
+    """A link has converged when its best paths did not change for this many epochs. None: never."""
     entropy: float = 0.0
     """Weight of the mean entropy of the mask. 0 or more."""
     size: float = 0.0
@@ -84,7 +90,7 @@ class Settings:
                 raise SettingsError(f"{name} must be at least {low}, got {value!r}.")
         if not self.learning_rate > 0:
             raise SettingsError(f"learning_rate must be above 0, got {self.learning_rate!r}.")
-        for name, allowed in {"path_loss": ("mean", "sum"), "start": ("even", "noise")}.items():
+        for name, allowed in {"path_loss": ("mean", "sum"), "path_schedule": ("all", "cycle"), "start": ("even", "noise")}.items():
             if getattr(self, name) not in allowed:
                 raise SettingsError(f"{name} must be one of {allowed}, got {getattr(self, name)!r}.")
         if self.budget is not None and self.budget < self.max_length:
@@ -119,6 +125,7 @@ class Settings:
             epochs=50 if citation else 20,
             learning_rate=0.01,
             paths_per_epoch=5,
+            path_schedule="all",
             patience=None,
             start="noise",
         )

@@ -26,8 +26,10 @@ Floats = npt.NDArray[np.float64]
 
 Rule = Literal["paper", "released"]
 """`paper`, the rule as printed: inner nodes have at most D_max facts; paths are ordered by the sum
-of the degrees of their inner nodes. `released`, the rule that reproduces the paper's released
-labels: nodes of more than D_max facts leave the graph, s and t among them, and paths are ordered by
+of the degrees of their inner nodes.
+
+`released` reproduces the released labels of UserItemAttr, all pairs and all paths. Differs from the
+paper: nodes of more than D_max facts leave the graph, s and t among them, and paths are ordered by
 the product of the degrees (the sum of their logarithms) that the inner nodes have in what is left.
 """
 
@@ -116,7 +118,9 @@ def find_labelled_pairs(
             raise SettingsError(f"{name} must be at least 1, got {value}.")
     if rule not in get_args(Rule):
         known = get_args(Rule)
-        raise SettingsError(f"rule must be one of {known}, got {rule!r}.{did_you_mean(rule, known)}")
+        raise SettingsError(
+            f"rule must be one of {known}, got {rule!r}.{did_you_mean(rule, known)}"
+        )
     first_src, num_src = _nodes_of(graph, src_type)
     first_dst, num_dst = _nodes_of(graph, dst_type)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import pagelink
 from pagelink.errors import PageLinkError
 
 DATA_VARIABLE = "PAGELINK_DATA"
@@ -26,22 +25,22 @@ def find_data(name: str, path: Path | str | None = None) -> Path:
         DataNotFoundError: there is no such folder. The message says where it was looked for.
 
     Example:
-        >>> find_data("no-such-data", path="nowhere")
+        >>> find_data("my-data", path="/nowhere")  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        pagelink.datasets.locate.DataNotFoundError: The data folder 'no-such-data' is not at nowhere...
+        pagelink.datasets.locate.DataNotFoundError: The data folder 'my-data' is not at ...
     """
     if path is not None:
         places = [Path(path)]
     elif os.environ.get(DATA_VARIABLE):
         places = [Path(os.environ[DATA_VARIABLE]) / name]
     else:
-        roots = (Path.cwd(), Path(pagelink.__file__).parent.parent)
+        roots = (Path.cwd(), Path(__file__).parents[2])
         places = [root.resolve().parent / "shared" / "data" / name for root in roots]
     for place in places:
         if place.is_dir():
             return place
     looked = " or ".join(str(place) for place in dict.fromkeys(places))
     raise DataNotFoundError(
-        f"The data folder {name!r} is not at {looked}. Give its path, or set {DATA_VARIABLE} to the "
-        f"folder that holds {name!r}."
+        f"The data folder {name!r} is not at {looked}. Give its path, or set {DATA_VARIABLE} to "
+        f"the folder that holds {name!r}."
     )

@@ -111,9 +111,7 @@ def generate_useritemattr(
     )
 
 
-def _random_has(
-    num_items: int, num_attrs: int, num_has: int, rng: np.random.Generator
-) -> Matrix:
+def _random_has(num_items: int, num_attrs: int, num_has: int, rng: np.random.Generator) -> Matrix:
     if not num_items <= num_has <= num_items * num_attrs:
         raise SettingsError(
             f"num_has must be in {num_items}..{num_items * num_attrs}: every item has at least one "
@@ -159,8 +157,8 @@ def _bought_by_similar(
     """Return `count` more buys, drawn among the pairs where a similar user buys the item."""
     if count < 0:
         raise SettingsError(
-            f"num_buys is {-count} less than the buys that the preferences give. Raise num_buys, or "
-            "lower items_per_user or max_prefers."
+            f"num_buys is {-count} less than the buys that the preferences give. Raise num_buys, "
+            "or lower items_per_user or max_prefers."
         )
     shared = buys.astype(np.float32) @ buys.T.astype(np.float32)
     np.fill_diagonal(shared, 0)

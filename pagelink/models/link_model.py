@@ -77,7 +77,8 @@ class NodeInputs(nn.Module):
 class LinkModel(nn.Module):
     """A link predictor: inputs, `num_layers` layers with leaky ReLU between them, and a head.
 
-    A kind of GNN is a subclass that says what one layer is.
+    A kind of GNN is a subclass that says what one layer is. `config` holds the arguments, ready for
+    a checkpoint: `type(model)(**model.config)` is the same model before training.
 
     Args:
         num_nodes: number of nodes of every node type that has no features.
@@ -117,7 +118,6 @@ class LinkModel(nn.Module):
             "head": head,
             "seed": seed,
         }
-        """The arguments: `type(model)(**model.config)` is the same model before training."""
         known = {*num_nodes, *num_features}
         for edge_type in (*edge_types, link_type):
             for node_type in (edge_type[0], edge_type[2]):

@@ -6,8 +6,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from pagelink.explanation import EdgeType, Explanation
-from pagelink.views.naming import count
+from pagelink.explanation import Explanation
+from pagelink.views.naming import clean, count, type_words
 from pagelink.views.palette import type_colours
 from pagelink.views.rendering import render
 from pagelink.views.svg import draw
@@ -48,13 +48,12 @@ def _content(explanation: Explanation) -> dict[str, Any]:
 
 def _how_it_was_made(explanation: Explanation) -> dict[str, str]:
     hops = explanation.num_hops
+    seen = "the whole graph" if hops is None else f"{count(hops, 'hop')} around each end"
     made = {
-        "Kind of link": _type_in_words(explanation.link_type),
+        "Kind of link": type_words(explanation.link_type),
         "Source": "{} {}".format(*explanation.src),
         "Target": "{} {}".format(*explanation.dst),
-        "The model sees": "the whole graph"
-        if hops is None
-        else count(hops, "hop") + " around each end",
+        "The model sees": seen,
         "Mask learning": count(explanation.epochs, "step"),
         "Seed": str(explanation.seed),
         "CPU seconds": f"{explanation.seconds:.3g}",
@@ -62,8 +61,4 @@ def _how_it_was_made(explanation: Explanation) -> dict[str, str]:
     if explanation.reason is not None:
         made["Reason"] = explanation.reason
     made.update({f"Version of {name}": text for name, text in explanation.versions.items()})
-    return made
-
-
-def _type_in_words(edge_type: EdgeType) -> str:
-    return " → ".join(edge_type)
+    return {clean(name): clean(text) for name, text in made.items()}

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from pagelink.explanation import Node
 from pagelink.views.lettering import shorten, text_width, wrap
-from pagelink.views.naming import NodeWords
+from pagelink.views.naming import NodeWords, isolate
 from pagelink.views.wording import PathWords, Wording
 
 NAME_SIZE, DETAIL_SIZE, LABEL_SIZE, TEXT_SIZE = 13.5, 11.0, 12.0, 14.0
@@ -148,7 +148,7 @@ def place(said: Wording) -> Layout:
 def _question(said: Wording, measures: _Measures) -> Question:
     chance = f" · {said.scores[-1].chance}" if said.scores else ""
     room = _MIDDLE_WIDTH - 110 - text_width(chance, LABEL_SIZE, bold=True)
-    label = shorten(said.link.relation, room, LABEL_SIZE, bold=True) + chance
+    label = isolate(shorten(said.link.relation, room, LABEL_SIZE, bold=True)) + chance
     return Question(
         x1=measures.middle_left,
         x2=measures.middle_right,
@@ -202,7 +202,8 @@ def _name(node: NodeWords, width: float, max_lines: int) -> tuple[str, ...]:
 def _detail(node: NodeWords, width: float) -> str:
     """Return type and degree; where there is no room the type is cut, never the degree."""
     links = f" · {node.links}" if node.links else ""
-    return shorten(node.kind, width - text_width(links, DETAIL_SIZE), DETAIL_SIZE) + links
+    kind = shorten(node.kind, width - text_width(links, DETAIL_SIZE), DETAIL_SIZE)
+    return isolate(kind) + links
 
 
 def _end(words: NodeWords, x: float, width: float, height: float, *, badges: bool) -> Box:

@@ -12,7 +12,7 @@ _ROUNDING = 1e-6
 _WORTH_A_WORD = 0.55
 """A text is cut between words if this share of what would fit is left."""
 # Shares of the font size, after Verdana and DejaVu Sans, the widest of the fonts in common use.
-_NARROW, _WIDE = frozenset("iljtfrI.,:;'|!()[]{}/ -·’‘"), frozenset("mwMWQO@%&—…“”")
+_NARROW, _WIDE = frozenset("iljtfrI.,:;'|!()[]{}/ -·\u2018\u2019"), frozenset("mwMWQO@%&—…“”")
 
 
 def text_width(text: str, size: float, *, bold: bool = False) -> float:
@@ -42,13 +42,13 @@ def _character_width(character: str) -> float:
 
 def shorten(text: str, limit: float, size: float, *, bold: bool = False) -> str:
     """Return the text, cut with an ellipsis if it is wider than the limit."""
-    if len(_fitting(text, limit, size, bold)) == len(text):
+    if len(_fitting(text, limit, size, bold=bold)) == len(text):
         return text
-    kept = _fitting(text, limit - text_width(ELLIPSIS, size, bold=bold), size, bold)
+    kept = _fitting(text, limit - text_width(ELLIPSIS, size, bold=bold), size, bold=bold)
     words_kept = kept[: kept.rfind(" ") + 1]
     if text[len(kept)] != " " and len(words_kept) > _WORTH_A_WORD * len(kept):
         kept = words_kept
-    return kept.rstrip() + ELLIPSIS
+    return kept.rstrip(" ,;:") + ELLIPSIS
 
 
 def wrap(
@@ -58,7 +58,7 @@ def wrap(
     lines: list[str] = []
     rest = text
     while rest and len(lines) < max_lines - 1:
-        line = _fitting(rest, limit, size, bold) or _clusters(rest)[0]
+        line = _fitting(rest, limit, size, bold=bold) or _clusters(rest)[0]
         if len(line) < len(rest) and rest[len(line)] != " " and " " in line:
             line = line[: line.rindex(" ")]
         lines.append(line)
@@ -68,7 +68,7 @@ def wrap(
     return tuple(line.strip() for line in lines)
 
 
-def _fitting(text: str, limit: float, size: float, bold: bool) -> str:
+def _fitting(text: str, limit: float, size: float, *, bold: bool) -> str:
     """Return the longest beginning of the text that is no wider than the limit."""
     taken, width = [], 0.0
     for cluster in _clusters(text):

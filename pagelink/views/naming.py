@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from pagelink.explanation import Explanation, Node
+from pagelink.explanation import EdgeType, Explanation, Node
 from pagelink.views.lettering import shorten
 
 # Direction marks of a user's text could turn around the words that follow it.
@@ -41,17 +41,18 @@ class NodeWords:
 
     @property
     def isolated(self) -> str:
-        """The phrase, kept from turning around its neighbours if it reads right to left."""
-        return _isolate(self.phrase)
+        """The phrase, safe to stand between other words."""
+        return isolate(self.phrase)
 
     @property
     def short(self) -> str:
         """The same, cut if it is long: for a second mention."""
         cut = shorten(self.name, _SHORT_WIDTH, 1)
-        return self.isolated if cut == self.name else _isolate(f"“{cut}”")
+        return self.isolated if cut == self.name else isolate(f"“{cut}”")
 
 
-def _isolate(text: str) -> str:
+def isolate(text: str) -> str:
+    """Return a text so that, if it reads right to left, it does not turn around its neighbours."""
     if any(unicodedata.bidirectional(character) in ("R", "AL") for character in text):
         return f"{_FIRST_STRONG_ISOLATE}{text}{_POP_ISOLATE}"
     return text
@@ -88,6 +89,16 @@ def words(identifier: str) -> str:
         'rated below 4'
     """
     return clean(identifier.replace("_", " ")) or "?"
+
+
+def type_words(edge_type: EdgeType) -> str:
+    """Return an edge type as the graph stores it, on one line.
+
+    Example:
+        >>> type_words(("user", "buys", "item"))
+        'user → buys → item'
+    """
+    return " → ".join(map(clean, edge_type))
 
 
 def count(number: int, noun: str) -> str:
@@ -134,19 +145,19 @@ def _phrases(names: Mapping[Node, str], relations: Iterable[str]) -> dict[Node, 
     """Return the shortest clear way to call each node: its name, with its type, with its index."""
     taken = {word.casefold() for word in relations} | {words(kind).casefold() for kind, _ in names}
     phrases = {
-        node: _quoted(name) if _speaks_for_itself(name, taken) else _with_type(node, name, False)
+        node: _quoted(name) if _speaks_for_itself(name, taken) else _with_type(node, name)
         for node, name in names.items()
     }
     for numbered in (False, True):
         seen = Counter(phrases.values())
         phrases = {
-            node: _with_type(node, names[node], numbered) if seen[phrase] > 1 else phrase
+            node: _with_type(node, names[node], numbered=numbered) if seen[phrase] > 1 else phrase
             for node, phrase in phrases.items()
         }
     return phrases
 
 
-def _with_type(node: Node, name: str, numbered: bool) -> str:
+def _with_type(node: Node, name: str, *, numbered: bool = False) -> str:
     number = f" (number {node[1]})" if numbered else ""
     return f"{words(node[0])} “{name}”{number}"
 

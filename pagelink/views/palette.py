@@ -35,7 +35,7 @@ def type_colours(explanation: Explanation) -> dict[str, Colour]:
 
 
 def _shades(main: str) -> Colour:
-    return Colour(main, _mix(main, _WHITE, 0.12), _mix(main, _DARK, 0.45))
+    return Colour(main, _mix(main, _WHITE, 0.12), _mix(main, _DARK, 0.38))
 
 
 def _mix(colour: str, other: int, share: float) -> str:

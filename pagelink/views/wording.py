@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from pagelink.explanation import Explanation, Path, PathEdge
-from pagelink.views.naming import NodeWords, clean, count, node_words, words
+from pagelink.views.naming import NodeWords, clean, count, isolate, node_words, type_words, words
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Fact:
     object: NodeWords
 
     def __str__(self) -> str:
-        return f"{self.subject.isolated} {self.relation} {self.object.isolated}"
+        return f"{self.subject.isolated} {isolate(self.relation)} {self.object.isolated}"
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,8 @@ class Step:
     backwards: bool
     """The fact's words read from the walk's end to its start."""
     edge: PathEdge
+    stored: str
+    """The edge type as the graph stores it."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,8 @@ def _path_words(rank: int, path: Path, nodes: tuple[NodeWords, ...]) -> PathWord
     steps = []
     for edge, start, end in zip(path.edges, nodes[:-1], nodes[1:], strict=True):
         subject, object_ = (end, start) if edge.label_backwards else (start, end)
-        steps.append(Step(Fact(subject, words(edge.label), object_), edge.label_backwards, edge))
+        fact = Fact(subject, words(edge.label), object_)
+        steps.append(Step(fact, edge.label_backwards, edge, type_words(edge.type)))
     inner = [f"{node.short} with {node.links}" for node in nodes[1:-1]]
     remark = f"Passes through {_enumerated(inner)}." if inner else "A direct link between the two."
     return PathWords(rank, nodes, tuple(steps), (remark,), f"{path.score:.2f}")

@@ -1,0 +1,71 @@
+"""The demo: a generated graph, a model trained on it, and one of its predictions explained."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from pagelink.datasets.useritemattr import UserItemAttr, generate_useritemattr
+from pagelink.errors import ModelError
+from pagelink.explainer import PaGELink
+from pagelink.explanation import Explanation
+from pagelink.files import write_text
+from pagelink.models.rgcn import RGCN
+from pagelink.models.training import Epoch, LinkSplit, TrainResult, split_links, train
+
+EPOCHS = 100
+
+
+def run_demo(out: Path, seed: int, console: Console) -> Explanation:
+    """Generate, train, explain; print the explanation and write it as a page and a picture."""
+    dataset = generate_useritemattr(seed=seed)
+    data = dataset.data
+    console.print(
+        f"Generated a graph of {data.num_nodes} nodes and {data.num_edges // 2} facts (users buy "
+        f"items, items have attributes), with {dataset.likes.shape[1]} likes to predict."
+    )
+    split = split_links(dataset.likes, seed)
+    model = RGCN.for_data(data, dataset.link_type, seed=seed)
+    result = _train(model, dataset, split, seed, console)
+    console.print(
+        f"Trained an RGCN in {result.seconds:.1f} CPU seconds: test ROC-AUC {result.test_auc:.3f}, "
+        f"average precision {result.test_ap:.3f}."
+    )
+    explainer = PaGELink(model, data, dataset.link_type, seed=seed)
+    explanation = _first_predicted(explainer, split)
+    console.print(f"\n{explanation}", highlight=False, markup=False)
+    for name, text in (("explanation.html", explanation.to_html()),
+                       ("explanation.svg", explanation.to_svg())):  # fmt: skip
+        console.print(f"Wrote {write_text(out / name, text)}")
+    return explanation
+
+
+def _train(
+    model: RGCN, dataset: UserItemAttr, split: LinkSplit, seed: int, console: Console
+) -> TrainResult:
+    with Progress(
+        TextColumn("training"), BarColumn(), TextColumn("{task.fields[figures]}"),
+        TimeElapsedColumn(), console=console, transient=True,
+    ) as bar:  # fmt: skip
+        task = bar.add_task("training", total=EPOCHS, figures="")
+
+        def step(epoch: Epoch) -> None:
+            figures = f"loss {epoch.loss:.3f}, validation AUC {epoch.valid_auc:.3f}"
+            bar.update(task, completed=epoch.number, figures=figures)
+
+        return train(
+            model, dataset.data, dataset.link_type, split, epochs=EPOCHS, seed=seed, progress=step
+        )
+
+
+def _first_predicted(explainer: PaGELink, split: LinkSplit) -> Explanation:
+    """The first test link that the model predicts and that has paths."""
+    links = split.test.t().tolist()
+    for explanation in explainer.explain_many(tuple(link) for link in links):
+        if explanation.paths:
+            return explanation
+    raise ModelError(f"The model predicts none of its {len(links)} test links. Try another seed.")
+
+
