@@ -28,7 +28,7 @@ _debug = False
 
 @app.callback()
 def _options(debug: Debug = False) -> None:
-    global _debug  # noqa: PLW0603
+    global _debug
     _debug = debug
 
 
@@ -38,8 +38,11 @@ def demo(
     seed: Annotated[int, typer.Option(help="Seed of graph, model and explainer.")] = 0,
 ) -> None:
     """Generate a graph, train a model, and explain one of its predictions."""
+    import torch
+
     from pagelink.demo import run_demo
 
+    torch.set_num_threads(1)  # the graph is tiny, a second thread only costs
     run_demo(out, seed, console)
 
 

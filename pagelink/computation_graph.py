@@ -122,7 +122,9 @@ class Extractor:
         """Return the computation graphs of the links (s, t), given as flat nodes."""
         graph = self._graph
         parts: list[Any] = []
-        for s, t, fact in zip(link_src.tolist(), link_dst.tolist(), link_fact.tolist(), strict=True):
+        for s, t, fact in zip(
+            link_src.tolist(), link_dst.tolist(), link_fact.tolist(), strict=True
+        ):
             nodes, hops = _ego_nodes(
                 graph.in_ptr, graph.src, graph.fact, s, t, fact, self.num_hops, self._hops
             )

@@ -67,5 +67,3 @@ def _first_predicted(explainer: PaGELink, split: LinkSplit) -> Explanation:
         if explanation.paths:
             return explanation
     raise ModelError(f"The model predicts none of its {len(links)} test links. Try another seed.")
-
-

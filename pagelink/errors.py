@@ -3,7 +3,7 @@
 PageLinkError
 ├── SettingsError    a setting is out of its range or does not fit the others
 ├── GraphError       the graph given is malformed
-├── LinkError        a link asked for does not exist in this graph (unknown name, index out of range)
+├── LinkError        a link asked for is not in this graph (unknown name, index out of range)
 └── ModelError       the model cannot be explained as it is
     └── MaskError    the edge weights do not reach the model's messages
 

@@ -13,12 +13,12 @@ from pagelink.computation_graph import ComputationGraphs
 from pagelink.errors import LinkError, SettingsError, did_you_mean
 from pagelink.explanation import Explanation
 from pagelink.graph import HOMOGENEOUS_NODE_TYPE, Bools, EdgeType, Longs, TypedGraph
-from pagelink.learning import LearnedMasks, learn_masks
+from pagelink.learning import learn_masks
 from pagelink.paths import PathGraphs, allowed_facts, best_paths, build_path_graphs
 from pagelink.predictor import Forward, LinkPredictor, Output
 from pagelink.pruning import prune
 from pagelink.reach import chunks_by_edges, extractor_for, find_reach
-from pagelink.results import Link, ResultBuilder
+from pagelink.results import Doubles, Link, ResultBuilder
 from pagelink.settings import Settings
 
 Key = int | str
@@ -89,9 +89,7 @@ class PaGELink:
         """Which relations are taken to be each other's reverse."""
         return self.graph.reverse
 
-    def explain(
-        self, src: Key, dst: Key, link_type: EdgeType | str | None = None
-    ) -> Explanation:
+    def explain(self, src: Key, dst: Key, link_type: EdgeType | str | None = None) -> Explanation:
         """Explain one link, given by indices or names.
 
         Raises:
@@ -105,7 +103,7 @@ class PaGELink:
     ) -> Iterator[Explanation]:
         """Explain any number of links, in order, as an iterator.
 
-        Every link gets an explanation. One that is malformed gets the reason `invalid` and a message.
+        Every link gets an explanation. A malformed one gets the reason `invalid` and a message.
 
         Args:
             links: `(src, dst)` or `(src, dst, link_type)`, by indices or names.
@@ -162,7 +160,7 @@ class PaGELink:
 
     def _explain_batch(self, links: list[Link]) -> Iterator[Explanation]:
         """Extract the links, and explain as many side by side as there is room for."""
-        builder = ResultBuilder(self.graph, self.settings, self.seed, self.reach)
+        builder = ResultBuilder(self.graph, self.settings, self.seed, self.reach, self.threshold)
         valid = [link for link in links if link.message is None]
         if not valid:
             yield from (builder.invalid(link) for link in links)
@@ -208,9 +206,8 @@ class PaGELink:
             paths, arc_logits, settings.paths_within_budget, np.flatnonzero(answerable)
         )
         return builder.build(
-            links, batch, logits, deployed, self.threshold, undone, paths, masks, found,
-            np.flatnonzero(answerable),
-        )  # fmt: skip
+            links, batch, logits, deployed, undone, paths, masks, found, np.flatnonzero(answerable)
+        )
 
     def _prune(self, batch: ComputationGraphs) -> tuple[Bools, PathGraphs, Bools]:
         """Prune, and undo it for links that it would cut apart."""
@@ -233,13 +230,11 @@ class PaGELink:
             self.graph, batch, allowed, settings.max_length, settings.max_degree
         )
 
-    def _logits(self, batch: ComputationGraphs, relation: Longs) -> np.ndarray:
+    def _logits(self, batch: ComputationGraphs, relation: Longs) -> Doubles:
         inputs = self.predictor.inputs(batch, batch.visible, range(batch.num_links), relation)
         return self.predictor.logits(inputs).double().cpu().numpy()
 
-    def _deployed_logits(
-        self, logits: np.ndarray, links: list[Link], relation: Longs
-    ) -> np.ndarray:
+    def _deployed_logits(self, logits: Doubles, links: list[Link], relation: Longs) -> Doubles:
         """The logits with the links themselves in the graph, where they are in it."""
         deployed = logits.copy()
         for i, link in enumerate(links):
@@ -255,9 +250,7 @@ def _as_link_types(
 ) -> tuple[EdgeType, ...]:
     if isinstance(given, str):
         if hetero:
-            raise LinkError(
-                f"A link type is (source type, relation, target type), got {given!r}."
-            )
+            raise LinkError(f"A link type is (source type, relation, target type), got {given!r}.")
         return ((HOMOGENEOUS_NODE_TYPE, given, HOMOGENEOUS_NODE_TYPE),)
     if len(given) == 3 and all(isinstance(part, str) for part in given):
         return (tuple(given),)  # type: ignore[return-value]

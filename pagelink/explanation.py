@@ -93,9 +93,7 @@ class EdgeMask(Mapping[EdgeType, npt.NDArray[np.float32]]):
     def __len__(self) -> int:
         return len(self._sizes)
 
-    def stored(
-        self, edge_type: EdgeType
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+    def stored(self, edge_type: EdgeType) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
         """Return the columns that have a value, and the values."""
         empty = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float32)
         return self._values.get(edge_type, empty)
@@ -158,6 +156,10 @@ class Explanation:
     seed: int
     seconds: float = field(compare=False)
     """CPU seconds for this link (its share of its batch)."""
+    link_in_graph: bool = False
+    """Whether the explained link was among the edges of the graph."""
+    threshold: float | None = 0.0
+    """Links with a lower logit are predicted negatives; None: the model only ranks."""
     versions: Mapping[str, str] = field(repr=False, compare=False, default_factory=dict)
 
     @property
@@ -169,11 +171,6 @@ class Explanation:
     def probability_deployed(self) -> float | None:
         """sigmoid(logit_deployed)."""
         return None if self.logit_deployed is None else _sigmoid(self.logit_deployed)
-
-    @property
-    def link_in_graph(self) -> bool:
-        """Whether the explained link was among the edges handed to the model."""
-        return self.logit != self.logit_deployed
 
     def __str__(self) -> str:
         from pagelink.views.text import to_text
@@ -208,6 +205,8 @@ class Explanation:
             "logit": self.logit,
             "logit_deployed": self.logit_deployed,
             "probability": self.probability,
+            "link_in_graph": self.link_in_graph,
+            "threshold": self.threshold,
             "paths": [_path_to_dict(path) for path in self.paths],
             "reason": self.reason,
             "message": self.message,
@@ -231,7 +230,8 @@ class Explanation:
             key: values[key]
             for key in (
                 "src_name", "dst_name", "logit", "logit_deployed", "reason", "message",
-                "num_hops", "epochs", "seed", "seconds", "versions",
+                "num_hops", "epochs", "seed", "seconds", "versions", "link_in_graph",
+                "threshold",
             )
         }  # fmt: skip
         return cls(
@@ -273,9 +273,7 @@ def _path_to_dict(path: Path) -> dict[str, Any]:
 def _path_from_dict(values: Mapping[str, Any]) -> Path:
     return Path(
         nodes=tuple((kind, index) for kind, index in values["nodes"]),
-        edges=tuple(
-            PathEdge(**{**edge, "type": tuple(edge["type"])}) for edge in values["edges"]
-        ),
+        edges=tuple(PathEdge(**{**edge, "type": tuple(edge["type"])}) for edge in values["edges"]),
         names=tuple(values["names"]),
         degrees=tuple(values["degrees"]),
         score=values["score"],

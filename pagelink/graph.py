@@ -7,24 +7,32 @@ an *arc* is a fact walked one way. Only this module converts between flat and ty
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from torch_geometric.data import Data, HeteroData
 
 from pagelink.errors import GraphError, LinkError, did_you_mean
+from pagelink.graph_data import (
+    HOMOGENEOUS_NODE_TYPE,
+    Edges,
+    EdgeType,
+    Longs,
+    RawGraph,
+    check_link_type,
+    read_data,
+)
 
-EdgeType = tuple[str, str, str]
+__all__ = [
+    "HOMOGENEOUS_NODE_TYPE", "REVERSE_PREFIX", "Bools", "EdgeType", "Ints", "Longs", "TypedGraph",
+]  # fmt: skip
+
 Ints = npt.NDArray[np.int32]
-Longs = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-HOMOGENEOUS_NODE_TYPE = "node"
 REVERSE_PREFIX = "rev_"
 
 
@@ -33,6 +41,7 @@ class TypedGraph:
     """The message-passing graph as flat arrays.
 
     Example:
+        >>> import torch
         >>> data = HeteroData()
         >>> data["user"].num_nodes, data["item"].num_nodes = 2, 2
         >>> data["user", "buys", "item"].edge_index = torch.tensor([[0, 0, 1], [0, 1, 1]])
@@ -88,9 +97,7 @@ class TypedGraph:
     @cached_property
     def node_type_of(self) -> Ints:
         """Position of the node type of every flat node."""
-        return np.repeat(
-            np.arange(len(self.node_types), dtype=np.int32), np.diff(self.node_offset)
-        )
+        return np.repeat(np.arange(len(self.node_types), dtype=np.int32), np.diff(self.node_offset))
 
     @classmethod
     def from_data(
@@ -110,26 +117,13 @@ class TypedGraph:
         Raises:
             GraphError: the data is malformed, with the relation and the column.
         """
-        if isinstance(data, HeteroData):
-            sizes, edges, names = _read_hetero(data)
-            columns = {t: np.arange(e.shape[1]) for t, e in edges.items()}
-            sizes_of_masks = {t: e.shape[1] for t, e in edges.items()}
-        elif isinstance(data, Data):
-            sizes, edges, columns, names = _read_homogeneous(data)
-            sizes_of_masks = dict.fromkeys(edges, data.num_edges)
-        else:
-            raise GraphError(
-                f"data must be a torch_geometric HeteroData or Data, got {type(data).__name__}."
-            )
-        node_types = tuple(sizes)
+        raw = read_data(data)
         for link_type in link_types:
-            _check_link_type(link_type, node_types)
-        edge_types = [*edges, *(t for t in dict.fromkeys(link_types) if t not in edges)]
-        _check_edges(edges, sizes)
-        pairs = _find_reverse(edges, edge_types) if reverse is None else _given(reverse, edge_types)
-        graph = _flatten(sizes, edges, columns, edge_types, pairs, names)
-        mask_sizes = tuple(sizes_of_masks.get(t, 0) for t in edge_types)
-        return dataclasses.replace(graph, mask_sizes=mask_sizes)
+            check_link_type(link_type, tuple(raw.sizes))
+        edge_types = [*raw.edges, *(t for t in dict.fromkeys(link_types) if t not in raw.edges)]
+        if reverse is None:
+            return _flatten(raw, edge_types, _find_reverse(raw.edges, edge_types))
+        return _flatten(raw, edge_types, _given(reverse, edge_types))
 
     def flat_index(self, node_type: str, index: int) -> int:
         """Return the flat index of a node."""
@@ -212,111 +206,6 @@ class TypedGraph:
         raise LinkError(f"There is no {node_type} called {key!r}.{did_you_mean(key, by_name)}")
 
 
-Edges = dict[EdgeType, Longs]
-
-
-def _read_hetero(data: HeteroData) -> tuple[dict[str, int], Edges, dict[str, Sequence[str]]]:
-    sizes: dict[str, int] = {}
-    names: dict[str, Sequence[str]] = {}
-    for node_type in data.node_types:
-        size = data[node_type].num_nodes
-        if size is None:
-            raise GraphError(
-                f"The number of nodes of type {node_type!r} is unknown. "
-                f"Set data[{node_type!r}].num_nodes."
-            )
-        sizes[node_type] = int(size)
-        if "name" in data[node_type]:
-            names[node_type] = _check_names(data[node_type]["name"], node_type, int(size))
-    edges: Edges = {}
-    for edge_type in data.edge_types:
-        store = data[edge_type]
-        if "edge_index" in store:
-            edges[edge_type] = _as_array(store["edge_index"], str(edge_type))
-        elif "adj_t" in store:
-            raise GraphError(
-                f"{edge_type} is stored as a sparse matrix (adj_t), whose entries cannot be told "
-                "apart. Give the graph by edge_index."
-            )
-    return sizes, edges, names
-
-
-def _read_homogeneous(
-    data: Data,
-) -> tuple[dict[str, int], Edges, dict[EdgeType, Longs], dict[str, Sequence[str]]]:
-    size = data.num_nodes
-    if size is None or "edge_index" not in data:
-        raise GraphError("A homogeneous graph needs edge_index and num_nodes (or x).")
-    edge_index = _as_array(data["edge_index"], "edge_index")
-    kind = HOMOGENEOUS_NODE_TYPE
-    names: dict[str, Sequence[str]] = {}
-    if "name" in data:
-        names[kind] = _check_names(data["name"], kind, int(size))
-    edge_type = np.zeros(edge_index.shape[1], dtype=np.int64)
-    given: Sequence[object] = ["is_linked_to"]
-    if "edge_type" in data:
-        edge_type = data["edge_type"].cpu().numpy()
-        given = getattr(data, "_edge_type_names", [])
-    if edge_type.shape != (edge_index.shape[1],) or (edge_type < 0).any():
-        raise GraphError(
-            f"edge_type must hold one number from 0 up for each of the {edge_index.shape[1]} edges."
-        )
-    edges: Edges = {}
-    columns: dict[EdgeType, Longs] = {}
-    for position in range(max(int(edge_type.max(initial=-1)) + 1, len(given))):
-        relation = given[position] if position < len(given) else str(position)
-        # to_homogeneous() leaves (source type, relation, target type) behind.
-        relation = relation if isinstance(relation, str) else "__".join(relation)  # type: ignore[call-overload]
-        columns[kind, relation, kind] = np.flatnonzero(edge_type == position)
-        edges[kind, relation, kind] = edge_index[:, edge_type == position]
-    return {kind: int(size)}, edges, columns, names
-
-
-def _as_array(edge_index: object, where: str) -> Longs:
-    if not isinstance(edge_index, torch.Tensor) or edge_index.is_sparse:
-        raise GraphError(f"{where}: edge_index must be a dense tensor of shape [2, num_edges].")
-    if edge_index.dim() != 2 or edge_index.shape[0] != 2 or edge_index.dtype not in (
-        torch.int64, torch.int32,
-    ):  # fmt: skip
-        raise GraphError(
-            f"{where}: edge_index must be an integer tensor of shape [2, num_edges], got "
-            f"{edge_index.dtype} of shape {list(edge_index.shape)}."
-        )
-    return np.asarray(edge_index.detach().cpu().as_subclass(torch.Tensor), dtype=np.int64)
-
-
-def _check_names(names: object, node_type: str, size: int) -> Sequence[str]:
-    if not isinstance(names, Sequence | np.ndarray) or isinstance(names, str) or len(names) != size:
-        raise GraphError(f"data[{node_type!r}].name must be a list of {size} names, one per node.")
-    return names
-
-
-def _check_link_type(link_type: object, node_types: Sequence[str]) -> None:
-    if not isinstance(link_type, tuple) or len(link_type) != 3:
-        raise LinkError(f"A link type is (source type, relation, target type), got {link_type!r}.")
-    for node_type in (link_type[0], link_type[2]):
-        if node_type not in node_types:
-            raise LinkError(
-                f"The link type {link_type} has node type {node_type!r}, which is not in the graph "
-                f"({', '.join(node_types)}).{did_you_mean(str(node_type), node_types)}"
-            )
-
-
-def _check_edges(edges: Edges, sizes: Mapping[str, int]) -> None:
-    for (src, relation, dst), edge_index in edges.items():
-        for row, node_type in enumerate((src, dst)):
-            if node_type not in sizes:
-                raise GraphError(f"{(src, relation, dst)}: there is no node type {node_type!r}.")
-            bad = (edge_index[row] < 0) | (edge_index[row] >= sizes[node_type])
-            if bad.any():
-                column = int(bad.argmax())
-                raise GraphError(
-                    f"{(src, relation, dst)}: edge_index[{row}, {column}] is "
-                    f"{int(edge_index[row, column])}, but there are {sizes[node_type]} nodes of "
-                    f"type {node_type!r}."
-                )
-
-
 def _given(
     reverse: Mapping[EdgeType, EdgeType], edge_types: Sequence[EdgeType]
 ) -> dict[EdgeType, EdgeType]:
@@ -364,13 +253,9 @@ def _find_reverse(edges: Edges, edge_types: Sequence[EdgeType]) -> dict[EdgeType
 
 
 def _flatten(
-    sizes: Mapping[str, int],
-    edges: Edges,
-    columns: Mapping[EdgeType, Longs],
-    edge_types: Sequence[EdgeType],
-    pairs: Mapping[EdgeType, EdgeType],
-    names: Mapping[str, Sequence[str]],
+    raw: RawGraph, edge_types: Sequence[EdgeType], pairs: Mapping[EdgeType, EdgeType]
 ) -> TypedGraph:
+    sizes, edges, columns = raw.sizes, raw.edges, raw.columns
     node_types = tuple(sizes)
     node_offset = np.cumsum([0, *sizes.values()], dtype=np.int64)
     num_nodes = int(node_offset[-1])
@@ -387,18 +272,18 @@ def _flatten(
     relation = np.repeat(np.arange(len(edge_types)), counts)
     column = np.concatenate([columns.get(t, none[0]) for t in edge_types])
     order = np.argsort((dst * len(edge_types) + relation) * num_nodes + src, kind="stable")
-    src, dst, relation, column = (a[order].astype(np.int32) for a in (src, dst, relation, column))
+    src, dst, kind, column = (a[order].astype(np.int32) for a in (src, dst, relation, column))
 
     relation_class = np.array(
         [min(i, position.get(pairs.get(t, t), i)) for i, t in enumerate(edge_types)], dtype=np.int32
     )
     # Of a relation and its reverse, one direction is the canonical one; within one node type the
     # ends are put in order, since (u, r, v) and (v, r, u) are one fact there.
-    same_type = np.array([t[0] == t[2] for t in edge_types])[relation]
-    turned = np.where(same_type, src > dst, relation_class[relation] != relation)
+    same_type = np.array([t[0] == t[2] for t in edge_types])[kind]
+    turned = np.where(same_type, src > dst, relation_class[kind] != kind)
     low = np.where(turned, dst, src).astype(np.int64)
     high = np.where(turned, src, dst)
-    keys = (relation_class[relation].astype(np.int64) * num_nodes + low) * num_nodes + high
+    keys = (relation_class[kind].astype(np.int64) * num_nodes + low) * num_nodes + high
     _, fact = np.unique(keys, return_inverse=True)
     num_facts = int(fact.max(initial=-1)) + 1
 
@@ -417,7 +302,7 @@ def _flatten(
     back_edge = np.where(opposite[walked] >= 0, opposite[walked], walked)
     back = np.stack([dst[walked], src[walked], back_edge, opposite[walked] < 0])
     arcs = np.concatenate([forth, back], axis=1).astype(np.int64)
-    arc_class = relation_class[relation[arcs[2]]]
+    arc_class = relation_class[kind[arcs[2]]]
     arcs = arcs[:, np.lexsort((arc_class, arcs[1], arcs[0]))]
     degree = np.bincount(arcs[0], minlength=num_nodes)
     return TypedGraph(
@@ -425,14 +310,14 @@ def _flatten(
         node_offset=node_offset,
         edge_types=tuple(edge_types),
         edge_counts=counts,
-        mask_sizes=counts,
+        mask_sizes=tuple(raw.mask_sizes.get(t, 0) for t in edge_types),
         reverse=dict(pairs),
-        names=dict(names),
+        names=raw.names,
         relation_class=relation_class,
         in_ptr=_pointers(np.bincount(dst, minlength=num_nodes)),
         src=src,
         dst=dst,
-        relation=relation,
+        relation=kind,
         column=column,
         fact=fact.astype(np.int32),
         opposite=opposite,

@@ -42,7 +42,9 @@ def start_logits(
     logits = np.zeros(len(batch.edges), dtype=np.float32)
     if settings.start == "even":
         return logits
-    node_type = [(graph.node_types.index(t[0]), graph.node_types.index(t[2])) for t in graph.edge_types]
+    node_type = [
+        (graph.node_types.index(t[0]), graph.node_types.index(t[2])) for t in graph.edge_types
+    ]
     for i in range(batch.num_links):
         edges = np.flatnonzero(kept[batch.edge_ptr[i] : batch.edge_ptr[i + 1]]) + batch.edge_ptr[i]
         alive = np.zeros(batch.node_ptr[i + 1] - batch.node_ptr[i], dtype=np.bool_)

@@ -42,7 +42,7 @@ _CHANGES = frozenset({
 _READS = frozenset({
     "__getitem__", "index_select", "gather", "take_along_dim", "embedding", "sparse_coo_tensor",
 })  # fmt: skip
-_TRANSPOSES = (Tensor.T.__get__, Tensor.mT.__get__)
+_TRANSPOSES = (vars(torch._C.TensorBase)["T"].__get__, vars(torch._C.TensorBase)["mT"].__get__)
 
 
 class TracedIndex(Tensor):
@@ -128,7 +128,7 @@ def _wrap(result: Any, numbers: Any, tracer: Tracer) -> Any:
 
 
 class Tracer:
-    """Notes, for every propagation of one forward pass, which input edges its messages belong to."""
+    """Notes, for every propagation of a forward pass, which input edges its messages belong to."""
 
     def __init__(self) -> None:
         self.calls: list[Tensor] = []
@@ -159,9 +159,7 @@ class Tracer:
         with ExitStack() as stack:
             for name, module in model.named_modules():
                 stack.callback(module.register_forward_pre_hook(self._enter(name)).remove)
-                stack.callback(
-                    module.register_forward_hook(self._leave, always_call=True).remove
-                )
+                stack.callback(module.register_forward_hook(self._leave, always_call=True).remove)
                 if isinstance(module, MessagePassing):
                     hook = module.register_propagate_forward_pre_hook(self._note_call(name))
                     stack.callback(hook.remove)

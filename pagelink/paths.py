@@ -1,8 +1,8 @@
 """The k best simple paths under a hop bound and a degree bound, on true multigraphs.
 
 First, per link, the few arcs that can lie on a path of at most l_max facts are cut out (two
-breadth-first searches): the `PathGraphs`. They depend on the graph only. Then, for any edge mask, the
-cheapest paths are found in them exactly: costs to the target by number of remaining hops are
+breadth-first searches): the `PathGraphs`. They depend on the graph only. Then, for any edge mask,
+the cheapest paths are found in them exactly: costs to the target by number of remaining hops are
 computed and steer a best-first search. Costs are whole numbers (fixed point), so sums do not depend
 on the order of adding, and ties are real ties; they are broken by the order of (node, relation).
 """
@@ -152,7 +152,9 @@ def _pack(
     by_tail = np.argsort(number[tail], kind="stable")
     tail, head, slot, is_reversed = (a[by_tail] for a in (tail, head, slot, is_reversed))
     nodes = batch.nodes[batch.node_ptr[link] + local]
-    log_degree = np.log(np.where(head == t, 1, graph.degree[batch.nodes[batch.node_ptr[link] + head]]))
+    log_degree = np.log(
+        np.where(head == t, 1, graph.degree[batch.nodes[batch.node_ptr[link] + head]])
+    )
     counts = np.concatenate([[0], np.bincount(number[tail], minlength=len(local))])
     return nodes, counts, number[head], slot, is_reversed, log_degree
 
@@ -260,7 +262,7 @@ def _cheapest_paths(node_ptr, arc_ptr, arc_dst, arc_cost, max_length, num_paths,
         first = node_ptr[link] + link
         ptr = arc_ptr[first : first + n + 1]
 
-        # to_target[h, v]: cost of the cheapest walk of at most h hops from v to the target (node 1).
+        # to_target[h, v]: cost of the cheapest walk of at most h hops from v to the target, node 1.
         to_target = np.full((max_length + 1, n), UNREACHABLE, dtype=np.int64)
         to_target[:, 1] = 0
         for h in range(1, max_length + 1):

@@ -1,8 +1,8 @@
 """LinkPredictor: any model -> logits of links on (edited, weighted) graphs, a batch at a time.
 
-The links of a batch go through the model side by side, as one graph made of their sub-graphs. Models
-that fail on sub-graphs run on all nodes with only the needed edges, and models that are not local on
-the full graph; both take one link at a time.
+The links of a batch go through the model side by side, as one graph made of their sub-graphs.
+Models that fail on sub-graphs run on all nodes with only the needed edges, and models that are not
+local on the full graph; both take one link at a time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from torch_geometric.data import Data, HeteroData
 
 from pagelink.computation_graph import ComputationGraphs
 from pagelink.errors import ModelError, SettingsError
-from pagelink.graph import Bools, Longs, TypedGraph
+from pagelink.graph import Bools, Ints, Longs, TypedGraph
 from pagelink.masking import Tracer, Weighting, borrowed, check_maskable
 
 Forward = Callable[[nn.Module, Any, Tensor], Tensor]
@@ -150,7 +150,9 @@ class LinkPredictor:
 
     @contextmanager
     def weighted(self, recorded: ModelInput) -> Iterator[Callable[[Tensor], Tensor]]:
-        """Give a function from edge weights (one per number in `recorded.calls`) to logits, with gradients.
+        """Give a function from edge weights to logits, with gradients.
+
+        The weights are one per number in `recorded.calls`.
 
         The model is borrowed for as long as the context is open.
         """
@@ -224,7 +226,7 @@ class LinkPredictor:
         )
 
     def _on_all_nodes(
-        self, edges: Longs, slots: Longs, ends: Longs, relation: Longs
+        self, edges: Ints | Longs, slots: Longs, ends: Longs, relation: Longs
     ) -> ModelInput:
         graph = self.graph
         sizes = np.diff(graph.node_offset)
@@ -239,7 +241,7 @@ class LinkPredictor:
     def _assemble(
         self,
         node_ids: Sequence[Longs],
-        edges: Longs,
+        edges: Ints | Longs,
         edge_index: Longs,
         slots: Longs,
         label_index: Longs,

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 from pagelink.computation_graph import ComputationGraphs
-from pagelink.graph import Bools, Longs, TypedGraph
+from pagelink.graph import Bools, Ints, Longs, TypedGraph
 
 
 def prune(
@@ -43,7 +43,12 @@ def prune(
 
 
 def protected_core(
-    src: Longs, dst: Longs, num_nodes: int, protected: Longs, core: int, removed: Bools
+    src: Ints | Longs,
+    dst: Ints | Longs,
+    num_nodes: int,
+    protected: Longs,
+    core: int,
+    removed: Bools,
 ) -> Bools:
     """Return which nodes of an undirected multigraph are in its k-core.
 

@@ -28,8 +28,8 @@ from pagelink.settings import Settings
 class PaGELinkExplainer(ExplainerAlgorithm):
     """PaGE-Link for `torch_geometric.explain.Explainer`, for link prediction on `HeteroData`.
 
-    Call the explainer with the model's own arguments and `edge_label_index` by keyword; `index` says
-    which of its columns to explain (None: all of them). The returned `HeteroExplanation` has a
+    Call the explainer with the model's own arguments and `edge_label_index` by keyword; `index`
+    says which of its columns to explain (None: all of them). The returned `HeteroExplanation` has a
     full-length `edge_mask` per edge type (the largest value over the explained links), `paths` (the
     paths of each link), and `explanations` (everything known about each link).
 
@@ -76,8 +76,8 @@ class PaGELinkExplainer(ExplainerAlgorithm):
         for edge_type, value in edge_index.items():
             data[edge_type].edge_index = value
         per_type = {key: value for key, value in kwargs.items() if isinstance(value, Mapping)}
-        for key, value in per_type.items():
-            data.set_value_dict(key.removesuffix("_dict"), value)
+        for key, values in per_type.items():
+            data.set_value_dict(key.removesuffix("_dict"), values)
 
         def call(model: nn.Module, data: HeteroData, edge_label_index: Tensor) -> Tensor:
             cut = {key: data.collect(key.removesuffix("_dict")) for key in per_type}

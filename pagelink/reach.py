@@ -25,8 +25,8 @@ EDGES_A_PASS = 200_000
 SMALL_RING = 0.05
 """A next ring with no more than this share of the visible edges tells nothing about locality."""
 NOT_LOCAL = (
-    "The model is not local: its score depends on the whole graph, not only on the neighbourhood of "
-    "the link, so it was run on the full graph."
+    "The model is not local: its score depends on the whole graph, not only on the neighbourhood "
+    "of the link, so it was run on the full graph."
 )
 TOO_SMALL = (
     "The graph is too small to tell how far the model sees, so it was run on the full graph."
@@ -61,9 +61,7 @@ class _Probe:
         return _Probe(self.src[links], self.dst[links], self.relation[links], self.logits[links])
 
 
-def find_reach(
-    predictor: LinkPredictor, link_type: EdgeType, max_length: int, seed: int
-) -> Reach:
+def find_reach(predictor: LinkPredictor, link_type: EdgeType, max_length: int, seed: int) -> Reach:
     """Find L and the way to run the model, and prove that edge weights reach it.
 
     Leaves `predictor.mode` at the way that was found.
@@ -100,7 +98,9 @@ def find_reach(
     return reach
 
 
-def extractor_for(graph: TypedGraph, reach: Reach, num_hops: int | None, max_length: int) -> Extractor:
+def extractor_for(
+    graph: TypedGraph, reach: Reach, num_hops: int | None, max_length: int
+) -> Extractor:
     """Return the extractor of computation graphs for a model of this reach.
 
     For a model that is not local every edge is visible, and G_c holds all nodes that can lie on a
@@ -128,8 +128,8 @@ def _draw_links(
         ends.append(listening if len(listening) else nodes)
     if not receives[ends[0]].any() and not receives[ends[1]].any():
         raise GraphError(
-            f"No {link_type[0]} and no {link_type[2]} has an incoming edge, so no message can reach "
-            "a link. Add reverse relations (torch_geometric.transforms.ToUndirected)."
+            f"No {link_type[0]} and no {link_type[2]} has an incoming edge, so no message can "
+            "reach a link. Add reverse relations (torch_geometric.transforms.ToUndirected)."
         )
     count = LINKS_A_ROUND * ROUNDS
     src, dst = rng.choice(ends[0], count), rng.choice(ends[1], count)
@@ -182,9 +182,7 @@ def _try_modes(predictor: LinkPredictor, probe: _Probe, seen: Bools) -> Reach:
     return Reach("full", None, seen, TOO_SMALL if untold else NOT_LOCAL)
 
 
-def _find_num_hops(
-    predictor: LinkPredictor, probe: _Probe, seen: Bools
-) -> tuple[int, int] | None:
+def _find_num_hops(predictor: LinkPredictor, probe: _Probe, seen: Bools) -> tuple[int, int] | None:
     """The largest radius needed by any link, and how many links were telling; None: not local.
 
     Links are tried until eight were telling.

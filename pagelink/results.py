@@ -54,11 +54,19 @@ def versions() -> dict[str, str]:
 class ResultBuilder:
     """Makes Explanations."""
 
-    def __init__(self, graph: TypedGraph, settings: Settings, seed: int, reach: Reach) -> None:
+    def __init__(
+        self,
+        graph: TypedGraph,
+        settings: Settings,
+        seed: int,
+        reach: Reach,
+        threshold: float | None,
+    ) -> None:
         self._graph = graph
         self._settings = settings
         self._seed = seed
         self._reach = reach
+        self._threshold = threshold
         self._mask_sizes = dict(zip(graph.edge_types, graph.mask_sizes, strict=True))
 
     def invalid(self, link: Link) -> Explanation:
@@ -78,7 +86,6 @@ class ResultBuilder:
         batch: ComputationGraphs,
         logits: Doubles,
         deployed: Doubles,
-        threshold: float | None,
         undone: Bools,
         paths: PathGraphs,
         masks: LearnedMasks,
@@ -98,20 +105,24 @@ class ResultBuilder:
             elif not np.isfinite(logits[i]):
                 values["reason"] = "invalid"
                 values["message"] = f"The model returns {logits[i]} for this link, not a number."
-            elif threshold is not None and logits[i] < threshold:
+            elif self._threshold is not None and logits[i] < self._threshold:
                 values["reason"] = "predicted_negative"
-                values["message"] = _negative_message(logits[i], deployed[i], threshold)
+                values["message"] = _negative_message(logits[i], deployed[i], self._threshold)
             else:
                 values["reason"], values["message"] = self._why_no_path(batch, i)
             finite = np.isfinite(logits[i]) and np.isfinite(deployed[i])
             explanations.append(
                 self._explanation(
-                    link, self._graph.node(link.src), self._graph.node(link.dst), *names,
+                    link,
+                    self._graph.node(link.src),
+                    self._graph.node(link.dst),
+                    *names,
                     logit=float(logits[i]) if finite else None,
                     logit_deployed=float(deployed[i]) if finite else None,
+                    link_in_graph=link.fact >= 0,
                     notes=self._notes(bool(undone[i]), i in row),
                     **values,
-                )  # fmt: skip
+                )
             )
         return explanations
 
@@ -131,7 +142,7 @@ class ResultBuilder:
         return Explanation(
             link_type=link.type, src=src, dst=dst, src_name=src_name, dst_name=dst_name,
             num_hops=self._reach.num_hops, settings=self._settings, seed=self._seed,
-            versions=versions(), **{**defaults, **values},
+            threshold=self._threshold, versions=versions(), **{**defaults, **values},
         )  # fmt: skip
 
     def _notes(self, undone: bool, answered: bool) -> tuple[str, ...]:

@@ -90,9 +90,15 @@ class Settings:
                 raise SettingsError(f"{name} must be at least {low}, got {value!r}.")
         if not self.learning_rate > 0:
             raise SettingsError(f"learning_rate must be above 0, got {self.learning_rate!r}.")
-        for name, allowed in {"path_loss": ("mean", "sum"), "path_schedule": ("all", "cycle"), "start": ("even", "noise")}.items():
+        for name, allowed in {
+            "path_loss": ("mean", "sum"),
+            "path_schedule": ("all", "cycle"),
+            "start": ("even", "noise"),
+        }.items():
             if getattr(self, name) not in allowed:
-                raise SettingsError(f"{name} must be one of {allowed}, got {getattr(self, name)!r}.")
+                raise SettingsError(
+                    f"{name} must be one of {allowed}, got {getattr(self, name)!r}."
+                )
         if self.budget is not None and self.budget < self.max_length:
             raise SettingsError(
                 f"budget must hold at least one path of max_length={self.max_length} facts, "

@@ -104,7 +104,7 @@ REV_NAMES: dict[EdgeType, EdgeType] = both_ways(
 def random_multigraph(rng: np.random.Generator, size: int = 4) -> Multigraph:
     """Few nodes and many relations: parallel, mirrored, partly mirrored, with loops and copies."""
     sizes = {kind: int(rng.integers(1, size + 1)) for kind in ("a", "b", "c")}
-    order = rng.permutation(len(POSSIBLE_RELATIONS))[: rng.integers(1, 6)]
+    order = rng.permutation(len(POSSIBLE_RELATIONS))[: rng.integers(1, 8)]
     pairs: dict[EdgeType, list[tuple[int, int]]] = {}
     for position in order:
         src, name, dst = edge_type = POSSIBLE_RELATIONS[position]

@@ -14,11 +14,11 @@ PACKAGE = Path(__file__).parent.parent / "pagelink"
 
 # Each module of the road imports only from modules before it.
 ROAD = (
-    "errors", "settings", "graph", "tables", "computation_graph", "pruning", "paths", "masking",
+    "errors", "settings", "files", "graph_data", "graph", "tables", "computation_graph", "pruning", "paths", "masking",
     "predictor", "reach", "learning", "influence", "explanation", "results", "explainer", "pyg",
 )  # fmt: skip
 # These use the road and each other, without cycles, and are never used by the road.
-BESIDE = ("baselines", "datasets", "models", "evaluation", "views", "cli")
+BESIDE = ("baselines", "datasets", "models", "evaluation", "views", "demo", "cli")
 # `import pagelink`, `pagelink --help` and drawing a stored explanation must not wait for torch.
 QUICK = ("", "cli", "views")
 SLOW = ("torch", "torch_geometric")

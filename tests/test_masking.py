@@ -20,7 +20,17 @@ from torch_geometric.utils import (
     scatter,
     to_undirected,
 )
-from zoo import DIM, LINK_TYPE, USERS, ZOO, Hetero, Relational, make_case, make_graph, make_homogeneous
+from zoo import (
+    DIM,
+    LINK_TYPE,
+    USERS,
+    ZOO,
+    Hetero,
+    Relational,
+    make_case,
+    make_graph,
+    make_homogeneous,
+)
 
 from pagelink import PaGELink
 from pagelink.errors import MaskError, ModelError, PageLinkError
@@ -131,9 +141,7 @@ def test_order_of_columns_does_not_matter(name: str) -> None:
         for key in ("edge_index", "edge_attr", "edge_weight", "edge_type"):
             if key in store:
                 store[key] = store[key][..., order] if key == "edge_index" else store[key][order]
-    other = PaGELink(
-        case.model, shuffled, case.link_type, **{"threshold": None} | case.options
-    )
+    other = PaGELink(case.model, shuffled, case.link_type, **{"threshold": None} | case.options)
     scores = []
     for each in (explainer, other):
         batch = first_batch(each)
@@ -165,7 +173,7 @@ def test_same_as_the_masks_of_pyg_on_hetero_conv() -> None:
         weights[mine] = masks[edge_type][torch.from_numpy(graph.column[batch.edges]).long()[mine]]
     with explainer.predictor.weighted(recorded) as run:
         ours = run(weights).detach()
-    # PyG's masks cover all edges of the graph; those outside of the computation graph do not matter.
+    # PyG masks all edges of the graph; those outside of the computation graph do not matter.
     set_hetero_masks(model, masks, data.edge_index_dict)
     for module in model.modules():
         if isinstance(module, MessagePassing):
@@ -247,7 +255,10 @@ def snapshot(model: nn.Module, data: Any) -> Any:
         for m in model.modules()
     ]
     return (
-        [(n, id(p), p.detach().clone(), p.requires_grad, p.grad) for n, p in model.named_parameters()],
+        [
+            (n, id(p), p.detach().clone(), p.requires_grad, p.grad)
+            for n, p in model.named_parameters()
+        ],
         [(n, b.clone()) for n, b in model.named_buffers()],
         [m.training for m in model.modules()],
         hooks,

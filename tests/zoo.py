@@ -345,13 +345,17 @@ def _dict_layers(make: Callable[[HeteroData], nn.Module], **expected: Any) -> Ca
 
 
 def _data_signature() -> Case:
-    class Model(WithHead):
+    class Model(nn.Module):
+        def __init__(self, inner: nn.Module):
+            super().__init__()
+            self.inner = inner
+
         def forward(self, data: HeteroData, links: Tensor) -> Tensor:
-            return super().forward(data.x_dict, data.edge_index_dict, links)
+            return self.inner(data.x_dict, data.edge_index_dict, links)
 
     data = make_graph()
     return Case(
-        Model(Stack([HGTConv(DIM, DIM, data.metadata(), 2) for _ in range(2)])), data,
+        Model(WithHead(Stack([HGTConv(DIM, DIM, data.metadata(), 2) for _ in range(2)]))), data,
         options={"forward": by_data},
     )  # fmt: skip
 
@@ -373,9 +377,7 @@ def _whole_table() -> Case:
 
 def _light_gcn() -> Case:
     data = make_graph(features=False)
-    return Case(
-        LightGCN(), data, options={"forward": by_data, "threshold": None}, num_hops=4
-    )
+    return Case(LightGCN(), data, options={"forward": by_data, "threshold": None}, num_hops=4)
 
 
 def _edge_attributes() -> Case:

@@ -7,13 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
-from pagelink.computation_graph import ComputationGraphs
 from pagelink.datasets.ground_truth import LabelPath
 from pagelink.datasets.reference import ReferenceData
 from pagelink.evaluation.metrics import degree_only_mask, labelled_in_first, mask_auc, path_hit
 from pagelink.explainer import PaGELink
 from pagelink.explanation import Explanation, Path
+from pagelink.graph import Ints
 from pagelink.paths import allowed_facts, best_paths, build_path_graphs
 from pagelink.settings import Settings
 
@@ -22,6 +23,7 @@ FIRST = (1, 3, 5, 10)
 MODEL_FREE_PATHS = 10_000
 """More than any pair of the data has."""
 
+Floats = npt.NDArray[np.float64]
 Figures = Mapping[str, float]
 Progress = Callable[[str], None]
 
@@ -135,9 +137,7 @@ class Scorer:
         masks, paths = [], []
         for i in range(batch.num_links):
             count = int((found.lengths[i] > 0).sum())
-            slots = [
-                ranked.arc_slot[found.arcs[i, j, : found.lengths[i, j]]] for j in range(count)
-            ]
+            slots = [ranked.arc_slot[found.arcs[i, j, : found.lengths[i, j]]] for j in range(count)]
             positions = [(slot - batch.edge_ptr[i]).tolist() for slot in slots]
             masks.append(degree_only_mask(positions, int(np.diff(batch.edge_ptr)[i])))
             paths.append([self._steps_of_edges(batch.edges[slot]) for slot in slots[: max(FIRST)]])
@@ -148,7 +148,7 @@ class Scorer:
             "cpu": seconds,
         }  # fmt: skip
 
-    def _score_masks(self, masks: Sequence[np.ndarray]) -> dict[str, float]:
+    def _score_masks(self, masks: Sequence[Floats]) -> dict[str, float]:
         auc, hits = [], []
         for mask, paths in zip(masks, self._label_edges, strict=True):
             positive = np.zeros(len(mask), dtype=bool)
@@ -164,12 +164,17 @@ class Scorer:
     def _score_paths(self, paths: Sequence[Sequence[LabelPath]]) -> dict[str, float]:
         return {
             f"first {n}": float(
-                np.mean([labelled_in_first(p, l, n) for p, l in zip(paths, self._labels, strict=True)])
+                np.mean(
+                    [
+                        labelled_in_first(p, labels, n)
+                        for p, labels in zip(paths, self._labels, strict=True)
+                    ]
+                )
             )
             for n in FIRST
         }
 
-    def _mask(self, link: int, explanation: Explanation) -> np.ndarray:
+    def _mask(self, link: int, explanation: Explanation) -> Floats:
         """The mask over the unpruned computation graph; pruned edges share the lowest score."""
         graph, batch = self._graph, self._batch
         edges = batch.edges[batch.edge_ptr[link] : batch.edge_ptr[link + 1]]
@@ -184,7 +189,7 @@ class Scorer:
 
     def _positions(self, link: int) -> list[list[int]]:
         """The edges of each labelled path of a link, as walked, by position in its graph."""
-        graph, batch = self._graph, self._batch
+        batch = self._batch
         edges = batch.edges[batch.edge_ptr[link] : batch.edge_ptr[link + 1]]
         place = {self._step(edge): position for position, edge in enumerate(edges)}
         return [[place[step] for step in path] for path in self._labels[link]]
@@ -194,7 +199,7 @@ class Scorer:
         edge_type = graph.edge_types[graph.relation[edge]]
         return (*edge_type, graph.node(graph.src[edge])[1], graph.node(graph.dst[edge])[1])
 
-    def _steps_of_edges(self, edges: np.ndarray) -> LabelPath:
+    def _steps_of_edges(self, edges: Ints) -> LabelPath:
         return tuple(self._step(edge) for edge in edges)
 
 
