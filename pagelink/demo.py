@@ -24,18 +24,20 @@ def run_demo(out: Path, seed: int, console: Console) -> Explanation:
     data = dataset.data
     console.print(
         f"Generated a graph of {data.num_nodes} nodes and {data.num_edges // 2} facts (users buy "
-        f"items, items have attributes), with {dataset.likes.shape[1]} likes to predict."
+        f"items, items have attributes), with {dataset.likes.shape[1]} likes to predict.",
+        soft_wrap=True,
     )
     split = split_links(dataset.likes, seed)
     model = RGCN.for_data(data, dataset.link_type, seed=seed)
     result = _train(model, dataset, split, seed, console)
     console.print(
         f"Trained an RGCN in {result.seconds:.1f} CPU seconds: test ROC-AUC {result.test_auc:.3f}, "
-        f"average precision {result.test_ap:.3f}."
+        f"average precision {result.test_ap:.3f}.",
+        soft_wrap=True,
     )
     explainer = PaGELink(model, data, dataset.link_type, seed=seed)
     explanation = _first_predicted(explainer, split)
-    console.print(f"\n{explanation}", highlight=False, markup=False)
+    console.print(f"\n{explanation}", soft_wrap=True, highlight=False, markup=False)
     for name, text in (("explanation.html", explanation.to_html()),
                        ("explanation.svg", explanation.to_svg())):  # fmt: skip
         console.print(f"Wrote {write_text(out / name, text)}")

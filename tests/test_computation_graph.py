@@ -87,9 +87,7 @@ def draw_links(rng: np.random.Generator, drawn: Multigraph, count: int) -> list[
 def extract(graph: TypedGraph, extractor: Extractor, links: list[DrawnLink]) -> ComputationGraphs:
     src = np.array([flat(graph, link.src) for link in links])
     dst = np.array([flat(graph, link.dst) for link in links])
-    facts = [
-        graph.link_fact(s, t, link.type) for s, t, link in zip(src, dst, links, strict=True)
-    ]
+    facts = [graph.link_fact(s, t, link.type) for s, t, link in zip(src, dst, links, strict=True)]
     return extractor.extract(src, dst, np.array(facts))
 
 
@@ -301,7 +299,9 @@ def test_ends_without_edges() -> None:
 @pytest.mark.parametrize("num_hops", [3, 126, 127, 300])
 def test_far_reaching_models(num_hops: int) -> None:
     length = 320
-    drawn = Multigraph({"user": length, "item": 1}, {KNOWS: [(i + 1, i) for i in range(length - 1)]})
+    drawn = Multigraph(
+        {"user": length, "item": 1}, {KNOWS: [(i + 1, i) for i in range(length - 1)]}
+    )
     _, batch, _ = one_link(drawn, DrawnLink(("user", 0), ("item", 0), LIKES), num_hops)
     assert batch.hops.tolist() == [*range(num_hops + 1), 0]
     assert len(batch.edges) == num_hops

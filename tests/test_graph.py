@@ -245,9 +245,7 @@ class TestReverse:
 
     def test_exact_mirrors_in_any_order(self) -> None:
         bought_by = ("item", "bought_by", "user")
-        data = hetero(
-            {"user": 3, "item": 3}, {BUYS: [(0, 1), (2, 0)], bought_by: [(0, 2), (1, 0)]}
-        )
+        data = hetero({"user": 3, "item": 3}, {BUYS: [(0, 1), (2, 0)], bought_by: [(0, 2), (1, 0)]})
         assert TypedGraph.from_data(data).reverse == both_ways({BUYS: bought_by})
 
     def test_mirrors_within_a_node_type(self) -> None:
@@ -292,16 +290,12 @@ class TestReverse:
 
     def test_a_name_wins_over_a_mirror(self) -> None:
         other = ("item", "bought_by", "user")
-        data = hetero(
-            {"user": 2, "item": 2}, {BUYS: [(0, 1)], other: [(1, 0)], REV_BUYS: [(1, 1)]}
-        )
+        data = hetero({"user": 2, "item": 2}, {BUYS: [(0, 1)], other: [(1, 0)], REV_BUYS: [(1, 1)]})
         assert TypedGraph.from_data(data).reverse == both_ways({BUYS: REV_BUYS})
 
     def test_the_reverse_of_a_reverse_takes_no_partner_away(self) -> None:
         twice = ("user", "rev_rev_buys", "item")
-        data = hetero(
-            {"user": 2, "item": 2}, {BUYS: [(0, 0)], REV_BUYS: [(0, 0)], twice: [(0, 1)]}
-        )
+        data = hetero({"user": 2, "item": 2}, {BUYS: [(0, 0)], REV_BUYS: [(0, 0)], twice: [(0, 1)]})
         graph = TypedGraph.from_data(data)
         for first, second in graph.reverse.items():
             assert graph.reverse[second] == first
@@ -368,9 +362,7 @@ class TestReverse:
 
 class TestFacts:
     def test_an_edge_its_copies_and_its_reverse_are_one_fact(self) -> None:
-        data = hetero(
-            {"user": 2, "item": 2}, {BUYS: [(0, 1), (0, 1), (1, 0)], REV_BUYS: [(1, 0)]}
-        )
+        data = hetero({"user": 2, "item": 2}, {BUYS: [(0, 1), (0, 1), (1, 0)], REV_BUYS: [(1, 0)]})
         graph = TypedGraph.from_data(data)
         facts: dict[int, list[tuple[EdgeType, int]]] = defaultdict(list)
         for e in range(graph.num_edges):
@@ -420,9 +412,9 @@ class TestFacts:
             assert all(len(facts) == 1 for facts in by_number.values()), drawn
             assert len(by_number) == len(drawn.facts()), drawn
 
-            assert {
-                node: int(graph.degree[flat(graph, node)]) for node in drawn.nodes()
-            } == {node: drawn.degree(node) for node in drawn.nodes()}, drawn
+            assert {node: int(graph.degree[flat(graph, node)]) for node in drawn.nodes()} == {
+                node: drawn.degree(node) for node in drawn.nodes()
+            }, drawn
 
             standing = [drawn.fact(stored[e]) for e in np.flatnonzero(graph.representative)]
             walkable = {fact for fact in drawn.facts() if len(fact[1]) == 2}
@@ -604,9 +596,7 @@ class TestHomogeneous:
         assert TypedGraph.from_data(data).find_node("node", "Bob") == 1
 
     def test_relations_without_edges_in_between(self) -> None:
-        data = Data(
-            edge_index=torch.tensor([[0], [1]]), edge_type=torch.tensor([2]), num_nodes=2
-        )
+        data = Data(edge_index=torch.tensor([[0], [1]]), edge_type=torch.tensor([2]), num_nodes=2)
         graph = TypedGraph.from_data(data)
         assert graph.edge_counts == (0, 0, 1)
         assert graph.relation.tolist() == [2]
@@ -626,6 +616,15 @@ class TestMalformed:
         with pytest.raises(GraphError, match=message):
             TypedGraph.from_data(data)
 
+    def test_out_of_bounds_in_a_homogeneous_graph(self) -> None:
+        data = Data(
+            edge_index=torch.tensor([[0, 1, 0, 9], [1, 0, 1, 0]]),
+            edge_type=torch.tensor([0, 0, 1, 1]), num_nodes=2,
+        )  # fmt: skip
+        # The column is that of data.edge_index, not that among the edges of the relation.
+        with pytest.raises(GraphError, match=r"'1'.*edge_index\[0, 3\] is 9"):
+            TypedGraph.from_data(data)
+
     @pytest.mark.parametrize(
         "edge_index",
         [
@@ -637,7 +636,15 @@ class TestMalformed:
             torch.zeros(2, 2, dtype=torch.long).to_sparse(),
             [[0], [0]],
         ],
-        ids=["three rows", "one-dimensional", "three-dimensional", "float", "bool", "sparse", "list"],
+        ids=[
+            "three rows",
+            "one-dimensional",
+            "three-dimensional",
+            "float",
+            "bool",
+            "sparse",
+            "list",
+        ],
     )
     @pytest.mark.parametrize("homogeneous", [False, True])
     def test_shape_and_dtype(self, edge_index: Any, homogeneous: bool) -> None:
@@ -703,9 +710,7 @@ class TestMalformed:
         ids=["too few", "negative", "two-dimensional", "not whole", "list"],
     )
     def test_edge_type(self, edge_type: Any) -> None:
-        data = Data(
-            edge_index=torch.tensor([[0, 1], [1, 0]]), edge_type=edge_type, num_nodes=2
-        )
+        data = Data(edge_index=torch.tensor([[0, 1], [1, 0]]), edge_type=edge_type, num_nodes=2)
         with pytest.raises(GraphError, match="edge_type must hold one number from 0 up"):
             TypedGraph.from_data(data)
 

@@ -18,7 +18,7 @@ ROAD = (
     "predictor", "reach", "learning", "influence", "explanation", "results", "explainer", "pyg",
 )  # fmt: skip
 # These use the road and each other, without cycles, and are never used by the road.
-BESIDE = ("baselines", "datasets", "models", "evaluation", "views", "demo", "cli")
+BESIDE = ("baselines", "datasets", "models", "evaluation", "views", "demo", "cli", "__main__")
 # `import pagelink`, `pagelink --help` and drawing a stored explanation must not wait for torch.
 QUICK = ("", "cli", "views")
 SLOW = ("torch", "torch_geometric")

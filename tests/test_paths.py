@@ -123,7 +123,9 @@ def walks_of(found: FoundPaths, row: int, arcs: dict[int, WalkedArc]) -> list[Wa
         if length:
             walks.append(tuple(arcs[int(arc)].step for arc in numbers[:length]))
     # Best first, and nothing behind the last one.
-    assert (found.lengths[row] > 0).tolist() == [i < len(walks) for i in range(len(found.arcs[row]))]
+    assert (found.lengths[row] > 0).tolist() == [
+        i < len(walks) for i in range(len(found.arcs[row]))
+    ]
     return walks
 
 
@@ -217,7 +219,9 @@ def test_the_best_paths_by_enumeration(
                 math.log(drawn.degree(node)) for node in inner
             )
 
-        every = all_paths(drawn, links[0], brute_force(drawn, links[0], 3).visible_facts, max_length)
+        every = all_paths(
+            drawn, links[0], brute_force(drawn, links[0], 3).visible_facts, max_length
+        )
         walks = walks_of(best_paths(paths, logits, 4), 0, arcs)
         assert len(walks) == len(set(walks)) == min(4, len(every))
         assert set(walks) <= set(every)
@@ -363,7 +367,9 @@ class TestByHand:
         assert Search(drawn).words() == []
 
     def test_self_loops_lie_on_no_path(self) -> None:
-        drawn = Multigraph({"user": 2, "item": 1}, {KNOWS: [(0, 0), (1, 1), (1, 0)], BUYS: [(1, 0)]})
+        drawn = Multigraph(
+            {"user": 2, "item": 1}, {KNOWS: [(0, 0), (1, 1), (1, 0)], BUYS: [(1, 0)]}
+        )
         assert Search(drawn).words() == ["<knows2 u1 buys0 i0"]
 
     @pytest.mark.parametrize(("max_length", "count"), [(1, 0), (2, 1), (3, 3), (4, 5)])
@@ -378,7 +384,9 @@ class TestByHand:
         words = Search(drawn, max_length=max_length, num_hops=4).words()
         assert len(words) == count
         # Even if longer paths cost nothing, and only one is asked for.
-        assert len(Search(drawn, max_length=max_length, num_paths=1, cost=0).words()) == min(count, 1)
+        assert len(Search(drawn, max_length=max_length, num_paths=1, cost=0).words()) == min(
+            count, 1
+        )
 
     def test_the_degree_is_bounded_by_at_most_and_for_inner_nodes_only(self) -> None:
         # user 1 has 3 facts, user 2 has 4 (one of them with nobody in reach), the ends have more.
@@ -438,7 +446,9 @@ class TestByHand:
         assert len(words) == len(set(words)) == 2 * (1 + 7 + 42 + 210)
 
     def test_an_edge_without_weight_is_dear_but_not_cut(self) -> None:
-        drawn = Multigraph({"user": 3, "item": 1}, {KNOWS: [(1, 0), (2, 0)], BUYS: [(1, 0), (2, 0)]})
+        drawn = Multigraph(
+            {"user": 3, "item": 1}, {KNOWS: [(1, 0), (2, 0)], BUYS: [(1, 0), (2, 0)]}
+        )
         graph = TypedGraph.from_data(drawn.data(), [LIKES])
         batch = extract(graph, Extractor(graph, 2), [LINK])
         paths = build_path_graphs(graph, batch, allowed_facts(graph, batch, None), 2)

@@ -269,7 +269,9 @@ def test_missing_score_is_said(logit: float | None) -> None:
 
 
 def test_both_scores_are_shown_if_the_link_is_in_the_graph() -> None:
-    explanation = make_explanation(through(("item", 1)), logit=-0.4, logit_deployed=3.2, link_in_graph=True)
+    explanation = make_explanation(
+        through(("item", 1)), logit=-0.4, logit_deployed=3.2, link_in_graph=True
+    )
     for view in (to_text(explanation), Page(to_html(explanation)).text("p")):
         assert "96 in 100 (raw score 3.20) with the link in place" in view
         assert "40 in 100 (raw score -0.40) with the link taken out" in view

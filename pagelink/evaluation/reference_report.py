@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from pagelink.datasets.reference import load_reference
 from pagelink.evaluation.reference_bench import BUDGETS, FIRST, Row, run, variants
@@ -14,6 +14,13 @@ from pagelink.evaluation.reference_bench import BUDGETS, FIRST, Row, run, varian
 COLUMNS = (
     "auc", *(f"hit@{b}" for b in BUDGETS), *(f"first {n}" for n in FIRST), "coverage", "cpu",
 )  # fmt: skip
+
+LEGEND = """\
+Means over the explainer seeds. auc: ROC-AUC of the mask over the unpruned computation graph.
+hit@B: all edges of a labelled path are among the top B edges by mask. first n: a labelled path is
+among the first n output paths. coverage: share of links with paths. cpu: CPU ms a link.
+The row that never looks at the model wins: these figures say how concise explanations are, not
+whether they are true of the model."""
 
 
 def run_and_print(path: Path | None, seeds: int, links: int | None, console: Console) -> list[Row]:
@@ -30,37 +37,33 @@ def run_and_print(path: Path | None, seeds: int, links: int | None, console: Con
 
         rows = run(reference, range(seeds), step, links)
     count = len(reference.test_links[:links])
-    console.print(as_table(rows, f"UserItemAttr, released data and weights: {count} links"))
-    console.print(
-        f"Means over {seeds} explainer seeds, lowest to highest below them. auc: ROC-AUC of the "
-        "mask over the unpruned computation graph. hit@B: a labelled path lies within the top B "
-        "edges. first n: a labelled path is among the first n output paths. coverage: links with "
-        "paths. cpu: CPU ms a link.\n"
-        "The row without a model wins: these figures say how concise explanations are, not "
-        "whether they are true of the model.",
-        highlight=False,
-    )
+    console.print(f"UserItemAttr, released data and weights: {count} links, {seeds} seeds\n")
+    console.print(as_table(rows), soft_wrap=True, highlight=False, markup=False)
+    console.print(f"\n{LEGEND}", soft_wrap=True, highlight=False)
     return rows
 
 
-def as_table(rows: list[Row], title: str) -> Table:
-    """Lay the rows out."""
-    table = Table(title=title, title_justify="left")
-    table.add_column("")
-    for column in COLUMNS:
-        table.add_column(column, justify="right")
-    for row in rows:
-        table.add_row(row.name, *(_cell(row, column) for column in COLUMNS))
-    return table
+def as_table(rows: list[Row]) -> str:
+    """Lay the rows out as a Markdown table that also reads well in a terminal."""
+    lines = [["", *COLUMNS]]
+    lines += [[row.name, *(_cell(column, row.mean(column)) for column in COLUMNS)] for row in rows]
+    for row in rows[:2]:
+        spreads = [row.spread(column) for column in COLUMNS]
+        for word, end in (("lowest seed", 0), ("highest seed", 1)):
+            cells = [_cell(c, spread[end]) for c, spread in zip(COLUMNS, spreads, strict=True)]
+            lines.append([f"{row.name}, {word}", *cells])
+    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
+    rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
+    return "\n".join(
+        "| " + " | ".join(
+            cell.ljust(width) if i == 0 else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ) + " |"
+        for line in (lines[0], rule, *lines[1:])
+    )  # fmt: skip
 
 
-def _cell(row: Row, column: str) -> str:
-    mean = row.mean(column)
-    if mean != mean:
+def _cell(column: str, value: float) -> str:
+    if math.isnan(value):
         return "-"
-    factor, digits = (1000, 1) if column == "cpu" else (1, 3)
-    text = f"{mean * factor:.{digits}f}"
-    low, high = row.spread(column)
-    if len(row.seeds) > 1 and low != high:
-        text += f"\n{low * factor:.{digits}f}-{high * factor:.{digits}f}"
-    return text
+    return f"{value * 1000:.1f}" if column == "cpu" else f"{value:.3f}"

@@ -6,6 +6,7 @@ column of `edge_label_index`. It works on any sub-graph: node types and relation
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
@@ -74,7 +75,7 @@ class NodeInputs(nn.Module):
         return vectors
 
 
-class LinkModel(nn.Module):
+class LinkModel(nn.Module, ABC):
     """A link predictor: inputs, `num_layers` layers with leaky ReLU between them, and a head.
 
     A kind of GNN is a subclass that says what one layer is. `config` holds the arguments, ready for
@@ -151,9 +152,9 @@ class LinkModel(nn.Module):
         edge_types = [edge_type for edge_type in data.edge_types if edge_type not in left_out]
         return cls(num_nodes, edge_types, link_type, num_features=num_features, **options)
 
+    @abstractmethod
     def make_layer(self, dim: int) -> nn.Module:
         """Return one layer, called as `layer(h_dict, edge_index_dict)`; it gives a new h_dict."""
-        raise NotImplementedError(f"{type(self).__name__} does not say what its layers are.")
 
     def encode(
         self, x_dict: Mapping[str, Tensor], edge_index_dict: Mapping[EdgeType, Tensor]

@@ -1,0 +1,32 @@
+"""PaGE-Link as an algorithm of torch_geometric.explain.
+
+Run it with `python examples/pyg_drop_in.py`.
+"""
+
+import torch
+from torch_geometric.explain import Explainer
+
+from pagelink.datasets.useritemattr import generate_useritemattr
+from pagelink.models.rgcn import RGCN
+from pagelink.models.training import split_links, train
+from pagelink.pyg import PaGELinkExplainer
+
+dataset = generate_useritemattr()
+data = dataset.data
+model = RGCN.for_data(data, dataset.link_type)
+split = split_links(dataset.likes)
+train(model, data, dataset.link_type, split)
+
+# The ten lines:
+explainer = Explainer(
+    model,
+    algorithm=PaGELinkExplainer(link_type=("user", "likes", "item")),
+    explanation_type="model",
+    edge_mask_type="object",
+    model_config={"mode": "binary_classification", "task_level": "edge", "return_type": "raw"},
+)
+x_dict = {t: torch.arange(data[t].num_nodes) for t in data.node_types}
+result = explainer(x_dict, data.edge_index_dict, index=0, edge_label_index=split.test)
+print(result)
+for path in result.paths[0]:
+    print(" - ".join(path.names))

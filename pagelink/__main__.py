@@ -1,0 +1,5 @@
+"""`python -m pagelink` is the command line."""
+
+from pagelink.cli import main
+
+main()
