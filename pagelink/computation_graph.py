@@ -16,7 +16,7 @@ from numba import njit
 
 from pagelink.graph import Bools, Ints, Longs, TypedGraph
 
-FAR = np.int8(127)
+FAR = np.int32(2**31 - 1)
 NO_FACT = -1
 
 
@@ -33,7 +33,7 @@ class ComputationGraphs:
     link_dst: Longs
     link_fact: Longs
     """The fact that states the link itself (taken out of G_c), or -1."""
-    num_hops: int
+    num_hops: int | None
     node_ptr: Longs
     nodes: Ints
     hops: Ints
@@ -94,28 +94,32 @@ class Extractor:
 
     Args:
         graph: the flat graph.
-        num_hops: L.
+        num_hops: L. None: the model sees the whole graph, so G_c is all of it, and visible.
         seen_relations: per relation, whether the model ever passes messages along it. Edges of
             other relations are part of G_c but not visible. None: all are.
-        local: False if the model sees the whole graph, so that every edge is visible.
+        visible_hops: L for visibility, if the graphs are to be wider than that.
     """
 
     def __init__(
         self,
         graph: TypedGraph,
-        num_hops: int,
+        num_hops: int | None,
         seen_relations: Bools | None = None,
         *,
-        local: bool = True,
         visible_hops: int | None = None,
     ) -> None:
         self._graph = graph
         self.num_hops = num_hops
         self._visible_hops = num_hops if visible_hops is None else visible_hops
         everything = np.ones(len(graph.edge_types), dtype=np.bool_)
-        self._seen = everything if seen_relations is None else seen_relations
-        self._local = local
-        self._hops = np.full(graph.num_nodes, FAR, dtype=np.int8)
+        self._seen = (everything if seen_relations is None else seen_relations)[graph.relation]
+        # Whether a message is ever passed along the edge's fact, this way and the other way.
+        way = (graph.src > graph.dst).astype(np.int8)
+        seen_fact = np.zeros((2, int(graph.fact.max(initial=-1)) + 1), dtype=np.bool_)
+        seen_fact[way[self._seen], graph.fact[self._seen]] = True
+        self._seen_along = seen_fact[way, graph.fact]
+        self._seen_against = seen_fact[1 - way, graph.fact]
+        self._hops = np.full(graph.num_nodes, FAR, dtype=np.int32)
         self._position = np.empty(graph.num_nodes, dtype=np.int32)
 
     def extract(self, link_src: Longs, link_dst: Longs, link_fact: Longs) -> ComputationGraphs:
@@ -125,6 +129,9 @@ class Extractor:
         for s, t, fact in zip(
             link_src.tolist(), link_dst.tolist(), link_fact.tolist(), strict=True
         ):
+            if self.num_hops is None:
+                parts.append(_everything(graph, fact))
+                continue
             nodes, hops = _ego_nodes(
                 graph.in_ptr, graph.src, graph.fact, s, t, fact, self.num_hops, self._hops
             )
@@ -139,10 +146,8 @@ class Extractor:
         node_ptr = np.cumsum([0] + [len(part[0]) for part in parts], dtype=np.int64)
         edge_ptr = np.cumsum([0] + [len(part[2]) for part in parts], dtype=np.int64)
         shift = np.repeat(node_ptr[:-1], np.diff(edge_ptr))
-        inner = (hops < self._visible_hops) if self._local else np.ones(len(hops), dtype=np.bool_)
-        opposite = graph.opposite[edges]
-        visible = inner[shift + dst] & self._seen[graph.relation[edges]]
-        back_seen = (opposite >= 0) & self._seen[graph.relation[opposite]]
+        inner = hops < (1 if self._visible_hops is None else self._visible_hops)
+        into, out_of = inner[shift + dst], inner[shift + src]
         return ComputationGraphs(
             link_src=link_src,
             link_dst=link_dst,
@@ -155,9 +160,15 @@ class Extractor:
             edges=edges,
             src=src,
             dst=dst,
-            visible=visible,
-            fact_visible=visible | (inner[shift + src] & back_seen),
+            visible=into & self._seen[edges],
+            fact_visible=(into & self._seen_along[edges]) | (out_of & self._seen_against[edges]),
         )
+
+
+def _everything(graph: TypedGraph, link_fact: int) -> tuple[Ints, Ints, Ints, Ints, Ints]:
+    edges = np.flatnonzero(graph.fact != link_fact).astype(np.int32)
+    nodes = np.arange(graph.num_nodes, dtype=np.int32)
+    return nodes, np.zeros_like(nodes), edges, graph.src[edges], graph.dst[edges]
 
 
 @njit(cache=True, nogil=True)

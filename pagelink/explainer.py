@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -74,15 +75,17 @@ class PaGELink:
         self.link_types = _as_link_types(link_type, isinstance(data, HeteroData))
         self.graph = TypedGraph.from_data(data, self.link_types, reverse)
         self.predictor = LinkPredictor(model, data, self.graph, forward, output)
-        max_length = self.settings.max_length
-        self.reach = find_reach(self.predictor, self.link_types[0], max_length, seed)
+        self.reach = find_reach(self.predictor, self.link_types[0], seed)
         num_hops = self.settings.num_hops
         if num_hops is not None and num_hops < (self.reach.num_hops or 0):
             raise SettingsError(
                 f"num_hops is {num_hops}, but the model sees {self.reach.num_hops} hops: the "
                 "computation graph would leave out edges that move its score. Use None."
             )
-        self.extractor = extractor_for(self.graph, self.reach, num_hops, max_length)
+        self.extractor = extractor_for(self.graph, self.reach, num_hops)
+        self._builder = ResultBuilder(
+            self.graph, self.settings, self.seed, self.reach, self.threshold
+        )
 
     @property
     def reverse(self) -> Mapping[EdgeType, EdgeType]:
@@ -96,7 +99,9 @@ class PaGELink:
             LinkError: there is no such node or link type.
         """
         link = self._resolve((src, dst) if link_type is None else (src, dst, link_type))
-        return next(iter(self._explain_batch([link])))
+        started = time.process_time()
+        (answer,) = self._explain(self._extract(link), [link])
+        return dataclasses.replace(answer, seconds=time.process_time() - started)
 
     def explain_many(
         self, links: Iterable[LinkLike], *, progress: bool = False, batch_size: int = LINKS_A_BATCH
@@ -150,43 +155,53 @@ class PaGELink:
         return Link(link_type, src, dst, self.graph.link_fact(src, dst, link_type))
 
     def _find_link_type(self, given: EdgeType | str) -> EdgeType:
-        for edge_type in self.graph.edge_types:
-            if given == edge_type or (isinstance(given, str) and given == edge_type[1]):
-                return edge_type
-        known = {str(t): t for t in self.graph.edge_types} | {
-            t[1]: t for t in self.graph.edge_types
-        }
-        raise LinkError(f"There is no link type {given!r}.{did_you_mean(str(given), known)}")
+        known = self.graph.edge_types
+        fitting = [t for t in known if given == t or given == t[1]]
+        if len(fitting) > 1:
+            choices = " or ".join(map(str, fitting))
+            raise LinkError(f"{len(fitting)} link types are called {given!r}: choose {choices}.")
+        if fitting:
+            return fitting[0]
+        words = [str(t) for t in known] + [t[1] for t in known]
+        raise LinkError(f"There is no link type {given!r}.{did_you_mean(str(given), words)}")
 
     def _explain_batch(self, links: list[Link]) -> Iterator[Explanation]:
         """Extract the links, and explain as many side by side as there is room for."""
-        builder = ResultBuilder(self.graph, self.settings, self.seed, self.reach, self.threshold)
-        valid = [link for link in links if link.message is None]
-        if not valid:
-            yield from (builder.invalid(link) for link in links)
-            return
         started = time.process_time()
-        parts = [
-            self.extractor.extract(*(np.array([v]) for v in (link.src, link.dst, link.fact)))
-            for link in valid
-        ]
+        valid = [link for link in links if link.message is None]
+        parts = [self._extract(link) for link in valid]
         counts = np.array([int(part.visible.sum()) for part in parts])
-        extraction = (time.process_time() - started) / len(valid)
-        results: list[Explanation] = []
+        extraction = (time.process_time() - started) / max(len(valid), 1)
+        answers: list[Explanation] = []
         for chunk in chunks_by_edges(counts, EDGES_A_BATCH, self.predictor.mode):
             started = time.process_time()
-            batch = ComputationGraphs.joined([parts[i] for i in chunk])
-            found = self._explain(batch, [valid[i] for i in chunk], builder)
+            found = self._explain_or_say_why([parts[i] for i in chunk], [valid[i] for i in chunk])
             seconds = (time.process_time() - started) / len(chunk) + extraction
-            results += [builder.timed(explanation, seconds) for explanation in found]
-        answers = iter(results)
-        yield from (
-            builder.invalid(link) if link.message is not None else next(answers) for link in links
-        )
+            answers += [dataclasses.replace(answer, seconds=seconds) for answer in found]
+        remaining = iter(answers)
+        for link in links:
+            yield next(remaining) if link.message is None else self._builder.invalid(link)
 
-    def _explain(
-        self, batch: ComputationGraphs, links: list[Link], builder: ResultBuilder
+    def _explain_or_say_why(
+        self, parts: list[ComputationGraphs], links: list[Link]
     ) -> list[Explanation]:
+        """Explain links side by side; if that fails, one by one, so that one costs only itself."""
+        try:
+            return self._explain(ComputationGraphs.joined(parts), links)
+        except Exception as error:
+            if len(links) == 1:
+                return [self._builder.failed(links[0], error)]
+        return [
+            answer
+            for part, link in zip(parts, links, strict=True)
+            for answer in self._explain_or_say_why([part], [link])
+        ]
+
+    def _extract(self, link: Link, fact: int | None = None) -> ComputationGraphs:
+        ends = link.src, link.dst, link.fact if fact is None else fact
+        return self.extractor.extract(*(np.array([value]) for value in ends))
+
+    def _explain(self, batch: ComputationGraphs, links: list[Link]) -> list[Explanation]:
         """The method, for a batch of computation graphs."""
         settings = self.settings
         relation = np.array([self.graph.edge_types.index(link.type) for link in links])
@@ -205,7 +220,7 @@ class PaGELink:
         found = best_paths(
             paths, arc_logits, settings.paths_within_budget, np.flatnonzero(answerable)
         )
-        return builder.build(
+        return self._builder.build(
             links, batch, logits, deployed, undone, paths, masks, found, np.flatnonzero(answerable)
         )
 
@@ -237,11 +252,11 @@ class PaGELink:
     def _deployed_logits(self, logits: Doubles, links: list[Link], relation: Longs) -> Doubles:
         """The logits with the links themselves in the graph, where they are in it."""
         deployed = logits.copy()
-        for i, link in enumerate(links):
-            if link.fact >= 0:
-                ends = (np.array([v]) for v in (link.src, link.dst, -1))
-                batch = self.extractor.extract(*ends)
-                deployed[i] = self._logits(batch, relation[[i]])[0]
+        inside = [i for i, link in enumerate(links) if link.fact >= 0]
+        together = self.predictor.mode == "subgraphs" and inside
+        for group in [inside] if together else [[i] for i in inside]:
+            batch = ComputationGraphs.joined([self._extract(links[i], fact=-1) for i in group])
+            deployed[group] = self._logits(batch, relation[group])
         return deployed
 
 

@@ -56,7 +56,7 @@ class TypedGraph:
     """Relations by position; link types that are not in the data come last, without edges."""
     edge_counts: tuple[int, ...]
     mask_sizes: tuple[int, ...]
-    """Length of an edge mask per relation: the columns of the edge_index that holds it."""
+    """Length of an edge mask per relation of the data: the columns of the edge_index it is in."""
     reverse: Mapping[EdgeType, EdgeType]
     """Which relations are known to be each other's reverse, both ways."""
     names: Mapping[str, Sequence[str]]
@@ -88,6 +88,11 @@ class TypedGraph:
     def num_nodes(self) -> int:
         """Number of nodes of all types."""
         return int(self.node_offset[-1])
+
+    @property
+    def num_relations(self) -> int:
+        """Number of relations of the data; the first so many of `edge_types`."""
+        return len(self.mask_sizes)
 
     @property
     def num_edges(self) -> int:
@@ -231,7 +236,7 @@ def _find_reverse(edges: Edges, edge_types: Sequence[EdgeType]) -> dict[EdgeType
     pairs: dict[EdgeType, EdgeType] = {}
     for first in edge_types:
         second = (first[2], REVERSE_PREFIX + first[1], first[0])
-        if second in edge_types:
+        if second in edge_types and first not in pairs:
             pairs[first], pairs[second] = second, first
     base = 1 + max((int(e.max(initial=0)) for e in edges.values()), default=0)
     keys = {t: np.unique(e[0] * base + e[1]) for t, e in edges.items() if e.shape[1]}
@@ -266,11 +271,11 @@ def _flatten(
         raise GraphError("Graphs of 2^30 edges or more do not fit the 32-bit indices used here.")
 
     none = np.empty((2, 0), dtype=np.int64)
-    stacked = [edges.get(t, none) for t in edge_types]
-    src = np.concatenate([e[0] + offset[t[0]] for t, e in zip(edge_types, stacked, strict=True)])
-    dst = np.concatenate([e[1] + offset[t[2]] for t, e in zip(edge_types, stacked, strict=True)])
+    shift = {t: np.array([[offset[t[0]]], [offset[t[2]]]]) for t in edge_types}
+    stacked = [edges.get(t, none) + shift[t] for t in edge_types]
+    src, dst = np.concatenate([none, *stacked], axis=1)
     relation = np.repeat(np.arange(len(edge_types)), counts)
-    column = np.concatenate([columns.get(t, none[0]) for t in edge_types])
+    column = np.concatenate([none[0], *(columns.get(t, none[0]) for t in edge_types)])
     order = np.argsort((dst * len(edge_types) + relation) * num_nodes + src, kind="stable")
     src, dst, kind, column = (a[order].astype(np.int32) for a in (src, dst, relation, column))
 
@@ -310,7 +315,7 @@ def _flatten(
         node_offset=node_offset,
         edge_types=tuple(edge_types),
         edge_counts=counts,
-        mask_sizes=tuple(raw.mask_sizes.get(t, 0) for t in edge_types),
+        mask_sizes=tuple(raw.mask_sizes.values()),
         reverse=dict(pairs),
         names=raw.names,
         relation_class=relation_class,

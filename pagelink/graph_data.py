@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,7 +47,7 @@ def read_data(data: HeteroData | Data) -> RawGraph:
         raise GraphError(
             f"data must be a torch_geometric HeteroData or Data, got {type(data).__name__}."
         )
-    _check_edges(raw.edges, raw.sizes)
+    _check_edges(raw)
     return raw
 
 
@@ -90,11 +90,16 @@ def _read_homogeneous(data: Data) -> RawGraph:
     edge_type = np.zeros(edge_index.shape[1], dtype=np.int64)
     given: Sequence[object] = ["is_linked_to"]
     if "edge_type" in data:
-        edge_type = data["edge_type"].cpu().numpy()
+        given_types = data["edge_type"]
+        if isinstance(given_types, torch.Tensor) and not given_types.is_floating_point():
+            edge_type = given_types.cpu().numpy()
+        else:
+            edge_type = np.full(1, -1)
         given = getattr(data, "_edge_type_names", [])
-    if edge_type.shape != (edge_index.shape[1],) or (edge_type < 0).any():
+    if edge_type.shape != (edge_index.shape[1],) or edge_type.min(initial=0) < 0:
         raise GraphError(
-            f"edge_type must hold one number from 0 up for each of the {edge_index.shape[1]} edges."
+            f"edge_type must hold one number from 0 up, an integer, for each of the "
+            f"{edge_index.shape[1]} edges."
         )
     edges: Edges = {}
     columns: dict[EdgeType, Longs] = {}
@@ -141,16 +146,16 @@ def check_link_type(link_type: object, node_types: Sequence[str]) -> None:
             )
 
 
-def _check_edges(edges: Edges, sizes: Mapping[str, int]) -> None:
-    for (src, relation, dst), edge_index in edges.items():
-        for row, node_type in enumerate((src, dst)):
-            if node_type not in sizes:
-                raise GraphError(f"{(src, relation, dst)}: there is no node type {node_type!r}.")
-            bad = (edge_index[row] < 0) | (edge_index[row] >= sizes[node_type])
+def _check_edges(raw: RawGraph) -> None:
+    for edge_type, edge_index in raw.edges.items():
+        for row, node_type in enumerate((edge_type[0], edge_type[2])):
+            if node_type not in raw.sizes:
+                raise GraphError(f"{edge_type}: there is no node type {node_type!r}.")
+            bad = (edge_index[row] < 0) | (edge_index[row] >= raw.sizes[node_type])
             if bad.any():
-                column = int(bad.argmax())
+                first = int(bad.argmax())
                 raise GraphError(
-                    f"{(src, relation, dst)}: edge_index[{row}, {column}] is "
-                    f"{int(edge_index[row, column])}, but there are {sizes[node_type]} nodes of "
-                    f"type {node_type!r}."
+                    f"{edge_type}: edge_index[{row}, {raw.columns[edge_type][first]}] is "
+                    f"{edge_index[row, first]}, but there are {raw.sizes[node_type]} nodes of type "
+                    f"{node_type!r}."
                 )

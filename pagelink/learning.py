@@ -17,6 +17,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 from pagelink.computation_graph import ComputationGraphs
+from pagelink.errors import ModelError
 from pagelink.graph import Bools, Longs, TypedGraph
 from pagelink.paths import PathGraphs, best_paths
 from pagelink.predictor import LinkPredictor
@@ -142,7 +143,9 @@ class _State:
         self._idle_slots = np.flatnonzero(mine & ~moved)
         self._link_of, self._idle_link_of = edge_link[self._slots], edge_link[self._idle_slots]
         self._num_kept = np.bincount(edge_link[mine], minlength=batch.num_links)
-        self._arc_value = np.searchsorted(self._slots, paths.arc_slot)
+        # Arcs of links that are not learned have no value; the search never looks at them.
+        last = len(self._slots) - 1
+        self._arc_value = np.minimum(np.searchsorted(self._slots, paths.arc_slot), last)
 
         device = predictor.device
         number = np.full(len(batch.edges), -1)
@@ -171,6 +174,8 @@ class _State:
             (gradient,) = torch.autograd.grad(loss, values)
         else:
             gradient = torch.zeros_like(values)
+        if not bool(torch.isfinite(gradient).all()):
+            raise ModelError("The model's score has a gradient that is not finite.")
         path_gradient, idle_gradient = self._path_gradients(active)
         values.grad = gradient + torch.from_numpy(path_gradient).to(values.device)
         self._idle.grad = torch.from_numpy(idle_gradient)

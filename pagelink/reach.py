@@ -61,7 +61,7 @@ class _Probe:
         return _Probe(self.src[links], self.dst[links], self.relation[links], self.logits[links])
 
 
-def find_reach(predictor: LinkPredictor, link_type: EdgeType, max_length: int, seed: int) -> Reach:
+def find_reach(predictor: LinkPredictor, link_type: EdgeType, seed: int) -> Reach:
     """Find L and the way to run the model, and prove that edge weights reach it.
 
     Leaves `predictor.mode` at the way that was found.
@@ -94,21 +94,17 @@ def find_reach(predictor: LinkPredictor, link_type: EdgeType, max_length: int, s
     probe = _Probe(src, dst, relation, logits)
     reach = _try_modes(predictor, probe, seen)
     predictor.mode = reach.mode
-    _prove(predictor, probe.part(0), reach, max_length)
+    _prove(predictor, probe.part(0), reach)
     return reach
 
 
-def extractor_for(
-    graph: TypedGraph, reach: Reach, num_hops: int | None, max_length: int
-) -> Extractor:
+def extractor_for(graph: TypedGraph, reach: Reach, num_hops: int | None) -> Extractor:
     """Return the extractor of computation graphs for a model of this reach.
 
-    For a model that is not local every edge is visible, and G_c holds all nodes that can lie on a
-    path of at most `max_length` facts.
+    For a model that is not local the computation graph is the whole graph.
     """
     if reach.num_hops is None:
-        radius = num_hops or max(2, (max_length + 1) // 2)
-        return Extractor(graph, radius, reach.seen_relations, local=False)
+        return Extractor(graph, None, reach.seen_relations)
     radius = num_hops or reach.num_hops
     return Extractor(graph, radius, reach.seen_relations, visible_hops=reach.num_hops)
 
@@ -117,7 +113,7 @@ def _draw_links(
     graph: TypedGraph, link_type: EdgeType, rng: np.random.Generator
 ) -> tuple[Longs, Longs]:
     """Draw pairs of different nodes that receive messages, where there are such nodes."""
-    ends = []
+    ends: list[Longs] = []
     receives = np.diff(graph.in_ptr) > 0
     for node_type in (link_type[0], link_type[2]):
         k = graph.node_types.index(node_type)
@@ -125,7 +121,9 @@ def _draw_links(
         if len(nodes) == 0:
             raise GraphError(f"There are no nodes of type {node_type!r}, so there are no links.")
         listening = nodes[receives[nodes]]
-        ends.append(listening if len(listening) else nodes)
+        # One node alone makes no link with itself.
+        alone = len(listening) == 1 and link_type[0] == link_type[2] and len(ends) == 1
+        ends.append(listening if len(listening) and not alone else nodes)
     if not receives[ends[0]].any() and not receives[ends[1]].any():
         raise GraphError(
             f"No {link_type[0]} and no {link_type[2]} has an incoming edge, so no message can "
@@ -256,9 +254,9 @@ def chunks_by_edges(counts: Longs, limit: int, mode: Mode) -> list[list[int]]:
     return chunks
 
 
-def _prove(predictor: LinkPredictor, probe: _Probe, reach: Reach, max_length: int) -> None:
+def _prove(predictor: LinkPredictor, probe: _Probe, reach: Reach) -> None:
     """Show that weight 1 reproduces the model and that the weights get a gradient."""
-    extractor = extractor_for(predictor.graph, reach, None, max_length)
+    extractor = extractor_for(predictor.graph, reach, None)
     batch = extractor.extract(probe.src, probe.dst, np.full(len(probe.src), -1))
     reached = False
     for links in chunks_by_edges(_visible_count(batch), EDGES_A_PASS, predictor.mode):

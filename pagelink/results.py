@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
@@ -67,7 +66,8 @@ class ResultBuilder:
         self._seed = seed
         self._reach = reach
         self._threshold = threshold
-        self._mask_sizes = dict(zip(graph.edge_types, graph.mask_sizes, strict=True))
+        stored = graph.edge_types[: graph.num_relations]
+        self._mask_sizes = dict(zip(stored, graph.mask_sizes, strict=False))
 
     def invalid(self, link: Link) -> Explanation:
         """The explanation of a malformed link."""
@@ -76,9 +76,14 @@ class ResultBuilder:
             link, (src, -1), (dst, -1), *link.given, reason="invalid", message=link.message or ""
         )
 
-    def timed(self, explanation: Explanation, seconds: float) -> Explanation:
-        """The explanation with the CPU seconds it took."""
-        return dataclasses.replace(explanation, seconds=seconds)
+    def failed(self, link: Link, error: Exception) -> Explanation:
+        """The explanation of a link on which the model, or the work, failed."""
+        graph = self._graph
+        return self._explanation(
+            link, graph.node(link.src), graph.node(link.dst), graph.node_name(link.src),
+            graph.node_name(link.dst), reason="invalid",
+            message=f"Explaining this link failed: {type(error).__name__}: {error}",
+        )  # fmt: skip
 
     def build(
         self,

@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from pagelink.errors import SettingsError, did_you_mean
 
 PAPER_DATASETS = ("useritemattr", "augcitation")
+
+# Of each number: its kind, its lowest value, whether it may be None.
+_RANGES: dict[str, tuple[type, int, bool]] = {
+    "max_length": (int, 1, False), "num_paths": (int, 1, False), "budget": (int, 1, True),
+    "max_degree": (int, 1, True), "num_hops": (int, 1, True), "core": (int, 0, False),
+    "hub_degree": (int, 1, True), "epochs": (int, 0, False), "learning_rate": (float, 0, False),
+    "alpha": (float, 0, False), "beta": (float, 0, False), "pred_weight": (float, 0, False),
+    "paths_per_epoch": (int, 1, False), "patience": (int, 1, True), "entropy": (float, 0, False),
+    "size": (float, 0, False),
+}  # fmt: skip
+_CHOICES = {
+    "path_loss": ("mean", "sum"), "path_schedule": ("all", "cycle"), "start": ("even", "noise"),
+    "remove_pruned": (True, False), "unpruned_fallback": (True, False),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -79,22 +94,18 @@ class Settings:
     after a few steps the top edges of a noisy start are still mostly noise."""
 
     def __post_init__(self) -> None:
-        at_least = {
-            "max_length": 1, "num_paths": 1, "core": 0, "epochs": 0, "paths_per_epoch": 1,
-            "alpha": 0, "beta": 0, "pred_weight": 0, "entropy": 0, "size": 0,
-            "budget": 1, "max_degree": 1, "num_hops": 1, "hub_degree": 1, "patience": 1,
-        }  # fmt: skip
-        for name, low in at_least.items():
+        for name, (kind, low, optional) in _RANGES.items():
             value = getattr(self, name)
-            if value is not None and not value >= low:
-                raise SettingsError(f"{name} must be at least {low}, got {value!r}.")
+            if value is None and optional:
+                continue
+            number = isinstance(value, int if kind is int else int | float)
+            if not number or isinstance(value, bool) or not math.isfinite(value) or value < low:
+                words = "a whole number" if kind is int else "a number"
+                none = " or None" if optional else ""
+                raise SettingsError(f"{name} must be {words} from {low} up{none}, got {value!r}.")
         if not self.learning_rate > 0:
             raise SettingsError(f"learning_rate must be above 0, got {self.learning_rate!r}.")
-        for name, allowed in {
-            "path_loss": ("mean", "sum"),
-            "path_schedule": ("all", "cycle"),
-            "start": ("even", "noise"),
-        }.items():
+        for name, allowed in _CHOICES.items():
             if getattr(self, name) not in allowed:
                 raise SettingsError(
                     f"{name} must be one of {allowed}, got {getattr(self, name)!r}."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 import re
 from typing import Any
@@ -25,7 +26,7 @@ from test_faults import (
 from torch import Tensor
 from torch_geometric.data import Data, HeteroData
 
-from pagelink import Explanation, PageLinkError, PaGELink, Settings
+from pagelink import Explanation, PaGELink, PageLinkError, Settings
 from pagelink.errors import GraphError, LinkError, ModelError, SettingsError
 
 REV_LIKES = ("item", "rev_likes", "user")
@@ -59,7 +60,8 @@ class TestNodes:
     def test_names_and_indices(self) -> None:
         explain = explainer(named()).explain
         expected = summary(explain(0, 0))
-        for src, dst in (("Ada Lovelace", "Tea"), ("id:0", 0), ("0", "Tea"), (np.int64(0), "0")):
+        same: list[Any] = [("Ada Lovelace", "Tea"), ("id:0", 0), ("0", "Tea"), (np.int64(0), "0")]
+        for src, dst in same:
             assert summary(explain(src, dst)) == expected
         # "1" is the name of item 3; "id:1" is item 1.
         assert explain(0, "1").dst == ("item", 3)
@@ -123,7 +125,10 @@ class TestLinkTypes:
         ("link_type", "message"),
         [
             (("usr", "likes", "item"), "node type 'usr', .* Did you mean 'user'"),
-            (("user", "likes", "shop"), r"node type 'shop', which is not in the graph \(user, item"),
+            (
+                ("user", "likes", "shop"),
+                r"node type 'shop', which is not in the graph \(user, item",
+            ),
             ("likes", "A link type is .source type, relation, target type., got 'likes'"),
             ((), "link_type is empty"),
             (("user", "likes"), "A link type is"),
@@ -139,9 +144,9 @@ class TestLinkTypes:
         assert explain.explain(0, 0, "buys").link_type == BUYS
         assert explain.explain(0, 0, BUYS).link_type == BUYS
         assert explain.explain(0, 0, LIKES).link_type == LIKES
-        with pytest.raises(LinkError, match="no link type 'lieks'.* Did you mean 'likes'"):
+        with pytest.raises(LinkError, match=r"no link type 'lieks'.* Did you mean 'likes'"):
             explain.explain(0, 0, "lieks")
-        with pytest.raises(LinkError, match="no link type .* Did you mean"):
+        with pytest.raises(LinkError, match=r"no link type .* Did you mean"):
             explain.explain(0, 0, ("user", "byus", "item"))
         links: list[Any] = [(0, 0), (0, 0, "lieks"), (0, 0, "buys"), (0, 0, None)]
         found = list(explain.explain_many(links))
@@ -151,7 +156,10 @@ class TestLinkTypes:
     def test_a_relation_name_of_several_link_types_is_refused(self) -> None:
         data = draw(
             {"user": 3, "item": 3, "shop": 3},
-            {("user", "rates", "item"): [(0, 0), (1, 0), (1, 1)], ("user", "rates", "shop"): [(0, 1)]},
+            {
+                ("user", "rates", "item"): [(0, 0), (1, 0), (1, 1)],
+                ("user", "rates", "shop"): [(0, 1)],
+            },
         )
         with pytest.raises(LinkError, match="rates"):
             explainer(data).explain(0, 1, "rates")
@@ -170,7 +178,9 @@ class TestLinkTypes:
         explain = PaGELink(model, data, "likes", forward=forward)
         explanation = explain.explain(0, 2)
         assert explanation.link_type == ("node", "likes", "node")
-        assert [path.nodes for path in explanation.paths] == [(("node", 0), ("node", 1), ("node", 2))]
+        assert [path.nodes for path in explanation.paths] == [
+            (("node", 0), ("node", 1), ("node", 2))
+        ]
         assert explain.explain(0, 3).reason == "not_connected"
         with pytest.raises(LinkError, match=r"node index must be in 0\.\.3"):
             explain.explain(0, 4)
@@ -224,7 +234,9 @@ class TestGraphs:
     def test_source_and_target_of_one_type(self) -> None:
         link_type = ("user", "likes", "user")
         model = Walks(scale=0.01, ends=("user", "user"))
-        data = draw({"user": 4, "item": 2}, {KNOWS: [(0, 1), (2, 1)], BUYS: [(0, 0), (2, 0), (3, 1)]})
+        data = draw(
+            {"user": 4, "item": 2}, {KNOWS: [(0, 1), (2, 1)], BUYS: [(0, 0), (2, 0), (3, 1)]}
+        )
         explanation = explainer(data, model, link_type).explain(0, 2)
         assert {tuple(path.nodes) for path in explanation.paths} == {
             (("user", 0), ("user", 1), ("user", 2)), (("user", 0), ("item", 0), ("user", 2))
@@ -281,7 +293,9 @@ class TestGraphs:
 
     def test_one_way_relations(self) -> None:
         # Without reverses no message ever leaves an item, but facts are walked either way.
-        data = draw({"user": 3, "item": 1}, {KNOWS: [(1, 0), (2, 1)], BUYS: [(1, 0)]}, reverse=False)
+        data = draw(
+            {"user": 3, "item": 1}, {KNOWS: [(1, 0), (2, 1)], BUYS: [(1, 0)]}, reverse=False
+        )
         explanation = explainer(data).explain(0, 0)
         (path,) = explanation.paths
         assert [(edge.type, edge.reversed) for edge in path.edges] == [(KNOWS, True), (BUYS, False)]
@@ -379,23 +393,38 @@ class TestScores:
 
     def test_predicted_negatives(self) -> None:
         links = [(0, 0), (2, 1), (0, 3)]
-        logits = [e.logit for e in explainer().explain_many(links)]
-        assert None not in logits
-        between = sorted(logits)[1] + 1e-6  # type: ignore[type-var,operator]
-        for options in (
-            {"model": Walks(scale=0.01, bias=-between)},
-            {"threshold": between},
-        ):
-            found = list(explainer(**options).explain_many(links))  # type: ignore[arg-type]
+        logits = [e.logit or 0.0 for e in explainer().explain_many(links)]
+        between = sorted(logits)[1] + 1e-6
+        ways: list[dict[str, Any]] = [
+            {"model": Walks(scale=0.01, bias=-between)}, {"threshold": between}
+        ]  # fmt: skip
+        for options in ways:
+            found = list(explainer(**options).explain_many(links))
             negative = [e.reason == "predicted_negative" for e in found]
-            assert negative == [logit < between for logit in logits]  # type: ignore[operator]
+            assert negative == [logit < between for logit in logits]
             for e in found:
                 if e.reason == "predicted_negative":
                     assert e.paths == ()
                     assert e.logit is not None
                     assert "does not predict" in e.message
-            ranked = explainer(**options | {"threshold": None}).explain_many(links)  # type: ignore[arg-type]
+            ranked = explainer(**options | {"threshold": None}).explain_many(links)
             assert [e.reason for e in ranked] == [None, None, "not_connected"]
+
+    def test_predicted_negatives_anywhere_in_a_batch(self) -> None:
+        # All three have paths; one of them is a negative.
+        explain = explainer(marked(), threshold=None)
+        links = [(0, 0), (1, 1), (2, 1)]
+        alone = [explain.explain(*link) for link in links]
+        logits = [e.logit or 0.0 for e in alone]
+        threshold = sorted(logits)[1] - 1e-6
+        judge = explainer(marked(), threshold=threshold)
+        for order in itertools.permutations(range(3)):
+            found = list(judge.explain_many([links[i] for i in order]))
+            for i, explanation in zip(order, found, strict=True):
+                assert alone[i].paths
+                negative = logits[i] < threshold
+                assert explanation.reason == ("predicted_negative" if negative else None)
+                assert explanation.paths == (() if negative else alone[i].paths)
 
     def test_probabilities_out_of_range(self) -> None:
         with pytest.raises(ModelError, match="output='logit'"):
@@ -432,7 +461,7 @@ class NotLocal(Walks):
     """The number of all edges is part of every score."""
 
     def forward(self, x_dict: Any, edge_index_dict: Any, links: Tensor) -> Tensor:
-        count = sum(edge_index.shape[1] for edge_index in edge_index_dict.values())
+        count: int = sum(edge_index.shape[1] for edge_index in edge_index_dict.values())
         return super().forward(x_dict, edge_index_dict, links) + 0.01 * count
 
 
@@ -663,11 +692,13 @@ class TestSettings:
             Settings(**values)
 
     def test_unknown(self) -> None:
-        with pytest.raises(SettingsError, match="no setting 'max_lenght'.* Did you mean 'max_length'"):
+        with pytest.raises(
+            SettingsError, match=r"no setting 'max_lenght'.* Did you mean 'max_length'"
+        ):
             Settings().replace(max_lenght=3)
         with pytest.raises(SettingsError, match="no setting 'pathz'"):
             Settings.from_dict({"pathz": 3})
-        with pytest.raises(SettingsError, match="'useritematr'.* Did you mean 'useritemattr'"):
+        with pytest.raises(SettingsError, match=r"'useritematr'.* Did you mean 'useritemattr'"):
             Settings.paper("useritematr")
 
     def test_fewer_hops_than_the_model_sees(self) -> None:
@@ -685,7 +716,9 @@ class TestSettings:
     @pytest.mark.parametrize(("num_paths", "budget", "count"), [(9, 3, 1), (9, 7, 2), (2, 90, 2)])
     def test_budget(self, num_paths: int, budget: int, count: int) -> None:
         # Three parallel relations: many paths of one fact.
-        data = draw(SIZES, {BUYS: [*SQUARE, (0, 0)], VIEWS: [(0, 0)], ("user", "gets", "item"): [(0, 0)]})
+        data = draw(
+            SIZES, {BUYS: [*SQUARE, (0, 0)], VIEWS: [(0, 0)], ("user", "gets", "item"): [(0, 0)]}
+        )
         settings = Settings(num_paths=num_paths, budget=budget)
         assert len(explainer(data, settings=settings).explain(0, 0).paths) == count
 

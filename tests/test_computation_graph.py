@@ -223,10 +223,10 @@ KNOWS: EdgeType = ("user", "knows", "user")
 
 
 def one_link(
-    drawn: Multigraph, link: DrawnLink, num_hops: int, **options: bool
+    drawn: Multigraph, link: DrawnLink, num_hops: int | None
 ) -> tuple[TypedGraph, ComputationGraphs, set[tuple[EdgeType, int]]]:
     graph = TypedGraph.from_data(drawn.data(), [link.type])
-    batch = extract(graph, Extractor(graph, num_hops, **options), [link])
+    batch = extract(graph, Extractor(graph, num_hops), [link])
     edges = {edge_of(graph, int(e)) for e in batch.edges}
     return graph, batch, {(edge.type, edge.column) for edge in edges}
 
@@ -281,9 +281,22 @@ def test_a_fact_is_visible_by_either_direction() -> None:
     assert batch.fact_visible.all()
 
 
+def test_a_fact_is_visible_by_any_of_its_relations() -> None:
+    # Users 0 and 1 know each other: one fact, stored by two edges of each relation. The model uses
+    # the second relation only.
+    rev_knows: EdgeType = ("user", "rev_knows", "user")
+    mutual = [(0, 1), (1, 0)]
+    drawn = Multigraph({"user": 2, "item": 1}, {KNOWS: mutual, rev_knows: mutual, A: [(1, 0)]})
+    graph = TypedGraph.from_data(drawn.data(), [LIKES])
+    used = np.array([edge_type != KNOWS for edge_type in graph.edge_types])
+    link = DrawnLink(("user", 0), ("item", 0), LIKES)
+    batch = extract(graph, Extractor(graph, 2, used), [link])
+    assert batch.fact_visible.all()
+
+
 def test_a_model_that_is_not_local_sees_every_edge() -> None:
     drawn = Multigraph({"user": 4, "item": 1}, {KNOWS: [(1, 0), (2, 1), (0, 2)]})
-    _, batch, _ = one_link(drawn, DrawnLink(("user", 0), ("item", 0), LIKES), 2, local=False)
+    _, batch, _ = one_link(drawn, DrawnLink(("user", 0), ("item", 0), LIKES), None)
     assert len(batch.edges) == 3
     assert batch.visible.all()
     assert batch.fact_visible.all()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -223,3 +224,26 @@ def test_data_on_another_graph_class_is_refused() -> None:
     case = make_case("HeteroConv SAGE")
     with pytest.raises(Exception, match="must be a torch_geometric HeteroData or Data"):
         PaGELink(case.model, make_graph().to_dict(), case.link_type)
+
+
+def test_a_link_on_which_the_model_fails_costs_only_itself() -> None:
+    case = make_case("embedding by n_id")
+
+    def forward(model: Any, data: Any, links: torch.Tensor) -> torch.Tensor:
+        users = data["user"].n_id[links[0]]
+        if len(users) < 20 and bool((users == 7).any()):  # not in the first pass, over the whole
+            raise ValueError("no luck with user 7")
+        x_dict = {t: data[t].n_id for t in data.node_types}
+        return model(x_dict, data.edge_index_dict, links)
+
+    explainer = PaGELink(case.model, case.data, case.link_type, forward=forward, threshold=None)
+    plain = PaGELink(case.model, case.data, case.link_type, threshold=None)
+    pairs = [(5, 3), (7, 0), (2, 0)]
+    first, failed, last = explainer.explain_many(pairs)
+    assert failed.reason == "invalid"
+    assert "no luck with user 7" in failed.message
+    assert failed.src == ("user", 7)
+    equal(first, plain.explain(5, 3))
+    equal(last, plain.explain(2, 0))
+    with pytest.raises(ValueError, match="no luck"):
+        explainer.explain(7, 0)

@@ -15,7 +15,7 @@ from torch_geometric.transforms import ToUndirected
 from pagelink.errors import GraphError, LinkError
 from pagelink.graph import EdgeType, TypedGraph
 
-# A brute-force model of the definitions, in plain Python sets. It knows nothing of flat indices, and
+# A brute-force model of the definitions, in plain Python sets. It knows nothing of flat indices;
 # the oracles of the computation graph, of pruning and of path search are built on it.
 
 Node = tuple[str, int]
@@ -107,7 +107,7 @@ def random_multigraph(rng: np.random.Generator, size: int = 4) -> Multigraph:
     order = rng.permutation(len(POSSIBLE_RELATIONS))[: rng.integers(1, 8)]
     pairs: dict[EdgeType, list[tuple[int, int]]] = {}
     for position in order:
-        src, name, dst = edge_type = POSSIBLE_RELATIONS[position]
+        src, _, dst = edge_type = POSSIBLE_RELATIONS[position]
         count = int(rng.integers(0, 2 * size + 1))
         ends = rng.integers(0, (sizes[src], sizes[dst]), (count, 2))
         pairs[edge_type] = [(int(u), int(v)) for u, v in ends]
@@ -179,7 +179,8 @@ class TestFlattening:
         data = hetero({"user": 2, "item": 2}, {BUYS: [(0, 0)]})
         graph = TypedGraph.from_data(data, [LIKES, BUYS, LIKES])
         assert graph.edge_types == (BUYS, LIKES)
-        assert graph.edge_counts == graph.mask_sizes == (1, 0)
+        assert graph.edge_counts == (1, 0)
+        assert graph.mask_sizes == (1,)
 
     def test_empty_relations_keep_their_place(self) -> None:
         data = hetero({"user": 2, "item": 2}, {VIEWS: [], BUYS: [(0, 1)]})
@@ -521,11 +522,11 @@ class TestNames:
         assert graph.find_node("user", key) == index
 
     def test_duplicate_names_list_the_ids(self, graph: TypedGraph) -> None:
-        with pytest.raises(LinkError, match="2 nodes of type 'user' .* 'id:2', 'id:3'"):
+        with pytest.raises(LinkError, match=r"2 nodes of type 'user' .* 'id:2', 'id:3'"):
             graph.find_node("user", "Bob")
 
     def test_did_you_mean(self, graph: TypedGraph) -> None:
-        with pytest.raises(LinkError, match="no user called .* Did you mean 'Charles Babbage'"):
+        with pytest.raises(LinkError, match=r"no user called .* Did you mean 'Charles Babbage'"):
             graph.find_node("user", "Charles Babage")
 
     def test_a_type_without_names(self, graph: TypedGraph) -> None:

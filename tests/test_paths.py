@@ -376,7 +376,7 @@ class TestByHand:
     def test_the_length_is_bounded_before_the_paths_are_drawn(
         self, max_length: int, count: int
     ) -> None:
-        # A ladder of users 1..3, each of whom bought the item: 1, 2 and 2 paths of 2, 3 and 4 facts.
+        # A ladder of users 1..3, who all bought the item: 1, 2 and 2 paths of 2, 3 and 4 facts.
         drawn = Multigraph(
             {"user": 4, "item": 1},
             {KNOWS: [(1, 0), (2, 1), (3, 1), (3, 2)], BUYS: [(1, 0), (2, 0), (3, 0)]},

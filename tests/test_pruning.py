@@ -55,10 +55,8 @@ def call(
     ends = np.array(edges, dtype=np.int64).reshape(-1, 2)
     out = np.zeros(num_nodes, dtype=np.bool_)
     out[list(removed)] = True
-    alive = protected_core(
-        ends[:, 0].copy(), ends[:, 1].copy(), num_nodes, np.array(sorted(protected), dtype=np.int64),
-        core, out,
-    )  # fmt: skip
+    safe = np.array(sorted(protected), dtype=np.int64)
+    alive = protected_core(ends[:, 0].copy(), ends[:, 1].copy(), num_nodes, safe, core, out)
     return set(np.flatnonzero(alive).tolist())
 
 

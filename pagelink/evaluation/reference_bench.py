@@ -179,7 +179,7 @@ class Scorer:
         graph, batch = self._graph, self._batch
         edges = batch.edges[batch.edge_ptr[link] : batch.edge_ptr[link + 1]]
         mask = np.full(len(edges), -1.0)
-        for position, edge_type in enumerate(graph.edge_types):
+        for position, edge_type in enumerate(graph.edge_types[: graph.num_relations]):
             columns, values = explanation.edge_mask.stored(edge_type)
             dense = np.full(graph.mask_sizes[position], -1.0)
             dense[columns] = values
