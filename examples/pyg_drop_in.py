@@ -7,15 +7,14 @@ import torch
 from torch_geometric.explain import Explainer
 
 from pagelink.datasets.useritemattr import generate_useritemattr
-from pagelink.models.rgcn import RGCN
-from pagelink.models.training import split_links, train
+from pagelink.models import RGCN, TrainSettings, split_links, train
 from pagelink.pyg import PaGELinkExplainer
 
 dataset = generate_useritemattr()
 data = dataset.data
-model = RGCN.for_data(data, dataset.link_type)
+model = RGCN.for_data(data, dataset.link_type, paper_split=True)
 split = split_links(dataset.likes)
-train(model, data, dataset.link_type, split)
+train(model, data, dataset.link_type, split, TrainSettings.paper())
 
 # The ten lines:
 explainer = Explainer(

@@ -3,31 +3,46 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
-from pagelink.errors import PageLinkError
+from pagelink.errors import PageLinkError, SettingsError
+
+if TYPE_CHECKING:
+    from pagelink.explainer import PaGELink
+    from pagelink.explanation import Explanation
+    from pagelink.models.checkpoint import Checkpoint
+    from pagelink.settings import Settings
 
 app = typer.Typer(
     help="Explain link predictions of graph neural networks by a few short paths.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
+    no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
+)  # fmt: skip
 bench = typer.Typer(help="Benchmarks.", no_args_is_help=True)
+dataset = typer.Typer(help="Make graphs with known explanations.", no_args_is_help=True)
 app.add_typer(bench, name="bench")
-console = Console()
-errors = Console(stderr=True)
+app.add_typer(dataset, name="dataset")
+console = Console(soft_wrap=True, highlight=False)
+errors = Console(stderr=True, soft_wrap=True, highlight=False)
 
-Debug = Annotated[bool, typer.Option("--debug", help="Show a traceback when something fails.")]
+Graph = Annotated[Path, typer.Argument(help="Folder of tables, or a file of triples.")]
+Model = Annotated[Path, typer.Option(help="Checkpoint that `pagelink train` wrote.")]
+Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same result.")]
+Out = Annotated[Path, typer.Option(help="Folder to make.")]
+Nodes = Annotated[list[str] | None, typer.Option(metavar="TYPE=NAME")]
 _debug = False
 
 
 @app.callback()
-def _options(debug: Debug = False) -> None:
+def _options(
+    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback on errors.")] = False,
+) -> None:
     global _debug
     _debug = debug
 
@@ -35,7 +50,7 @@ def _options(debug: Debug = False) -> None:
 @app.command()
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the page and the picture.")] = Path("out"),
-    seed: Annotated[int, typer.Option(help="Seed of graph, model and explainer.")] = 0,
+    seed: Seed = 0,
 ) -> None:
     """Generate a graph, train a model, and explain one of its predictions."""
     import torch
@@ -44,6 +59,172 @@ def demo(
 
     torch.set_num_threads(1)  # the graph is tiny, a second thread only costs
     run_demo(out, seed, console)
+
+
+@app.command()
+def describe(graph: Graph, seed: Seed = 0) -> None:
+    """Say what is in a graph: nodes, relations, degrees, hubs, neighbourhoods."""
+    from pagelink.description import describe as describe_graph
+    from pagelink.tables import load_graph
+
+    print(describe_graph(load_graph(graph), seed=seed))
+
+
+@app.command()
+def train(
+    graph: Graph,
+    link: Annotated[str, typer.Option(help="Relation to predict, as user,likes,movie.")],
+    out: Annotated[Path, typer.Option(help="Checkpoint to write.")],
+    model: Annotated[str, typer.Option(help="rgcn, sage or hgt.")] = "rgcn",
+    head: Annotated[str, typer.Option(help="dot, cosine or mlp.")] = "dot",
+    hidden: Annotated[int, typer.Option(min=1, help="Length of the embeddings.")] = 64,
+    layers: Annotated[int, typer.Option(min=1, help="Number of layers.")] = 2,
+    embeddings: Annotated[
+        bool, typer.Option(help="Give nodes without features an embedding of their own.")
+    ] = True,
+    paper_split: Annotated[
+        bool | None,
+        typer.Option(
+            help="Leave the predicted relation out of message passing, as the paper does. "
+            "Default: only for the paper's own data sets."
+        ),
+    ] = None,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Epochs at most.")] = None,
+    lr: Annotated[float | None, typer.Option(help="Step size of Adam.")] = None,
+    batch_size: Annotated[
+        int | None, typer.Option(min=1, help="Links a step, on sampled neighbourhoods.")
+    ] = None,
+    seed: Seed = 0,
+) -> None:
+    """Train a link predictor on a graph and test it beside two plain rivals."""
+    from pagelink.models.commands import train_and_save
+
+    given = {"epochs": epochs, "lr": lr, "batch_size": batch_size, "paper_split": paper_split}
+    train_and_save(
+        graph, _link_type(link), out, model=model, seed=seed, console=console,
+        options={"head": head, "hidden": hidden, "num_layers": layers, "embeddings": embeddings},
+        settings={key: value for key, value in given.items() if value is not None},
+    )  # fmt: skip
+
+
+@app.command()
+def recommend(
+    graph: Graph,
+    model: Model,
+    src: Annotated[str, typer.Option(help="Source node, by name or id.")],
+    k: Annotated[int, typer.Option("-k", min=1, help="How many targets.")] = 10,
+) -> None:
+    """List the best new targets of a source node."""
+    from pagelink.models.recommend import recommend as best_targets
+
+    checkpoint = _load(graph, model)
+    _, relation, dst = checkpoint.link_type
+    console.print(f"Best new targets of {src!r} ({relation} {dst}):", markup=False)
+    for rank, target in enumerate(best_targets(checkpoint, src, k), start=1):
+        console.print(f"{rank:3d}.  {target.probability:.3f}  {target.name}", markup=False)
+
+
+@app.command()
+def explain(
+    graph: Graph,
+    model: Model,
+    src: Annotated[str | None, typer.Option(help="Source node, by name or id.")] = None,
+    dst: Annotated[str | None, typer.Option(help="Target node, by name or id.")] = None,
+    links: Annotated[
+        Path | None, typer.Option(help="Table of links (src, dst), instead of --src and --dst.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="With --links: result, .parquet, .csv, .tsv or .jsonl.")
+    ] = None,
+    html: Annotated[Path | None, typer.Option(help="Write a web page.")] = None,
+    svg: Annotated[Path | None, typer.Option(help="Write a drawing.")] = None,
+    png: Annotated[Path | None, typer.Option(help="Write a picture.")] = None,
+    json: Annotated[Path | None, typer.Option(help="Write everything as JSON.")] = None,
+    paths: Annotated[int | None, typer.Option(help="Number of paths at most.")] = None,
+    max_length: Annotated[int | None, typer.Option(help="Facts of a path at most.")] = None,
+    max_degree: Annotated[int | None, typer.Option(help="Degree of inner nodes at most.")] = None,
+    budget: Annotated[int | None, typer.Option(help="Facts of all paths at most.")] = None,
+    exclude_relation: Annotated[
+        list[str] | None, typer.Option(help="No path uses this relation. Repeatable.")
+    ] = None,
+    exclude_node: Nodes = None,
+    via: Nodes = None,
+    metapath: Annotated[
+        list[str] | None,
+        typer.Option(help="Only paths along these relations, as likes,rev_likes,likes. Repeats."),
+    ] = None,
+    forbid_metapath: Annotated[
+        list[str] | None, typer.Option(help="No path along these relations. Repeatable.")
+    ] = None,
+    before: Annotated[str | None, typer.Option(help="Only facts before this date.")] = None,
+    date_column: Annotated[str | None, typer.Option(help="Column of the dates.")] = None,
+    deadline: Annotated[float | None, typer.Option(help="Seconds for a link.")] = None,
+    threshold: Annotated[
+        float, typer.Option(help="Links with a lower raw score are not predicted.")
+    ] = 0.0,
+    rank_only: Annotated[
+        bool, typer.Option("--rank-only", help="The model only ranks: explain whatever is asked.")
+    ] = False,
+    seed: Seed = 0,
+) -> None:
+    """Explain one link, or a table of links."""
+    if (links is None) == (src is None and dst is None) or (src is None) != (dst is None):
+        raise typer.BadParameter("Give either --src and --dst, or --links.")
+    if (links is None) != (out is None):
+        raise typer.BadParameter("--links and --out go together.")
+    given = {
+        "num_paths": paths, "max_length": max_length, "max_degree": max_degree, "budget": budget,
+        "exclude_relations": exclude_relation, "exclude_nodes": _nodes(exclude_node),
+        "via": _nodes(via), "metapaths": _metapaths(metapath),
+        "forbid_metapaths": _metapaths(forbid_metapath), "before": before,
+        "date_column": date_column, "deadline": deadline,
+    }  # fmt: skip
+    from pagelink.settings import Settings
+
+    settings = Settings().replace(**{k: v for k, v in given.items() if v is not None})
+    checkpoint = _load(graph, model)
+    explainer = _explainer(checkpoint, settings, None if rank_only else threshold, seed)
+    if links is not None and out is not None:
+        _explain_table(explainer, links, out, graph, model, threshold=explainer.threshold)
+        return
+    explanation = explainer.explain(src or "", dst or "")
+    console.print(str(explanation), markup=False)
+    _write_views(explanation, html, svg, png, json)
+
+
+@dataset.command()
+def useritemattr(out: Out, seed: Seed = 0) -> None:
+    """The paper's synthetic graph of users, items and attributes."""
+    from pagelink.datasets.make import make_useritemattr_folder
+
+    console.print(str(make_useritemattr_folder(out, seed=seed)), markup=False)
+
+
+@dataset.command()
+def aminer(
+    source: Annotated[Path, typer.Option("--from", help="AMiner file: a JSON object a line.")],
+    out: Out,
+) -> None:
+    """A citation graph in our table form, from the public AMiner files."""
+    from pagelink.datasets.make import make_aminer_folder
+
+    console.print(str(make_aminer_folder(source, out)), markup=False)
+
+
+@dataset.command()
+def augcitation(
+    source: Annotated[
+        Path, typer.Option("--from", help="Citation graph: a folder of tables, or an AMiner file.")
+    ],
+    out: Out,
+    num_likes: Annotated[int, typer.Option(min=1, help="Number of links.")] = 4500,
+    seed: Seed = 0,
+) -> None:
+    """The paper's augmented citation graph, from any citation graph."""
+    from pagelink.datasets.make import make_augcitation_folder
+
+    made = make_augcitation_folder(source, out, num_likes=num_likes, seed=seed)
+    console.print(str(made), markup=False)
 
 
 @bench.command("useritemattr-reference")
@@ -62,15 +243,121 @@ def useritemattr_reference(
     run_and_print(data, seeds, links, console)
 
 
+def _link_type(given: str) -> tuple[str, str, str]:
+    parts = tuple(part.strip() for part in given.split(","))
+    if len(parts) != 3:
+        raise typer.BadParameter(f"--link is source type,relation,target type; got {given!r}.")
+    return parts[0], parts[1], parts[2]
+
+
+def _nodes(given: list[str] | None) -> list[tuple[str, str]] | None:
+    if given is None:
+        return None
+    for node in given:
+        if "=" not in node:
+            raise typer.BadParameter(f"A node is TYPE=NAME, as movie=Heat (1995); got {node!r}.")
+    return [(node.split("=", 1)[0], node.split("=", 1)[1]) for node in given]
+
+
+def _metapaths(given: list[str] | None) -> list[list[str]] | None:
+    return None if given is None else [[name.strip() for name in m.split(",")] for m in given]
+
+
+def _load(graph: Path, model: Path) -> Checkpoint:
+    from pagelink.models.checkpoint import load_checkpoint
+    from pagelink.tables import load_graph
+
+    return load_checkpoint(model, load_graph(graph))
+
+
+def _explainer(
+    checkpoint: Checkpoint, settings: Settings, threshold: float | None, seed: int
+) -> PaGELink:
+    from pagelink.explainer import PaGELink
+
+    return PaGELink(
+        checkpoint.model, checkpoint.data, checkpoint.link_type, settings, seed,
+        threshold=threshold,
+    )  # fmt: skip
+
+
+def _explain_table(
+    explainer: PaGELink, links: Path, out: Path, graph: Path, model: Path, **identity: Any
+) -> None:
+    from pagelink.jobs import explain_table, fingerprint
+
+    with _progress("explaining") as step:
+        result = explain_table(
+            explainer, links, out, progress=step,
+            identity={"model": fingerprint(model), "graph": fingerprint(graph), **identity},
+        )  # fmt: skip
+    if result.resumed:
+        console.print(f"{result.resumed} links were done by an earlier run.")
+    counts = ", ".join(f"{count} {reason}" for reason, count in sorted(result.reasons.items()))
+    console.print(
+        f"{result.num_links} links ({counts}), {result.num_rows} rows: {result.path}", markup=False
+    )
+    for message in result.invalid[:20]:
+        errors.print(f"{links}, {message}", markup=False)
+    if len(result.invalid) > 20:
+        errors.print(f"... and {len(result.invalid) - 20} more; see the rows with reason invalid.")
+
+
+def _write_views(
+    explanation: Explanation,
+    html: Path | None,
+    svg: Path | None,
+    png: Path | None,
+    json: Path | None,
+) -> None:
+    from json import dumps
+
+    from pagelink.files import write_bytes, write_text
+
+    for path, make in (
+        (html, explanation.to_html), (svg, explanation.to_svg),
+        (json, lambda: dumps(explanation.to_dict(), ensure_ascii=False, indent=1)),
+    ):  # fmt: skip
+        if path is not None:
+            console.print(f"Wrote {write_text(path, make())}", markup=False)
+    if png is not None:
+        console.print(f"Wrote {write_bytes(png, explanation.to_png())}", markup=False)
+
+
+@contextmanager
+def _progress(word: str) -> Iterator[Any]:
+    """A bar with the rate and the time left."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import TimeRemainingColumn as Remaining
+
+    columns = (
+        TextColumn(word), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rate]}"),
+        Remaining(),
+    )  # fmt: skip
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(word, total=None, rate="")
+
+        def step(done: int, total: int) -> None:
+            speed = bar.tasks[0].finished_speed or bar.tasks[0].speed
+            rate = "" if not speed else f"{speed:.1f} a second"
+            bar.update(task, completed=done, total=total, rate=rate)
+
+        yield step
+
+
 def main() -> None:
     """Run the command line; errors made on purpose become one line and exit code 1."""
     try:
         app()
-    except PageLinkError as error:
-        if _debug:
-            raise
-        errors.print(f"[bold red]error:[/] {error}", markup=True, highlight=False)
-        sys.exit(1)
+    except SystemExit as stop:
+        interrupted = 130  # typer's code for it
+        sys.exit(1 if stop.code == interrupted else stop.code)
     except KeyboardInterrupt:
         errors.print("interrupted")
         sys.exit(1)
+    except (PageLinkError, OSError) as error:
+        if _debug:
+            raise
+        words = " ".join(str(error).split())
+        errors.print(f"[bold red]error:[/] {escape(words)}")
+        sys.exit(2 if isinstance(error, SettingsError) else 1)

@@ -25,8 +25,9 @@ class ComputationGraphs:
     """G_c of each link of a batch, one after the other.
 
     `nodes[node_ptr[i]:node_ptr[i + 1]]` are the flat nodes of link i in ascending order, `hops`
-    their in-edge distance from s or t. `edges[edge_ptr[i]:edge_ptr[i + 1]]` are its flat edges in
-    ascending order; `src` and `dst` are positions within the link's own nodes.
+    their distance from s or t along the edges that messages come by.
+    `edges[edge_ptr[i]:edge_ptr[i + 1]]` are its flat edges in ascending order; `src` and `dst` are
+    positions within the link's own nodes.
     """
 
     link_src: Longs
@@ -94,10 +95,13 @@ class Extractor:
 
     Args:
         graph: the flat graph.
-        num_hops: L. None: the model sees the whole graph, so G_c is all of it, and visible.
+        num_hops: L. None: G_c is the whole graph, and visible is what messages can come from.
         seen_relations: per relation, whether the model ever passes messages along it. Edges of
             other relations are part of G_c but not visible. None: all are.
+        along_relations: per relation, whether messages may come from the source of its edges. None:
+            those that the model passes messages along.
         visible_hops: L for visibility, if the graphs are to be wider than that.
+        all_visible: the model is not local: every edge that it passes messages along is visible.
     """
 
     def __init__(
@@ -106,21 +110,50 @@ class Extractor:
         num_hops: int | None,
         seen_relations: Bools | None = None,
         *,
+        along_relations: Bools | None = None,
         visible_hops: int | None = None,
+        all_visible: bool = False,
     ) -> None:
         self._graph = graph
         self.num_hops = num_hops
         self._visible_hops = num_hops if visible_hops is None else visible_hops
+        self._all_visible = all_visible
         everything = np.ones(len(graph.edge_types), dtype=np.bool_)
         self._seen = (everything if seen_relations is None else seen_relations)[graph.relation]
+        along = everything if seen_relations is None else seen_relations
+        along = along if along_relations is None else along_relations
+        self._along = along[graph.relation]
+        self._along_all = bool(self._along.all())
         # Whether a message is ever passed along the edge's fact, this way and the other way.
         way = (graph.src > graph.dst).astype(np.int8)
         seen_fact = np.zeros((2, int(graph.fact.max(initial=-1)) + 1), dtype=np.bool_)
         seen_fact[way[self._seen], graph.fact[self._seen]] = True
         self._seen_along = seen_fact[way, graph.fact]
         self._seen_against = seen_fact[1 - way, graph.fact]
+        self._every_edge = np.ones(graph.num_edges, dtype=np.bool_)
         self._hops = np.full(graph.num_nodes, FAR, dtype=np.int32)
         self._position = np.empty(graph.num_nodes, dtype=np.int32)
+
+    def _search(
+        self, s: int, t: int, fact: int, num_hops: int | None, along: Bools
+    ) -> tuple[Ints, Ints]:
+        """Nodes within some hops of s or t along some edges; leaves the distances in `_hops`."""
+        graph = self._graph
+        limit = graph.num_nodes if num_hops is None else num_hops
+        found: tuple[Ints, Ints] = _ego_nodes(
+            graph.in_ptr, graph.src, graph.fact, along, s, t, fact, limit, self._hops
+        )
+        return found
+
+    def _message_hops(self, s: int, t: int, fact: int, nodes: Ints, hops: Ints) -> Ints:
+        """Distances that messages come from: along relations that the model uses."""
+        if self._along_all:
+            return hops
+        near, distance = self._search(s, t, fact, self.num_hops, self._along)
+        _forget(near, self._hops)
+        message_hops = np.full(len(nodes), FAR, dtype=np.int32)
+        message_hops[np.searchsorted(nodes, near)] = distance
+        return message_hops
 
     def extract(self, link_src: Longs, link_dst: Longs, link_fact: Longs) -> ComputationGraphs:
         """Return the computation graphs of the links (s, t), given as flat nodes."""
@@ -129,24 +162,24 @@ class Extractor:
         for s, t, fact in zip(
             link_src.tolist(), link_dst.tolist(), link_fact.tolist(), strict=True
         ):
+            nodes, hops = self._search(s, t, fact, self.num_hops, self._every_edge)
             if self.num_hops is None:
-                parts.append(_everything(graph, fact))
-                continue
-            nodes, hops = _ego_nodes(
-                graph.in_ptr, graph.src, graph.fact, s, t, fact, self.num_hops, self._hops
-            )
-            edges = _induced_edges(
-                graph.in_ptr, graph.src, graph.fact, nodes, fact, self._hops, self._position
-            )
-            _forget(nodes, self._hops)
-            parts.append((nodes, hops, *edges))
+                _forget(nodes, self._hops)
+                nodes, hops, induced = _everything(graph, fact, nodes, hops)
+            else:
+                induced = _induced_edges(
+                    graph.in_ptr, graph.src, graph.fact, nodes, fact, self._hops, self._position
+                )
+                _forget(nodes, self._hops)
+            parts.append((nodes, self._message_hops(s, t, fact, nodes, hops), *induced))
         nodes, hops, edges, src, dst = (
             np.concatenate([part[i] for part in parts]) for i in range(5)
         )
         node_ptr = np.cumsum([0] + [len(part[0]) for part in parts], dtype=np.int64)
         edge_ptr = np.cumsum([0] + [len(part[2]) for part in parts], dtype=np.int64)
         shift = np.repeat(node_ptr[:-1], np.diff(edge_ptr))
-        inner = hops < (1 if self._visible_hops is None else self._visible_hops)
+        limit = FAR if self._visible_hops is None else self._visible_hops
+        inner = np.full(len(hops), True) if self._all_visible else hops < limit
         into, out_of = inner[shift + dst], inner[shift + src]
         return ComputationGraphs(
             link_src=link_src,
@@ -165,14 +198,19 @@ class Extractor:
         )
 
 
-def _everything(graph: TypedGraph, link_fact: int) -> tuple[Ints, Ints, Ints, Ints, Ints]:
+def _everything(
+    graph: TypedGraph, link_fact: int, found: Ints, distance: Ints
+) -> tuple[Ints, Ints, tuple[Ints, Ints, Ints]]:
+    """The whole graph, with the distances of the nodes that were found."""
     edges = np.flatnonzero(graph.fact != link_fact).astype(np.int32)
     nodes = np.arange(graph.num_nodes, dtype=np.int32)
-    return nodes, np.zeros_like(nodes), edges, graph.src[edges], graph.dst[edges]
+    hops = np.full(graph.num_nodes, FAR, dtype=np.int32)
+    hops[found] = distance
+    return nodes, hops, (edges, graph.src[edges], graph.dst[edges])
 
 
 @njit(cache=True, nogil=True)
-def _ego_nodes(in_ptr, src, fact, s, t, link_fact, num_hops, hops):  # type: ignore[no-untyped-def]
+def _ego_nodes(in_ptr, src, fact, along, s, t, link_fact, num_hops, hops):  # type: ignore[no-untyped-def]
     """Breadth-first search along in-edges from s and t. Leaves the distances in `hops`."""
     found = np.empty(64, dtype=np.int32)
     found[0] = s
@@ -189,7 +227,7 @@ def _ego_nodes(in_ptr, src, fact, s, t, link_fact, num_hops, hops):  # type: ign
             v = found[i]
             for e in range(in_ptr[v], in_ptr[v + 1]):
                 u = src[e]
-                if hops[u] != FAR or fact[e] == link_fact:
+                if hops[u] != FAR or fact[e] == link_fact or not along[e]:
                     continue
                 hops[u] = hop
                 if count == len(found):
@@ -198,6 +236,8 @@ def _ego_nodes(in_ptr, src, fact, s, t, link_fact, num_hops, hops):  # type: ign
                     found = grown
                 found[count] = u
                 count += 1
+        if count == stop:
+            break
         start = stop
     nodes = np.sort(found[:count])
     distance = np.empty(count, dtype=np.int32)

@@ -5,17 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from pagelink.datasets.useritemattr import UserItemAttr, generate_useritemattr
+from pagelink.datasets.useritemattr import generate_useritemattr
 from pagelink.errors import ModelError
 from pagelink.explainer import PaGELink
 from pagelink.explanation import Explanation
 from pagelink.files import write_text
+from pagelink.models.commands import training_bar
+from pagelink.models.links import LinkSplit, split_links
 from pagelink.models.rgcn import RGCN
-from pagelink.models.training import Epoch, LinkSplit, TrainResult, split_links, train
+from pagelink.models.train_settings import TrainSettings
+from pagelink.models.training import train
 
-EPOCHS = 100
+SETTINGS = TrainSettings.paper()
 
 
 def run_demo(out: Path, seed: int, console: Console) -> Explanation:
@@ -28,8 +30,9 @@ def run_demo(out: Path, seed: int, console: Console) -> Explanation:
         soft_wrap=True,
     )
     split = split_links(dataset.likes, seed)
-    model = RGCN.for_data(data, dataset.link_type, seed=seed)
-    result = _train(model, dataset, split, seed, console)
+    model = RGCN.for_data(data, dataset.link_type, paper_split=True, seed=seed)
+    with training_bar(console, SETTINGS.epochs) as step:
+        result = train(model, data, dataset.link_type, split, SETTINGS, seed=seed, progress=step)
     console.print(
         f"Trained an RGCN in {result.seconds:.1f} CPU seconds: test ROC-AUC {result.test_auc:.3f}, "
         f"average precision {result.test_ap:.3f}.",
@@ -42,24 +45,6 @@ def run_demo(out: Path, seed: int, console: Console) -> Explanation:
                        ("explanation.svg", explanation.to_svg())):  # fmt: skip
         console.print(f"Wrote {write_text(out / name, text)}")
     return explanation
-
-
-def _train(
-    model: RGCN, dataset: UserItemAttr, split: LinkSplit, seed: int, console: Console
-) -> TrainResult:
-    with Progress(
-        TextColumn("training"), BarColumn(), TextColumn("{task.fields[figures]}"),
-        TimeElapsedColumn(), console=console, transient=True,
-    ) as bar:  # fmt: skip
-        task = bar.add_task("training", total=EPOCHS, figures="")
-
-        def step(epoch: Epoch) -> None:
-            figures = f"loss {epoch.loss:.3f}, validation AUC {epoch.valid_auc:.3f}"
-            bar.update(task, completed=epoch.number, figures=figures)
-
-        return train(
-            model, dataset.data, dataset.link_type, split, epochs=EPOCHS, seed=seed, progress=step
-        )
 
 
 def _first_predicted(explainer: PaGELink, split: LinkSplit) -> Explanation:

@@ -5,7 +5,8 @@ PageLinkError
 ├── GraphError       the graph given is malformed
 ├── LinkError        a link asked for is not in this graph (unknown name, index out of range)
 └── ModelError       the model cannot be explained as it is
-    └── MaskError    the edge weights do not reach the model's messages
+    ├── MaskError    the edge weights do not reach the model's messages
+    └── CheckpointError  a stored model cannot be read, or does not fit the graph
 
 Every message says what was expected, what came, where, and what to do.
 """
@@ -38,6 +39,10 @@ class ModelError(PageLinkError, RuntimeError):
 
 class MaskError(ModelError):
     """The edge weights do not reach the messages of the model."""
+
+
+class CheckpointError(ModelError):
+    """A stored model cannot be read, or is not one for the graph given."""
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

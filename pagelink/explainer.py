@@ -5,12 +5,15 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
+import torch
 from torch import nn
 from torch_geometric.data import Data, HeteroData
 
 from pagelink.computation_graph import ComputationGraphs
+from pagelink.constraints import compile_constraints
 from pagelink.errors import LinkError, SettingsError, did_you_mean
 from pagelink.explanation import Explanation
 from pagelink.graph import HOMOGENEOUS_NODE_TYPE, Bools, EdgeType, Longs, TypedGraph
@@ -48,8 +51,9 @@ class PaGELink:
             data has `n_id` per node type, and `edge_label_type`: per link, the position of its type
             among the data's edge types (the value of `edge_type` in a homogeneous graph).
         output: whether the model returns logits or probabilities.
-        threshold: a link with a lower logit is a predicted negative. None: the model ranks, there
-            are no predicted negatives.
+        threshold: a link with a lower logit is a predicted negative (also where the model returns
+            probabilities; logit 0 is one half). None: the model ranks, there are no predicted
+            negatives.
         reverse: which relation is the reverse of which. None: found.
 
     Raises:
@@ -69,13 +73,15 @@ class PaGELink:
         threshold: float | None = 0.0,
         reverse: Mapping[EdgeType, EdgeType] | None = None,
     ) -> None:
+        _check_arguments(settings, seed, threshold)
         self.settings = settings or Settings()
         self.seed = seed
         self.threshold = threshold
         self.link_types = _as_link_types(link_type, isinstance(data, HeteroData))
         self.graph = TypedGraph.from_data(data, self.link_types, reverse)
         self.predictor = LinkPredictor(model, data, self.graph, forward, output)
-        self.reach = find_reach(self.predictor, self.link_types[0], seed)
+        with torch.inference_mode(False):
+            self.reach = find_reach(self.predictor, self.link_types, seed)
         num_hops = self.settings.num_hops
         if num_hops is not None and num_hops < (self.reach.num_hops or 0):
             raise SettingsError(
@@ -83,9 +89,19 @@ class PaGELink:
                 "computation graph would leave out edges that move its score. Use None."
             )
         self.extractor = extractor_for(self.graph, self.reach, num_hops)
+        self._constraints = compile_constraints(self.graph, self.settings)
         self._builder = ResultBuilder(
-            self.graph, self.settings, self.seed, self.reach, self.threshold
-        )
+            self.graph, self.settings, self.seed, self.reach, self.threshold, self._constraints,
+            self._warnings(),
+        )  # fmt: skip
+
+    def _warnings(self) -> list[str]:
+        return [
+            f"The relation {other[1]} mirrors most links of {link_type[1]}: if it is the reverse, "
+            "say so by reverse={...}, or paths may merely restate the link."
+            for link_type in self.link_types
+            for other in self.graph.near_reverses(link_type)
+        ]
 
     @property
     def reverse(self) -> Mapping[EdgeType, EdgeType]:
@@ -141,7 +157,10 @@ class PaGELink:
         if waiting:
             yield from self._explain_batch(waiting)
 
-    def _resolve(self, given: LinkLike) -> Link:
+    def _resolve(self, row: LinkLike) -> Link:
+        # Rows of tensors and arrays are welcome, too.
+        as_list = getattr(row, "tolist", None)
+        given: Any = row if as_list is None else as_list()
         if not isinstance(given, tuple | list) or len(given) not in (2, 3):
             raise LinkError(f"A link is (src, dst) or (src, dst, link_type), got {given!r}.")
         link_type = self.link_types[0] if len(given) == 2 else self._find_link_type(given[2])
@@ -155,15 +174,18 @@ class PaGELink:
         return Link(link_type, src, dst, self.graph.link_fact(src, dst, link_type))
 
     def _find_link_type(self, given: EdgeType | str) -> EdgeType:
-        known = self.graph.edge_types
-        fitting = [t for t in known if given == t or given == t[1]]
+        known = self.link_types
+        fitting = [t for t in known if given in (t, t[1], list(t))]
         if len(fitting) > 1:
             choices = " or ".join(map(str, fitting))
             raise LinkError(f"{len(fitting)} link types are called {given!r}: choose {choices}.")
         if fitting:
             return fitting[0]
         words = [str(t) for t in known] + [t[1] for t in known]
-        raise LinkError(f"There is no link type {given!r}.{did_you_mean(str(given), words)}")
+        raise LinkError(
+            f"{given!r} is not a link type of this explainer ({', '.join(map(str, known))})."
+            + did_you_mean(str(given), words)
+        )
 
     def _explain_batch(self, links: list[Link]) -> Iterator[Explanation]:
         """Extract the links, and explain as many side by side as there is room for."""
@@ -201,8 +223,10 @@ class PaGELink:
         ends = link.src, link.dst, link.fact if fact is None else fact
         return self.extractor.extract(*(np.array([value]) for value in ends))
 
+    @torch.inference_mode(False)
     def _explain(self, batch: ComputationGraphs, links: list[Link]) -> list[Explanation]:
         """The method, for a batch of computation graphs."""
+        started = time.perf_counter()
         settings = self.settings
         relation = np.array([self.graph.edge_types.index(link.type) for link in links])
         logits = self._logits(batch, relation)
@@ -213,8 +237,8 @@ class PaGELink:
         if self.threshold is not None:
             answerable &= logits >= self.threshold
         masks = learn_masks(
-            self.predictor, batch, kept, paths, relation, np.flatnonzero(answerable),
-            settings, self.seed,
+            self.predictor, batch, kept, paths, relation, np.flatnonzero(answerable), settings,
+            self.seed, started,
         )  # fmt: skip
         arc_logits = masks.edge_logits[paths.arc_slot]
         found = best_paths(
@@ -240,13 +264,14 @@ class PaGELink:
 
     def _path_graphs(self, batch: ComputationGraphs, kept: Bools) -> PathGraphs:
         settings = self.settings
-        allowed = allowed_facts(self.graph, batch, kept)
+        allowed = allowed_facts(self.graph, batch, kept, self._constraints)
         return build_path_graphs(
-            self.graph, batch, allowed, settings.max_length, settings.max_degree
+            self.graph, batch, allowed, settings.max_length, settings.max_degree, self._constraints
         )
 
     def _logits(self, batch: ComputationGraphs, relation: Longs) -> Doubles:
-        inputs = self.predictor.inputs(batch, batch.visible, range(batch.num_links), relation)
+        wanted = self.predictor.needed(batch)
+        inputs = self.predictor.inputs(batch, wanted, range(batch.num_links), relation)
         return self.predictor.logits(inputs).double().cpu().numpy()
 
     def _deployed_logits(self, logits: Doubles, links: list[Link], relation: Longs) -> Doubles:
@@ -263,12 +288,28 @@ class PaGELink:
 def _as_link_types(
     given: EdgeType | str | Sequence[EdgeType], hetero: bool
 ) -> tuple[EdgeType, ...]:
+    expected = "A link type is (source type, relation, target type)"
     if isinstance(given, str):
         if hetero:
             raise LinkError(f"A link type is (source type, relation, target type), got {given!r}.")
         return ((HOMOGENEOUS_NODE_TYPE, given, HOMOGENEOUS_NODE_TYPE),)
-    if len(given) == 3 and all(isinstance(part, str) for part in given):
-        return (tuple(given),)  # type: ignore[return-value]
-    if not given:
-        raise LinkError("link_type is empty; it is (source type, relation, target type).")
-    return tuple(tuple(link_type) for link_type in given)  # type: ignore[misc]
+    if not isinstance(given, Sequence) or not given:
+        raise LinkError(f"{expected}, got {given!r}.")
+    if all(isinstance(part, str) for part in given):
+        if hetero or len(given) == 3:
+            if len(given) != 3:
+                raise LinkError(f"{expected}, got {given!r}.")
+            return (tuple(given),)  # type: ignore[return-value]
+        kind = HOMOGENEOUS_NODE_TYPE
+        return tuple((kind, str(relation), kind) for relation in given)
+    return tuple(_as_link_types(link_type, hetero)[0] for link_type in given)
+
+
+def _check_arguments(settings: object, seed: object, threshold: object) -> None:
+    if settings is not None and not isinstance(settings, Settings):
+        raise SettingsError(f"settings must be Settings, got {type(settings).__name__}.")
+    if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
+        raise SettingsError(f"seed must be a whole number from 0 up, got {seed!r}.")
+    number = isinstance(threshold, int | float) and not isinstance(threshold, bool)
+    if threshold is not None and not number:
+        raise SettingsError(f"threshold must be a number or None, got {threshold!r}.")

@@ -38,6 +38,8 @@ class PathEdge:
     """The words read from the walk's end to its start: "A <- buys - B" for "B buys A"."""
     mask: float
     """The learned mask of the edge, 0..1."""
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    """What else is known of the fact: its source, its date, and the like."""
 
 
 @dataclass(frozen=True)
@@ -183,6 +185,12 @@ class Explanation:
 
         return to_svg(self)
 
+    def to_png(self) -> bytes:
+        """Draw the same as a PNG."""
+        from pagelink.views.png import to_png
+
+        return to_png(self)
+
     def to_html(self) -> str:
         """Return one self-contained page that needs no network."""
         from pagelink.views.html import to_html
@@ -264,6 +272,7 @@ def _path_to_dict(path: Path) -> dict[str, Any]:
                 "label": edge.label,
                 "label_backwards": edge.label_backwards,
                 "mask": edge.mask,
+                "attributes": {key: _plain(value) for key, value in edge.attributes.items()},
             }
             for edge in path.edges
         ],
@@ -278,3 +287,8 @@ def _path_from_dict(values: Mapping[str, Any]) -> Path:
         degrees=tuple(values["degrees"]),
         score=values["score"],
     )
+
+
+def _plain(value: Any) -> Any:
+    """What JSON can hold; dates and the like become text."""
+    return value if isinstance(value, str | int | float | bool) else str(value)

@@ -7,9 +7,11 @@ an *arc* is a fact walked one way. Only this module converts between flat and ty
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -82,7 +84,13 @@ class TypedGraph:
     degree: Ints
     """Number of facts at a node: parallel relations count, duplicates and self-loops do not."""
 
-    _name_index: dict[str, dict[str, list[int]]] = field(default_factory=dict, repr=False)
+    attributes: Mapping[EdgeType, Any]
+    """Tables with what else is known of the edges of a relation, a row per column."""
+
+    ids: Mapping[str, Sequence[str]]
+    """What the nodes are called in the tables they come from."""
+
+    _lookup: dict[tuple[str, str], dict[str, list[int]]] = field(default_factory=dict, repr=False)
 
     @property
     def num_nodes(self) -> int:
@@ -152,6 +160,42 @@ class TypedGraph:
             return name.removeprefix(REVERSE_PREFIX).replace("_", " "), True
         return name.replace("_", " "), False
 
+    def edge_column(self, edge_type: EdgeType, name: str) -> Sequence[Any] | None:
+        """Return what a column says of each edge of a relation, or None if there is none."""
+        table = self.attributes.get(edge_type)
+        if table is None or name not in table.column_names:
+            return None
+        values: Sequence[Any] = table.column(name).to_pylist()
+        return values
+
+    def edge_attributes(self, edge: int) -> dict[str, object]:
+        """Return what else is known of an edge: its source, its date, and the like."""
+        table = self.attributes.get(self.edge_types[self.relation[edge]])
+        if table is None:
+            return {}
+        (row,) = table.slice(int(self.column[edge]), 1).to_pylist()
+        return {key: value for key, value in row.items() if value is not None}
+
+    def near_reverses(self, link_type: EdgeType) -> list[EdgeType]:
+        """Relations that mirror a link type so nearly that they may be its reverse, but are not.
+
+        Their edge sets hold at least nine in ten of each other's pairs.
+        """
+        mine = self._pairs_of(link_type)
+        found = []
+        for other in self.edge_types[: self.num_relations]:
+            if (other[0], other[2]) == (link_type[2], link_type[0]) and other != link_type:
+                shared = len(np.intersect1d(mine, self._pairs_of(other, turned=True)))
+                if shared and shared >= 0.9 * max(len(mine), len(self._pairs_of(other))):
+                    found.append(other)
+        return [] if link_type in self.reverse else found
+
+    def _pairs_of(self, edge_type: EdgeType, turned: bool = False) -> Longs:
+        mine = self.relation == self.edge_types.index(edge_type)
+        first, second = (self.dst, self.src) if turned else (self.src, self.dst)
+        pairs: Longs = np.unique(first[mine].astype(np.int64) * self.num_nodes + second[mine])
+        return pairs
+
     def link_fact(self, src: int, dst: int, link_type: EdgeType) -> int:
         """Return the fact that states the link itself, or -1 if it is not in the graph."""
         link_class = self.relation_class[self.edge_types.index(link_type)]
@@ -173,10 +217,8 @@ class TypedGraph:
         size = int(np.diff(self.node_offset)[self.node_types.index(node_type)])
         if isinstance(key, str):
             index = self._find_name(node_type, key)
-        elif isinstance(key, bool) or not isinstance(key, int | np.integer):
-            raise LinkError(f"A {node_type} is given by index or name, got {key!r}.")
         else:
-            index = int(key)
+            index = _as_index(key, node_type)
         if not 0 <= index < size:
             raise LinkError(
                 f"{node_type} index must be in 0..{size - 1}, got {index}."
@@ -186,29 +228,55 @@ class TypedGraph:
         return self.flat_index(node_type, index)
 
     def _find_name(self, node_type: str, key: str) -> int:
-        by_name = self._name_index.get(node_type)
-        if by_name is None:
-            by_name = {}
-            for index, name in enumerate(self.names.get(node_type, ())):
-                by_name.setdefault(str(name), []).append(index)
-            self._name_index[node_type] = by_name
-        found = by_name.get(key, [])
+        """A name wins over an id, and an id over an index; `id:` leaves the names out."""
+        names = self._positions("name", node_type, self.names)
+        ids = self._positions("id", node_type, self.ids)
+        bare = key.removeprefix("id:")
+        found = names.get(key) or ids.get(bare) or []
         if len(found) > 1:
-            choices = ", ".join(f"'id:{index}'" for index in found[:10])
+            shown = [str(self.ids[node_type][i]) if ids else str(i) for i in found[:10]]
             raise LinkError(
-                f"{len(found)} nodes of type {node_type!r} are called {key!r}: choose by {choices}."
-            )
+                f"{len(found)} nodes of type {node_type!r} are called {key!r}: choose by "
+                + ", ".join(f"'id:{each}'" for each in shown) + "."
+            )  # fmt: skip
         if found:
             return found[0]
-        digits = key.removeprefix("id:")
-        if digits.isdecimal():
-            return int(digits)
-        if not by_name:
+        if bare.isdecimal() and not ids and (bare != key or not names):
+            return int(bare)
+        if not names and not ids:
             raise LinkError(
                 f"There is no {node_type} {key!r}: nodes of this type have no names. Give an "
                 f"index, or set data[{node_type!r}].name to a list of str."
             )
-        raise LinkError(f"There is no {node_type} called {key!r}.{did_you_mean(key, by_name)}")
+        close = did_you_mean(bare, ids if key != bare else [*names, *ids])
+        if key.isdecimal() and not ids:
+            close += f" An index is given as 'id:{key}', or as a number."
+        raise LinkError(f"There is no {node_type} called {key!r}.{close}")
+
+    def _positions(
+        self, kind: str, node_type: str, words: Mapping[str, Sequence[str]]
+    ) -> dict[str, list[int]]:
+        if (kind, node_type) not in self._lookup:
+            positions: dict[str, list[int]] = {}
+            for index, word in enumerate(words.get(node_type, ())):
+                positions.setdefault(str(word), []).append(index)
+            self._lookup[kind, node_type] = positions
+        return self._lookup[kind, node_type]
+
+    def node_id(self, flat_index: int) -> str:
+        """Return what a node is called in the table it comes from, else its index."""
+        node_type, index = self.node(flat_index)
+        return str(self.ids[node_type][index]) if node_type in self.ids else str(index)
+
+
+def _as_index(key: Any, node_type: str) -> int:
+    """Take integers of Python, NumPy and torch."""
+    try:
+        if isinstance(key, bool):
+            raise TypeError
+        return operator.index(key)
+    except (TypeError, RuntimeError):
+        raise LinkError(f"A {node_type} is given by index or name, got {key!r}.") from None
 
 
 def _given(
@@ -332,6 +400,8 @@ def _flatten(
         arc_edge=arcs[2].astype(np.int32),
         arc_reversed=arcs[3].astype(bool),
         degree=degree.astype(np.int32),
+        attributes=raw.attributes,
+        ids=raw.ids,
     )
 
 

@@ -31,6 +31,10 @@ class RawGraph:
     mask_sizes: dict[EdgeType, int]
     """How many columns the edge_index has that holds a relation."""
     names: dict[str, Sequence[str]]
+    attributes: dict[EdgeType, Any]
+    """Tables with what else is known of the edges of a relation, a row per column."""
+    ids: dict[str, Sequence[str]]
+    """What the nodes are called in the tables they come from."""
 
 
 def read_data(data: HeteroData | Data) -> RawGraph:
@@ -54,6 +58,7 @@ def read_data(data: HeteroData | Data) -> RawGraph:
 def _read_hetero(data: HeteroData) -> RawGraph:
     sizes: dict[str, int] = {}
     names: dict[str, Sequence[str]] = {}
+    ids: dict[str, Sequence[str]] = {}
     for node_type in data.node_types:
         size = data[node_type].num_nodes
         if size is None:
@@ -64,18 +69,24 @@ def _read_hetero(data: HeteroData) -> RawGraph:
         sizes[node_type] = int(size)
         if "name" in data[node_type]:
             names[node_type] = _check_names(data[node_type]["name"], node_type, int(size))
+        if "id" in data[node_type]:
+            ids[node_type] = _check_names(data[node_type]["id"], node_type, int(size), "id")
     edges: Edges = {}
+    attributes: dict[EdgeType, Any] = {}
     for edge_type in data.edge_types:
         store = data[edge_type]
         if "edge_index" in store:
             edges[edge_type] = _as_array(store["edge_index"], str(edge_type))
+            if "attributes" in store:
+                attributes[edge_type] = _check_table(store["attributes"], edge_type, edges)
         elif "adj_t" in store:
             raise GraphError(
                 f"{edge_type} is stored as a sparse matrix (adj_t), whose entries cannot be told "
                 "apart. Give the graph by edge_index."
             )
     columns = {t: np.arange(e.shape[1]) for t, e in edges.items()}
-    return RawGraph(sizes, edges, columns, {t: int(c.size) for t, c in columns.items()}, names)
+    mask_sizes = {t: int(c.size) for t, c in columns.items()}
+    return RawGraph(sizes, edges, columns, mask_sizes, names, attributes, ids)
 
 
 def _read_homogeneous(data: Data) -> RawGraph:
@@ -110,7 +121,7 @@ def _read_homogeneous(data: Data) -> RawGraph:
         columns[kind, relation, kind] = np.flatnonzero(edge_type == position)
         edges[kind, relation, kind] = edge_index[:, edge_type == position]
     whole = {relation: int(edge_index.shape[1]) for relation in edges}
-    return RawGraph({kind: int(size)}, edges, columns, whole, names)
+    return RawGraph({kind: int(size)}, edges, columns, whole, names, {}, {})
 
 
 def _as_array(edge_index: object, where: str) -> Longs:
@@ -126,10 +137,22 @@ def _as_array(edge_index: object, where: str) -> Longs:
     return np.asarray(edge_index.detach().cpu().as_subclass(torch.Tensor), dtype=np.int64)
 
 
-def _check_names(names: Any, node_type: str, size: int) -> Sequence[str]:
+def _check_table(table: Any, edge_type: EdgeType, edges: Edges) -> Any:
+    count = edges[edge_type].shape[1]
+    if getattr(table, "num_rows", None) != count:
+        raise GraphError(
+            f"data[{edge_type}].attributes must be a pyarrow.Table with a row for each of the "
+            f"{count} edges."
+        )
+    return table
+
+
+def _check_names(names: Any, node_type: str, size: int, key: str = "name") -> Sequence[str]:
     listed = isinstance(names, Sequence | np.ndarray) and not isinstance(names, str)
     if not listed or len(names) != size:
-        raise GraphError(f"data[{node_type!r}].name must be a list of {size} names, one per node.")
+        raise GraphError(
+            f"data[{node_type!r}].{key} must be a list of {size} {key}s, one per node."
+        )
     checked: Sequence[str] = names
     return checked
 

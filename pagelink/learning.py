@@ -7,6 +7,7 @@ the seed and the link, Adam works value by value.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -34,6 +35,8 @@ class LearnedMasks:
     """M, one value per edge of the batch; -inf where the edge was pruned."""
     epochs: Longs
     """Steps taken per link."""
+    out_of_time: Bools
+    """Links whose deadline stopped the learning."""
 
 
 def start_logits(
@@ -69,6 +72,7 @@ def learn_masks(
     links: Longs,
     settings: Settings,
     seed: int,
+    started: float | None = None,
 ) -> LearnedMasks:
     """Learn the masks of some links of a batch, all of them side by side.
 
@@ -87,15 +91,20 @@ def learn_masks(
         links: the links to learn, each with a path.
         settings: weights of the losses and the rest.
         seed: where the start comes from.
+        started: when the work on the batch began, by `time.perf_counter`, for the deadline.
     """
+    clock = _Clock(settings.deadline, batch.num_links, started)
     start = start_logits(predictor.graph, batch, kept, settings, seed)
     logits = np.where(kept, start, -np.inf).astype(np.float32)
     epochs = np.zeros(batch.num_links, dtype=np.int64)
+    out_of_time = np.zeros(batch.num_links, dtype=np.bool_)
     if settings.epochs == 0 or len(links) == 0:
-        return LearnedMasks(logits, epochs)
+        return LearnedMasks(logits, epochs, out_of_time)
     state = _State(predictor, batch, kept, paths, start, links, settings)
     active = links
-    wanted = batch.visible & kept if settings.remove_pruned else batch.visible
+    wanted = predictor.needed(batch)
+    if settings.remove_pruned:
+        wanted = wanted & kept
     epoch = 0
     while len(active):
         inputs = predictor.inputs(batch, wanted, active.tolist(), relation)
@@ -103,6 +112,11 @@ def learn_masks(
         with predictor.weighted(recorded) as run:
             size = len(active)
             while len(active) and 2 * len(active) > size:
+                if clock.is_over():
+                    state.write(active, logits)
+                    epochs[active] = epoch
+                    out_of_time[active] = True
+                    return LearnedMasks(logits, epochs, out_of_time)
                 state.step(run, active)
                 epoch += 1
                 done = active[state.steady[active] >= (settings.patience or settings.epochs)]
@@ -112,7 +126,26 @@ def learn_masks(
                     state.write(done, logits)
                     epochs[done] = epoch
                     active = np.setdiff1d(active, done)
-    return LearnedMasks(logits, epochs)
+    return LearnedMasks(logits, epochs, out_of_time)
+
+
+class _Clock:
+    """Says when the links of a batch have used up their time, each its share."""
+
+    def __init__(self, deadline: float | None, num_links: int, started: float | None) -> None:
+        now = time.perf_counter()
+        self._end = None if deadline is None else (started or now) + deadline * num_links
+        self._last = now
+        self._longest = 0.0
+
+    def is_over(self) -> bool:
+        """Whether there is no time for a step as long as the longest one so far."""
+        if self._end is None:
+            return False
+        now = time.perf_counter()
+        self._longest = max(self._longest, now - self._last)
+        self._last = now
+        return now + self._longest > self._end
 
 
 class _State:

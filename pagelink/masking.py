@@ -38,9 +38,11 @@ _CHANGES = frozenset({
     "type", "type_as", "floor_divide", "__floordiv__", "remainder", "__mod__", "clamp",
     "requires_grad_", "masked_fill",
 })  # fmt: skip
-# Features fetched from their nodes, or a matrix made of the edges:
-_READS = frozenset({
-    "__getitem__", "index_select", "gather", "take_along_dim", "embedding", "sparse_coo_tensor",
+# Messages collected at nodes, or a matrix made of the edges:
+_COLLECTS = frozenset({
+    "scatter", "scatter_", "scatter_add", "scatter_add_", "scatter_reduce", "scatter_reduce_",
+    "index_add", "index_add_", "index_reduce", "index_reduce_", "index_put", "index_put_",
+    "index_copy", "index_copy_", "__setitem__", "sparse_coo_tensor", "segment_reduce",
 })  # fmt: skip
 _TRANSPOSES = (vars(torch._C.TensorBase)["T"].__get__, vars(torch._C.TensorBase)["mT"].__get__)
 
@@ -90,8 +92,10 @@ class TracedIndex(Tensor):
             for value in traced:
                 if isinstance(result, Tensor) and value.shape == result.shape:
                     return _wrap(result, value.edge_numbers, tracer)
-        if name in _READS:
-            tracer.note_read(plain_args[0])
+        if name in _COLLECTS and own is None:
+            tracer.note_collected(result if isinstance(result, Tensor) else plain_args[0])
+        elif name in _COLLECTS and isinstance(result, Tensor) and result.is_sparse:
+            tracer.note_collected(result)
         return result
 
 
@@ -133,8 +137,8 @@ class Tracer:
     def __init__(self) -> None:
         self.calls: list[Tensor] = []
         """Per propagation, the number of the input edge of each message, or ADDED."""
-        self.read_outside: list[str] = []
-        """Modules that fetch node features along the edges outside of any MessagePassing layer."""
+        self.collected_outside: list[str] = []
+        """Modules that collect vectors along the edges outside of any MessagePassing layer."""
         self._inside: list[tuple[str, nn.Module]] = []
 
     def trace(self, edge_index: Tensor, first_number: int) -> TracedIndex:
@@ -144,14 +148,14 @@ class Tracer:
         )
         return TracedIndex.of(edge_index, numbers.expand(2, -1), self)
 
-    def note_read(self, features: Any) -> None:
-        """Note that features were fetched by an edge index."""
+    def note_collected(self, collected: Any) -> None:
+        """Note that vectors were collected at nodes, or that a matrix was made of the edges."""
         if any(isinstance(module, MessagePassing) for _, module in self._inside):
             return
-        if not isinstance(features, Tensor) or not features.is_floating_point():
+        if not isinstance(collected, Tensor) or not collected.is_floating_point():
             return
-        if features.dim() >= 2:
-            self.read_outside.append(self._inside[-1][0] if self._inside else "")
+        if collected.is_sparse or collected.dim() >= 2:
+            self.collected_outside.append(self._inside[-1][0] if self._inside else "")
 
     @contextmanager
     def listen(self, model: nn.Module) -> Iterator[None]:
@@ -269,8 +273,8 @@ def check_maskable(model: nn.Module) -> None:
         if getattr(module, "cached", False) is True:
             raise MaskError(
                 f"The layer {layer_name(name, module)} has cached=True: it remembers the first "
-                "graph it saw and ignores the one it is given. Set its `cached` to False (and "
-                "clear its cache with reset_parameters' cache fields) before explaining."
+                "graph it saw and ignores the one it is given. Set its `cached` to False before "
+                "explaining; its weights stay as they are."
             )
         for parameter_name, parameter in module.named_parameters(recurse=False):
             if isinstance(parameter, nn.parameter.UninitializedParameter):

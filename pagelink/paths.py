@@ -17,6 +17,7 @@ import numpy.typing as npt
 from numba import njit
 
 from pagelink.computation_graph import ComputationGraphs
+from pagelink.constraints import ANYTHING, Automaton, Constraints
 from pagelink.graph import Bools, Ints, Longs, TypedGraph
 
 FIXED_POINT = 2.0**32
@@ -24,6 +25,7 @@ FIXED_POINT = 2.0**32
 MAX_COST = 1e6
 """Costs are cut here (exp(-1e6) is zero anyway), so that sums stay within 64 bits."""
 UNREACHABLE = np.int64(2**62)
+NO_CONSTRAINTS = Constraints()
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,9 @@ class PathGraphs:
     arc_reversed: Bools
     arc_log_degree: npt.NDArray[np.float64]
     """log D_v of the head v; 0 where the head is the target."""
+    arc_symbol: Ints
+    """What the automaton reads; all 0 where it reads nothing."""
+    automaton: Automaton
 
     @property
     def num_links(self) -> int:
@@ -53,8 +58,11 @@ class PathGraphs:
         return len(self.node_ptr) - 1
 
     def has_path(self) -> Bools:
-        """Whether each link has any path (a simple one: a shortest walk is one)."""
-        return np.diff(self.node_ptr) > 0
+        """Whether each link has any path."""
+        if self.automaton is ANYTHING:  # then a shortest walk is a simple path
+            return np.diff(self.node_ptr) > 0
+        free = np.zeros(len(self.arc_slot), dtype=np.int64)
+        return cheapest_paths(self, free, 1).lengths[:, 0] > 0
 
     def arcs_of(self, link: int) -> slice:
         """The arcs of a link."""
@@ -72,12 +80,19 @@ class FoundPaths:
     """[num_links, num_paths], 0 where there are no more paths."""
 
 
-def allowed_facts(graph: TypedGraph, batch: ComputationGraphs, kept: Bools | None) -> Bools:
+def allowed_facts(
+    graph: TypedGraph,
+    batch: ComputationGraphs,
+    kept: Bools | None = None,
+    constraints: Constraints = NO_CONSTRAINTS,
+) -> Bools:
     """Return the edges of the batch that stand for a fact that may lie on a path.
 
-    A fact may if the model can see it and pruning kept it.
+    A fact may if the model can see it, pruning kept it, and no constraint leaves it out.
     """
     allowed = graph.representative[batch.edges] & batch.fact_visible
+    if constraints.edges is not None:
+        allowed &= constraints.edges[batch.edges]
     return allowed if kept is None else allowed & kept
 
 
@@ -87,6 +102,7 @@ def build_path_graphs(
     allowed: Bools,
     max_length: int,
     max_degree: int | None = None,
+    constraints: Constraints = NO_CONSTRAINTS,
 ) -> PathGraphs:
     """Cut out of each computation graph what can lie on a path of at most `max_length` facts.
 
@@ -96,6 +112,7 @@ def build_path_graphs(
         allowed: the representative edges of the facts that may lie on a path.
         max_length: l_max.
         max_degree: D_max, for inner nodes. None: no bound.
+        constraints: what else must hold of a path.
     """
     parts: list[Any] = []
     for i in range(batch.num_links):
@@ -105,13 +122,15 @@ def build_path_graphs(
         inner = np.ones(len(nodes), dtype=np.bool_)
         if max_degree is not None:
             inner = graph.degree[nodes] <= max_degree
+        if constraints.nodes is not None:
+            inner &= constraints.nodes[nodes]
         position, backwards = _arcs_on_walks(
             batch.src[edges], batch.dst[edges], np.flatnonzero(allowed[edges]), inner,
             s, t, max_length,
         )  # fmt: skip
         parts.append(_pack(graph, batch, i, position, backwards, int(s), int(t)))
-    columns = [np.concatenate([part[c] for part in parts]) for c in range(6)]
-    nodes, counts, arc_dst, slot, is_reversed, log_degree = columns
+    columns = [np.concatenate([part[c] for part in parts]) for c in range(7)]
+    nodes, counts, arc_dst, slot, is_reversed, log_degree, head = columns
     return PathGraphs(
         max_length=max_length,
         node_ptr=np.cumsum([0] + [len(part[0]) for part in parts], dtype=np.int64),
@@ -121,7 +140,25 @@ def build_path_graphs(
         arc_slot=slot,
         arc_reversed=is_reversed,
         arc_log_degree=log_degree,
+        arc_symbol=_symbols(graph, batch, constraints, slot, is_reversed, head),
+        automaton=constraints.automaton,
     )
+
+
+def _symbols(
+    graph: TypedGraph,
+    batch: ComputationGraphs,
+    constraints: Constraints,
+    slot: Longs,
+    is_reversed: Bools,
+    head: Ints,
+) -> Ints:
+    if constraints.automaton is ANYTHING:
+        return np.zeros(len(slot), dtype=np.int32)
+    required = np.zeros(len(slot), dtype=np.bool_)
+    if constraints.required is not None:
+        required = constraints.required[head]
+    return Automaton.symbols(graph.relation[batch.edges[slot]], is_reversed, required)
 
 
 def _pack(
@@ -152,11 +189,10 @@ def _pack(
     by_tail = np.argsort(number[tail], kind="stable")
     tail, head, slot, is_reversed = (a[by_tail] for a in (tail, head, slot, is_reversed))
     nodes = batch.nodes[batch.node_ptr[link] + local]
-    log_degree = np.log(
-        np.where(head == t, 1, graph.degree[batch.nodes[batch.node_ptr[link] + head]])
-    )
+    flat_head = batch.nodes[batch.node_ptr[link] + head]
+    log_degree = np.log(np.where(head == t, 1, graph.degree[flat_head]))
     counts = np.concatenate([[0], np.bincount(number[tail], minlength=len(local))])
-    return nodes, counts, number[head], slot, is_reversed, log_degree
+    return nodes, counts, number[head], slot, is_reversed, log_degree, flat_head
 
 
 def best_paths(
@@ -183,9 +219,14 @@ def cheapest_paths(
 ) -> FoundPaths:
     """Find the `num_paths` cheapest simple paths per link for whole, non-negative arc costs."""
     chosen = np.arange(paths.num_links) if links is None else links
+    automaton = paths.automaton
+    next_state = automaton.next_state
+    if automaton is ANYTHING:
+        next_state = np.zeros((1, 1), dtype=np.int32)
     arcs, lengths = _cheapest_paths(
-        paths.node_ptr, paths.arc_ptr, paths.arc_dst, arc_cost, paths.max_length, num_paths, chosen
-    )
+        paths.node_ptr, paths.arc_ptr, paths.arc_dst, arc_cost, paths.arc_symbol, next_state,
+        automaton.accepting, paths.max_length, num_paths, chosen,
+    )  # fmt: skip
     return FoundPaths(arcs, lengths)
 
 
@@ -251,7 +292,11 @@ def _before(a, b, cost, sequence):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _cheapest_paths(node_ptr, arc_ptr, arc_dst, arc_cost, max_length, num_paths, links):  # type: ignore[no-untyped-def]
+def _cheapest_paths(  # type: ignore[no-untyped-def]
+    node_ptr, arc_ptr, arc_dst, arc_cost, arc_symbol, next_state, accepting, max_length, num_paths,
+    links,
+):  # fmt: skip
+    num_states = len(accepting)
     out_arcs = np.full((len(links), num_paths, max_length), -1, dtype=np.int64)
     out_length = np.zeros((len(links), num_paths), dtype=np.int64)
     for row in range(len(links)):
@@ -262,17 +307,25 @@ def _cheapest_paths(node_ptr, arc_ptr, arc_dst, arc_cost, max_length, num_paths,
         first = node_ptr[link] + link
         ptr = arc_ptr[first : first + n + 1]
 
-        # to_target[h, v]: cost of the cheapest walk of at most h hops from v to the target, node 1.
-        to_target = np.full((max_length + 1, n), UNREACHABLE, dtype=np.int64)
-        to_target[:, 1] = 0
+        # to_target[h, v, q]: cost of the cheapest walk of at most h hops from v to the target, node
+        # 1, that the automaton reads from state q to an accepting one.
+        to_target = np.full((max_length + 1, n, num_states), UNREACHABLE, dtype=np.int64)
+        for q in range(num_states):
+            if accepting[q]:
+                to_target[:, 1, q] = 0
         for h in range(1, max_length + 1):
             for u in range(n):
-                best = to_target[h - 1, u]
-                for a in range(ptr[u], ptr[u + 1]):
-                    rest = to_target[h - 1, arc_dst[a]]
-                    if rest != UNREACHABLE and arc_cost[a] + rest < best:
-                        best = arc_cost[a] + rest
-                to_target[h, u] = best
+                for q in range(num_states):
+                    best = to_target[h - 1, u, q]
+                    for a in range(ptr[u], ptr[u + 1]):
+                        after = next_state[q, arc_symbol[a]]
+                        if after >= 0:
+                            rest = to_target[h - 1, arc_dst[a], after]
+                            if rest != UNREACHABLE and arc_cost[a] + rest < best:
+                                best = arc_cost[a] + rest
+                    to_target[h, u, q] = best
+        if to_target[max_length, 0, 0] == UNREACHABLE:
+            continue
 
         size = 256
         sequence = np.full((size, max_length), -1, dtype=np.int64)
@@ -280,7 +333,8 @@ def _cheapest_paths(node_ptr, arc_ptr, arc_dst, arc_cost, max_length, num_paths,
         total = np.zeros(size, dtype=np.int64)
         depth = np.zeros(size, dtype=np.int64)
         heap = np.zeros(size, dtype=np.int64)
-        total[0] = to_target[max_length, 0]
+        state = np.zeros(size, dtype=np.int64)
+        total[0] = to_target[max_length, 0, 0]
         labels, height, found = 1, 1, 0
         while height > 0 and found < num_paths:
             label = heap[0]
@@ -307,7 +361,10 @@ def _cheapest_paths(node_ptr, arc_ptr, arc_dst, arc_cost, max_length, num_paths,
                 continue
             for a in range(ptr[u], ptr[u + 1]):
                 v = arc_dst[a]
-                rest = to_target[max_length - d - 1, v]
+                after = next_state[state[label], arc_symbol[a]]
+                if after < 0:
+                    continue
+                rest = to_target[max_length - d - 1, v, after]
                 if rest == UNREACHABLE:
                     continue
                 visited = v == 0
@@ -322,10 +379,12 @@ def _cheapest_paths(node_ptr, arc_ptr, arc_dst, arc_cost, max_length, num_paths,
                     spent = _grown(spent, size)
                     total = _grown(total, size)
                     depth = _grown(depth, size)
+                    state = _grown(state, size)
                     heap = _grown(heap, size)
                 sequence[labels] = sequence[label]
                 sequence[labels, d] = a
                 depth[labels] = d + 1
+                state[labels] = after
                 spent[labels] = spent[label] + arc_cost[a]
                 total[labels] = spent[labels] + rest
                 i = height

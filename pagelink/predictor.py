@@ -94,8 +94,8 @@ class LinkPredictor:
 
         Args:
             batch: computation graphs.
-            wanted: the edges of the batch to hand to the model (in mode `full` all edges of the
-                graph go in, whatever is wanted).
+            wanted: the edges of the batch to hand to the model. In mode `full` all edges outside of
+                the computation graph go in, too.
             links: positions in the batch. More than one only in mode `subgraphs`.
             relation: position in `graph.edge_types` of the link type of each link of the batch.
         """
@@ -114,8 +114,14 @@ class LinkPredictor:
             place = np.minimum(place, max(last - first - 1, 0))
             inside = batch.edges[first:last][place] == edges if last > first else edges < 0
             slots = np.where(inside, first + place, -1)
+            chosen = ~inside | wanted[np.where(inside, first + place, 0)]
+            edges, slots = edges[chosen], slots[chosen]
         ends = np.array([[batch.link_src[link]], [batch.link_dst[link]]])
         return self._on_all_nodes(edges, slots, ends, relation[[link]])
+
+    def needed(self, batch: ComputationGraphs) -> Bools:
+        """The edges of a batch that the model needs for its true score."""
+        return batch.visible if self.mode != "full" else np.ones(len(batch.edges), dtype=np.bool_)
 
     def full_graph(self, link_src: Longs, link_dst: Longs, relation: Longs) -> ModelInput:
         """The whole graph with some links, as the user would run it."""
@@ -260,7 +266,7 @@ class LinkPredictor:
                 data[node_type].n_id = keep
             bounds = np.searchsorted(graph.relation[edges], np.arange(len(graph.edge_types) + 1))
             for k, edge_type in enumerate(graph.edge_types):
-                if edge_type in self._data.edge_types:
+                if k < graph.num_relations:
                     part = slice(int(bounds[k]), int(bounds[k + 1]))
                     _slice_store(data[edge_type], "edge_index", column[part], 0)
                     data[edge_type].edge_index = index[:, part]
@@ -310,16 +316,16 @@ def _slice_store(store: Any, skip: str, keep: Tensor | None, size: int) -> None:
 
 
 def _slice_homogeneous(data: Data, keep: Tensor | None, column: Tensor) -> None:
-    num_nodes, num_edges = data.num_nodes, data.num_edges
-    for key, value in list(data.items()):
-        if key == "name":
-            del data[key]
-        elif not isinstance(value, Tensor) or value.dim() == 0 or key == "edge_index":
-            continue
-        elif data.is_edge_attr(key) and value.shape[0] == num_edges:
-            data[key] = value[column]
-        elif keep is not None and data.is_node_attr(key) and value.shape[0] == num_nodes:
-            data[key] = value[keep]
+    tensors = {key: value for key, value in data.items() if isinstance(value, Tensor)}
+    # Which is which is asked before anything is cut: PyG tells by the sizes of the others.
+    of_edges = [key for key in tensors if key != "edge_index" and data.is_edge_attr(key)]
+    of_nodes = [key for key in tensors if key not in of_edges and data.is_node_attr(key)]
+    for key in of_edges:
+        data[key] = tensors[key][column]
+    for key in of_nodes if keep is not None else []:
+        data[key] = tensors[key][keep]
+    if "name" in data:
+        del data["name"]
 
 
 def _device_of(data: HeteroData | Data) -> torch.device:

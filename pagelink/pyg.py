@@ -68,6 +68,13 @@ class PaGELinkExplainer(ExplainerAlgorithm):
             raise LinkError(
                 "Give the links to explain as edge_label_index=... of shape [2, num_links]."
             )
+        for key, value in kwargs.items():
+            if isinstance(value, Tensor) and value.dim() and links.shape[1] in value.shape:
+                raise LinkError(
+                    f"{key} seems to hold a value per link ({list(value.shape)} for "
+                    f"{links.shape[1]} links), which cannot be told apart here. Use "
+                    "pagelink.PaGELink with forward=callable(model, data, edge_label_index)."
+                )
         chosen = links if index is None else links[:, torch.as_tensor(index).view(-1)]
         data = HeteroData()
         for node_type, value in x.items():

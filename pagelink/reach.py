@@ -5,12 +5,13 @@ L is found, not asked: the smallest radius at which the ego graph gives the full
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
-from pagelink.computation_graph import ComputationGraphs, Extractor
+from pagelink.computation_graph import FAR, ComputationGraphs, Extractor
 from pagelink.errors import GraphError, MaskError, ModelError
 from pagelink.graph import Bools, EdgeType, Longs, TypedGraph
 from pagelink.masking import Tracer, layer_name
@@ -22,14 +23,15 @@ MAX_HOPS = 8
 LINKS_A_ROUND = 8
 ROUNDS = 4
 EDGES_A_PASS = 200_000
-SMALL_RING = 0.05
-"""A next ring with no more than this share of the visible edges tells nothing about locality."""
+LEFT_OUT = 0.2
+"""An ego graph tells about locality only if it leaves out this share of the edges."""
 NOT_LOCAL = (
     "The model is not local: its score depends on the whole graph, not only on the neighbourhood "
     "of the link, so it was run on the full graph."
 )
 TOO_SMALL = (
-    "The graph is too small to tell how far the model sees, so it was run on the full graph."
+    "Too much of the graph lies around each link to tell how far the model sees, so it was run on "
+    "the full graph."
 )
 
 
@@ -42,8 +44,17 @@ class Reach:
     """L; None if the model is not local."""
     seen_relations: Bools
     """Per relation, whether the model passes messages along it."""
+    along_relations: Bools
+    """Per relation, whether messages may come from the source of its edges."""
     note: str = ""
     """Why the model runs on the full graph, if it does."""
+
+
+class _FailsOnPartError(Exception):
+    """The model fails on a part of its graph; which is no fault of the user's.
+
+    The next way to run it is tried instead, at last the full graph, on which it was seen to run.
+    """
 
 
 @dataclass(frozen=True)
@@ -61,10 +72,15 @@ class _Probe:
         return _Probe(self.src[links], self.dst[links], self.relation[links], self.logits[links])
 
 
-def find_reach(predictor: LinkPredictor, link_type: EdgeType, seed: int) -> Reach:
+def find_reach(predictor: LinkPredictor, link_types: Sequence[EdgeType], seed: int) -> Reach:
     """Find L and the way to run the model, and prove that edge weights reach it.
 
     Leaves `predictor.mode` at the way that was found.
+
+    Args:
+        predictor: the model.
+        link_types: the predicted relations; the one that sees farthest counts.
+        seed: where the links to try come from.
 
     Raises:
         ModelError: the model fails on the graph, or its score does not depend on the edges.
@@ -73,8 +89,25 @@ def find_reach(predictor: LinkPredictor, link_type: EdgeType, seed: int) -> Reac
     graph = predictor.graph
     if graph.num_edges == 0:
         raise GraphError("The graph has no edges, so there is no path that could explain a link.")
-    src, dst = _draw_links(graph, link_type, np.random.default_rng((seed, 1)))
-    relation = np.full(len(src), graph.edge_types.index(link_type))
+    probes = [_draw_probe(predictor, link_type, seed) for link_type in link_types]
+    seen = np.any([_seen_relations(graph, tracer, predictor) for _, tracer in probes], axis=0)
+    reaches = [_try_modes(predictor, probe, seen) for probe, _ in probes]
+    order: tuple[Mode, ...] = ("subgraphs", "all_nodes", "full")
+    worst = max(reaches, key=lambda reach: order.index(reach.mode))
+    if worst.mode != "full":
+        num_hops = max(reach.num_hops or 0 for reach in reaches)
+        along = np.any([reach.along_relations for reach in reaches], axis=0)
+        worst = Reach(worst.mode, num_hops, seen, along)
+    predictor.mode = worst.mode
+    for probe, _ in probes:
+        _prove(predictor, probe.part(0), worst)
+    return worst
+
+
+def _draw_probe(predictor: LinkPredictor, link_type: EdgeType, seed: int) -> tuple[_Probe, Tracer]:
+    """Run the model on the full graph for some links."""
+    src, dst = _draw_links(predictor.graph, link_type, np.random.default_rng((seed, 1)))
+    relation = np.full(len(src), predictor.graph.edge_types.index(link_type))
     try:
         logits, _, tracer = predictor.record(predictor.full_graph(src, dst, relation))
     except ModelError:
@@ -90,12 +123,7 @@ def find_reach(predictor: LinkPredictor, link_type: EdgeType, seed: int) -> Reac
             "The model returns NaN or infinite scores for links of this graph: "
             f"{logits.tolist()[:8]}. Check its weights and the node features."
         )
-    seen = _seen_relations(graph, tracer, predictor)
-    probe = _Probe(src, dst, relation, logits)
-    reach = _try_modes(predictor, probe, seen)
-    predictor.mode = reach.mode
-    _prove(predictor, probe.part(0), reach)
-    return reach
+    return _Probe(src, dst, relation, logits), tracer
 
 
 def extractor_for(graph: TypedGraph, reach: Reach, num_hops: int | None) -> Extractor:
@@ -104,9 +132,15 @@ def extractor_for(graph: TypedGraph, reach: Reach, num_hops: int | None) -> Extr
     For a model that is not local the computation graph is the whole graph.
     """
     if reach.num_hops is None:
-        return Extractor(graph, None, reach.seen_relations)
-    radius = num_hops or reach.num_hops
-    return Extractor(graph, radius, reach.seen_relations, visible_hops=reach.num_hops)
+        all_visible = reach.note == NOT_LOCAL
+        return Extractor(
+            graph, None, reach.seen_relations, along_relations=reach.along_relations,
+            all_visible=all_visible,
+        )  # fmt: skip
+    return Extractor(
+        graph, num_hops or reach.num_hops, reach.seen_relations,
+        along_relations=reach.along_relations, visible_hops=reach.num_hops,
+    )  # fmt: skip
 
 
 def _draw_links(
@@ -138,11 +172,11 @@ def _draw_links(
 
 
 def _seen_relations(graph: TypedGraph, tracer: Tracer, predictor: LinkPredictor) -> Bools:
-    if tracer.read_outside:
-        name = tracer.read_outside[0]
+    if tracer.collected_outside:
+        name = tracer.collected_outside[0]
         module = predictor.model.get_submodule(name)
         raise MaskError(
-            f"{layer_name(name, module)} gathers node features along the edges outside of a "
+            f"{layer_name(name, module)} collects vectors along the edges outside of a "
             "MessagePassing layer, where edge weights cannot reach them. Move the aggregation "
             "into a torch_geometric.nn.MessagePassing layer."
         )
@@ -162,32 +196,43 @@ def _seen_relations(graph: TypedGraph, tracer: Tracer, predictor: LinkPredictor)
 
 
 def _try_modes(predictor: LinkPredictor, probe: _Probe, seen: Bools) -> Reach:
+    """Try the ways to run a model, the cheapest first.
+
+    A model may also turn edges around inside, so that messages come along the reverses of the
+    relations that it uses.
+    """
+    graph = predictor.graph
+    used = [t for t, is_seen in zip(graph.edge_types, seen, strict=True) if is_seen]
+    turned = np.array([is_seen or graph.reverse.get(t) in used
+                       for t, is_seen in zip(graph.edge_types, seen, strict=True)])  # fmt: skip
     modes: tuple[Mode, ...] = ("subgraphs", "all_nodes")
-    untold = False
+    untold: Bools | None = None
     for mode in modes:
-        predictor.mode = mode
-        try:
-            found = _find_num_hops(predictor, probe, seen)
-        except MaskError:
-            raise
-        # Whatever a model does on part of its graph is no fault of the user's: the next mode, and
-        # at last the full graph, on which the model was seen to run, is tried instead.
-        except Exception:
-            continue
-        if found is not None and found[1]:
-            return Reach(mode, found[0], seen)
-        untold |= found is not None
-    return Reach("full", None, seen, TOO_SMALL if untold else NOT_LOCAL)
+        for along in [seen] if np.array_equal(seen, turned) else [seen, turned]:
+            predictor.mode = mode
+            try:
+                found = _find_num_hops(predictor, probe, seen, along)
+            except _FailsOnPartError:
+                continue
+            if found is not None and found[1] >= LINKS_A_ROUND:
+                return Reach(mode, found[0], seen, along)
+            if found is not None and untold is None:
+                untold = along
+    if untold is None:
+        return Reach("full", None, seen, turned, NOT_LOCAL)
+    return Reach("full", None, seen, untold, TOO_SMALL)
 
 
-def _find_num_hops(predictor: LinkPredictor, probe: _Probe, seen: Bools) -> tuple[int, int] | None:
+def _find_num_hops(
+    predictor: LinkPredictor, probe: _Probe, seen: Bools, along: Bools
+) -> tuple[int, int] | None:
     """The largest radius needed by any link, and how many links were telling; None: not local.
 
     Links are tried until eight were telling.
     """
     largest, telling = 1, 0
     for number in range(-(-len(probe.src) // LINKS_A_ROUND)):
-        found = _radius(predictor, probe.part(number), seen)
+        found = _radius(predictor, probe.part(number), seen, along)
         if found is None:
             return None
         largest, telling = max(largest, found[0]), telling + found[1]
@@ -196,21 +241,30 @@ def _find_num_hops(predictor: LinkPredictor, probe: _Probe, seen: Bools) -> tupl
     return largest, telling
 
 
-def _radius(predictor: LinkPredictor, probe: _Probe, seen: Bools) -> tuple[int, int] | None:
+def _radius(
+    predictor: LinkPredictor, probe: _Probe, seen: Bools, along: Bools
+) -> tuple[int, int] | None:
     """The radius at which all links of a probe have the full graph's logits, or None.
 
-    Also how many of them are telling: a link whose next ring is empty, or a few edges that may not
-    matter to any model, says nothing about a radius.
+    Also how many of them are telling: if next to nothing is left out of an ego graph, that the
+    logit is the same says nothing about a model.
     """
     graph = predictor.graph
     no_fact = np.full(len(probe.src), -1)
     wrong = np.ones(len(probe.src), dtype=np.bool_)
     telling = 0
-    batch = Extractor(graph, 1, seen).extract(probe.src, probe.dst, no_fact)
+
+    def extract(radius: int) -> ComputationGraphs:
+        extractor = Extractor(graph, radius, seen, along_relations=along)
+        return extractor.extract(probe.src, probe.dst, no_fact)
+
+    batch = extract(1)
     for radius in range(1, MAX_HOPS + 1):
-        wider = Extractor(graph, radius + 1, seen).extract(probe.src, probe.dst, no_fact)
-        grows = _visible_count(wider) > _visible_count(batch)
-        much = _visible_count(wider) > (1 + SMALL_RING) * _visible_count(batch)
+        wider = extract(radius + 1)
+        grows = (_visible_count(wider) > _visible_count(batch)) | (
+            _reached(wider) > _reached(batch)
+        )
+        much = _visible_count(batch) <= (1 - LEFT_OUT) * seen[graph.relation].sum()
         same = _same_logits(predictor, probe, batch)
         telling += int((wrong & same & much).sum())
         wrong = ~same
@@ -220,6 +274,30 @@ def _radius(predictor: LinkPredictor, probe: _Probe, seen: Bools) -> tuple[int, 
             return None
         batch = wider
     return None
+
+
+def _check_alone(
+    predictor: LinkPredictor,
+    batch: ComputationGraphs,
+    links: list[int],
+    probe: _Probe,
+    logits: torch.Tensor,
+) -> None:
+    """Links side by side must not change each other's score."""
+    if len(links) > 1:
+        inputs = predictor.inputs(batch, predictor.needed(batch), links[:1], probe.relation)
+        alone = predictor.logits(inputs)
+        if not torch.allclose(alone, logits[:1], rtol=1e-3, atol=1e-4):
+            raise ModelError(
+                f"The model's score of a link is {float(alone):.4g} alone and "
+                f"{float(logits[0]):.4g} beside other links. A model whose score depends on what "
+                "else it is asked cannot be explained."
+            )
+
+
+def _reached(batch: ComputationGraphs) -> Longs:
+    total = np.concatenate([[0], np.cumsum(batch.hops != FAR)])
+    return np.diff(total[batch.node_ptr])
 
 
 def _visible_count(batch: ComputationGraphs) -> Longs:
@@ -236,7 +314,11 @@ def _same_logits(predictor: LinkPredictor, probe: _Probe, batch: ComputationGrap
         bound = bound + 8 * torch.finfo(p.dtype).eps / (p * (1 - p))
     same = np.zeros(batch.num_links, dtype=np.bool_)
     for links in chunks_by_edges(_visible_count(batch), EDGES_A_PASS, predictor.mode):
-        logits = predictor.logits(predictor.inputs(batch, batch.visible, links, probe.relation))
+        inputs = predictor.inputs(batch, batch.visible, links, probe.relation)
+        try:
+            logits = predictor.logits(inputs)
+        except Exception as error:
+            raise _FailsOnPartError from error
         same[links] = ((logits - probe.logits[links]).abs() <= bound[links]).cpu().numpy()
     return same
 
@@ -260,8 +342,9 @@ def _prove(predictor: LinkPredictor, probe: _Probe, reach: Reach) -> None:
     batch = extractor.extract(probe.src, probe.dst, np.full(len(probe.src), -1))
     reached = False
     for links in chunks_by_edges(_visible_count(batch), EDGES_A_PASS, predictor.mode):
-        inputs = predictor.inputs(batch, batch.visible, links, probe.relation)
+        inputs = predictor.inputs(batch, predictor.needed(batch), links, probe.relation)
         logits, recorded, _ = predictor.record(inputs)
+        _check_alone(predictor, batch, links, probe, logits)
         weights = torch.ones(len(batch.edges), device=logits.device, requires_grad=True)
         with predictor.weighted(recorded) as run:
             weighted = run(weights)

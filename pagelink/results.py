@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
@@ -11,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pagelink.computation_graph import ComputationGraphs
+from pagelink.constraints import Constraints
 from pagelink.explanation import EdgeMask, Explanation, Path, PathEdge, Reason
 from pagelink.graph import Bools, EdgeType, Longs, TypedGraph
 from pagelink.learning import LearnedMasks
@@ -60,12 +62,16 @@ class ResultBuilder:
         seed: int,
         reach: Reach,
         threshold: float | None,
+        constraints: Constraints,
+        warnings: Sequence[str] = (),
     ) -> None:
         self._graph = graph
         self._settings = settings
         self._seed = seed
         self._reach = reach
         self._threshold = threshold
+        self._constraints = constraints
+        self._warnings = warnings
         stored = graph.edge_types[: graph.num_relations]
         self._mask_sizes = dict(zip(stored, graph.mask_sizes, strict=False))
 
@@ -107,6 +113,12 @@ class ResultBuilder:
                 values["paths"] = self._paths(paths, masks, found, row[i], batch)
                 values["edge_mask"] = self._edge_mask(batch, masks, i)
                 values["epochs"] = int(masks.epochs[i])
+                if masks.out_of_time[i]:
+                    values["reason"] = "out_of_time"
+                    values["message"] = (
+                        f"The deadline of {self._settings.deadline:g} seconds was over after "
+                        f"{masks.epochs[i]} steps of learning; these are the best paths by then."
+                    )
             elif not np.isfinite(logits[i]):
                 values["reason"] = "invalid"
                 values["message"] = f"The model returns {logits[i]} for this link, not a number."
@@ -151,7 +163,7 @@ class ResultBuilder:
         )  # fmt: skip
 
     def _notes(self, undone: bool, answered: bool) -> tuple[str, ...]:
-        notes = []
+        notes = [*self._warnings]
         if undone and answered:
             notes.append(
                 "Pruning would have cut the source from the target, so the unpruned graph was used."
@@ -210,6 +222,7 @@ class ResultBuilder:
                     label=words,
                     label_backwards=bool(back) != backwards,
                     mask=float(1 / (1 + np.exp(-logit))),
+                    attributes=graph.edge_attributes(int(edge)),
                 )
             )
         return Path(
@@ -262,6 +275,16 @@ class ResultBuilder:
             return "excluded", (
                 f"Every path of at most {settings.max_length} facts runs through a node with more "
                 f"than {settings.max_degree} facts (max_degree)."
+            )
+        constraints = self._constraints
+        if constraints.words and not bool(
+            build_path_graphs(
+                graph, alone, allowed_facts(graph, alone, None, constraints), settings.max_length,
+                settings.max_degree, constraints,
+            ).has_path()[0]
+        ):  # fmt: skip
+            return "excluded", (
+                "What was asked for leaves no path: " + "; ".join(constraints.words) + "."
             )
         return "pruned_away", (
             f"Pruning (core={settings.core}, hub_degree={settings.hub_degree}) removed every path. "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -18,7 +19,11 @@ _RANGES: dict[str, tuple[type, int, bool]] = {
     "hub_degree": (int, 1, True), "epochs": (int, 0, False), "learning_rate": (float, 0, False),
     "alpha": (float, 0, False), "beta": (float, 0, False), "pred_weight": (float, 0, False),
     "paths_per_epoch": (int, 1, False), "patience": (int, 1, True), "entropy": (float, 0, False),
-    "size": (float, 0, False),
+    "size": (float, 0, False), "deadline": (float, 0, True),
+}  # fmt: skip
+# Of each tuple: whether its items are tuples themselves, and of which length (0: any).
+_TUPLES = {
+    "exclude_relations": None, "exclude_nodes": 2, "metapaths": 0, "forbid_metapaths": 0, "via": 2,
 }  # fmt: skip
 _CHOICES = {
     "path_loss": ("mean", "sum"), "path_schedule": ("all", "cycle"), "start": ("even", "noise"),
@@ -46,6 +51,28 @@ class Settings:
     """B: |P| * l_max <= B. None: no bound but `num_paths`."""
     max_degree: int | None = None
     """D_max: inner nodes of a path have at most this degree in the whole graph. None: no bound."""
+
+    # What may lie on a path, as users ask for it. The model sees the graph as it is.
+    exclude_relations: tuple[str, ...] = ()
+    """Relations that no path uses, nor their reverses: `"palliates"`, or
+    `"compound__treats__disease"` where a name is not enough."""
+    exclude_nodes: tuple[tuple[str, str | int], ...] = ()
+    """Nodes that no path goes through, as (node type, name or index)."""
+    before: str | None = None
+    """Only facts with an earlier date: ISO text, or a number where the dates are numbers. Facts
+    without a date stay."""
+    date_column: str = "date"
+    """The column of the edges that `before` is about."""
+    metapaths: tuple[tuple[str, ...], ...] = ()
+    """Only paths along one of these sequences of relations, as walked; `rev_x` is x walked
+    backwards. Empty: any."""
+    forbid_metapaths: tuple[tuple[str, ...], ...] = ()
+    """No path along one of these sequences of relations."""
+    via: tuple[tuple[str, str | int], ...] = ()
+    """Only paths through (at least one of) these nodes, as (node type, name or index)."""
+    deadline: float | None = None
+    """Seconds for a link. When they are over, learning stops; the best paths so far are returned
+    with the reason `out_of_time`. None: no limit."""
 
     # The computation graph and its pruning (the paper's section on k-core pruning)
     num_hops: int | None = None
@@ -94,6 +121,10 @@ class Settings:
     after a few steps the top edges of a noisy start are still mostly noise."""
 
     def __post_init__(self) -> None:
+        for name in _TUPLES:
+            object.__setattr__(self, name, _as_tuples(name, getattr(self, name)))
+        if self.before is not None:
+            object.__setattr__(self, "before", str(self.before))
         for name, (kind, low, optional) in _RANGES.items():
             value = getattr(self, name)
             if value is None and optional:
@@ -168,3 +199,20 @@ class Settings:
     def from_dict(cls, values: dict[str, Any]) -> Settings:
         """Return the settings that `to_dict` gave."""
         return cls().replace(**values)
+
+
+def _as_tuples(name: str, value: Any) -> tuple[Any, ...]:
+    """Make lists, as JSON has them, into tuples."""
+    length = _TUPLES[name]
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise SettingsError(f"{name} must be a sequence, got {value!r}.")
+    if length is None:
+        if not all(isinstance(item, str) for item in value):
+            raise SettingsError(f"{name} must hold names of relations, got {value!r}.")
+        return tuple(value)
+    for item in value:
+        if isinstance(item, str) or not isinstance(item, Sequence) or not item:
+            raise SettingsError(f"{name} must hold sequences, got {item!r} in it.")
+        if length and len(item) != length:
+            raise SettingsError(f"{name} must hold (node type, name or index), got {item!r}.")
+    return tuple(tuple(item) for item in value)

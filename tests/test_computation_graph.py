@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -39,33 +40,46 @@ class BruteForce:
     """The computation graph of one link."""
 
     hops: dict[Node, int]
-    """The nodes of G_c, with their distance from s or t."""
+    """The nodes of G_c, with the distance that messages come from."""
     edges: set[Edge]
     visible: set[Edge]
     visible_facts: set[Fact]
 
 
+def distances(edges: Iterable[Edge], link: DrawnLink, limit: int) -> dict[Node, int]:
+    """In-edge hops from s or t, as far as the limit."""
+    hops = {link.src: 0, link.dst: 0}
+    for hop in range(1, limit + 1):
+        for edge in edges:
+            if hops.get(edge.dst) == hop - 1 and edge.src not in hops:
+                hops[edge.src] = hop
+    return hops
+
+
 def brute_force(
     drawn: Multigraph,
     link: DrawnLink,
-    num_hops: int,
+    num_hops: int | None,
     seen: set[EdgeType] | None = None,
     visible_hops: int | None = None,
+    along: set[EdgeType] | None = None,
 ) -> BruteForce:
+    """Messages come along relations that the model uses, from no further than it sees."""
     out = drawn.link_fact(link.src, link.dst, link.type)
     handed = [edge for edge in drawn.edges() if drawn.fact(edge) != out]
-    hops = {link.src: 0, link.dst: 0}
-    for hop in range(1, num_hops + 1):
-        for edge in handed:
-            if hops.get(edge.dst) == hop - 1 and edge.src not in hops:
-                hops[edge.src] = hop
-    inside = {edge for edge in handed if edge.src in hops and edge.dst in hops}
+    used = [edge for edge in handed if seen is None or edge.type in seen]
+    carrying = used if along is None else [edge for edge in handed if edge.type in along]
+    everywhere = len(drawn.nodes())
+    nodes = set(drawn.nodes()) if num_hops is None else set(distances(handed, link, num_hops))
+    hops = distances(carrying, link, everywhere if num_hops is None else num_hops)
+    inside = {edge for edge in handed if edge.src in nodes and edge.dst in nodes}
     limit = num_hops if visible_hops is None else visible_hops
     visible = {
-        edge for edge in inside
-        if hops[edge.dst] <= limit - 1 and (seen is None or edge.type in seen)
+        edge for edge in used
+        if edge in inside and edge.dst in hops and (limit is None or hops[edge.dst] <= limit - 1)
     }  # fmt: skip
-    return BruteForce(hops, inside, visible, {drawn.fact(edge) for edge in visible})
+    distance = {node: hops.get(node, int(FAR)) for node in nodes}
+    return BruteForce(distance, inside, visible, {drawn.fact(edge) for edge in visible})
 
 
 def draw_link(rng: np.random.Generator, drawn: Multigraph) -> DrawnLink | None:
@@ -154,6 +168,11 @@ def test_relations_that_the_model_does_not_use_are_not_visible(
         seen = {t for t, use in zip(graph.edge_types, used, strict=True) if use}
         batch = extract(graph, Extractor(graph, num_hops, used), [link])
         assert_is(graph, batch, drawn, brute_force(drawn, link, num_hops, seen))
+        # Messages may be said to come by more relations, or by fewer.
+        by = rng.random(len(graph.edge_types)) < 0.5
+        along = {t for t, use in zip(graph.edge_types, by, strict=True) if use}
+        batch = extract(graph, Extractor(graph, num_hops, used, along_relations=by), [link])
+        assert_is(graph, batch, drawn, brute_force(drawn, link, num_hops, seen, along=along))
 
 
 @many_graphs
@@ -173,6 +192,27 @@ def test_a_wider_graph_shows_the_model_no_more(
     narrow = brute_force(drawn, link, visible_hops)
     ids = batch.edges[batch.visible]
     assert {edge_of(graph, int(e)) for e in ids} == narrow.visible
+
+
+@many_graphs
+@given(seeds, sizes, st.booleans())
+def test_the_whole_graph_by_the_definition(seed: int, size: int, all_visible: bool) -> None:
+    rng = np.random.default_rng(seed)
+    drawn = random_multigraph(rng, size)
+    links = draw_links(rng, drawn, 3)
+    if not links:
+        return
+    graph = TypedGraph.from_data(drawn.data(), reverse=drawn.reverse)
+    used = rng.random(len(graph.edge_types)) < 0.7
+    seen = {t for t, use in zip(graph.edge_types, used, strict=True) if use}
+    batch = extract(graph, Extractor(graph, None, used, all_visible=all_visible), links)
+    for i, link in enumerate(links):
+        expected = brute_force(drawn, link, None, seen)
+        if all_visible:
+            visible = {edge for edge in expected.edges if edge.type in seen}
+            facts = {drawn.fact(edge) for edge in visible}
+            expected = BruteForce(expected.hops, expected.edges, visible, facts)
+        assert_is(graph, batch.only(i), drawn, expected)
 
 
 @many_graphs
@@ -247,8 +287,7 @@ def test_the_explained_link_its_copies_and_its_reverse_are_taken_out() -> None:
     assert batch.link_fact[0] >= 0
 
 
-def test_distances_do_not_use_the_explained_link() -> None:
-    # item 0 is one hop from user 1 by the link alone, three hops from it otherwise.
+def test_the_explained_link_is_no_edge_of_its_own_graph() -> None:
     drawn = Multigraph(
         {"user": 3, "item": 2},
         {LIKES: [(0, 0)], REV_LIKES: [(0, 0)], KNOWS: [(1, 0), (2, 1)]},

@@ -219,8 +219,8 @@ def test_fault_6_every_look_up_scans_all_edges() -> None:
         return scores
 
     work, answers, masked = [], [], []
-    for edges in (near, near + far):
-        data = draw({"user": 2_000, "item": 2_000}, {BUYS: edges})
+    for size, edges in ((4, near), (2_000, near + far)):
+        data = draw({"user": size, "item": size}, {BUYS: edges})
         # On the far side a node has many walks: the score is kept finite by its scale.
         explainer = PaGELink(Walks(scale=1e-3), data, LIKES, forward=forward)
         assert explainer.reach.num_hops == 2

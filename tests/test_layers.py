@@ -14,11 +14,16 @@ PACKAGE = Path(__file__).parent.parent / "pagelink"
 
 # Each module of the road imports only from modules before it.
 ROAD = (
-    "errors", "settings", "files", "graph_data", "graph", "tables", "computation_graph", "pruning", "paths", "masking",
-    "predictor", "reach", "learning", "influence", "explanation", "results", "explainer", "pyg",
+    "errors", "settings", "files", "graph_data", "graph", "reverse_relations", "table_files",
+    "table_folders", "triples", "tables", "constraints", "computation_graph", "pruning", "paths",
+    "masking", "predictor", "reach", "learning", "influence", "explanation", "results", "explainer",
+    "pyg",
 )  # fmt: skip
 # These use the road and each other, without cycles, and are never used by the road.
-BESIDE = ("baselines", "datasets", "models", "evaluation", "views", "demo", "cli", "__main__")
+BESIDE = (
+    "baselines", "datasets", "models", "evaluation", "views", "description", "demo", "link_tables",
+    "jobs", "cli", "__main__",
+)  # fmt: skip
 # `import pagelink`, `pagelink --help` and drawing a stored explanation must not wait for torch.
 QUICK = ("", "cli", "views")
 SLOW = ("torch", "torch_geometric")

@@ -337,6 +337,29 @@ class Partly(Outside):
         return super().forward(self.conv(x, edge_index), edge_index, edge_type, links)
 
 
+class ByMatrix(Partly):
+    """One layer by MessagePassing, another by a product with a sparse matrix."""
+
+    def forward(self, x: Tensor, edge_index: Tensor, edge_type: Tensor, links: Tensor) -> Tensor:
+        x = self.conv(x, edge_index)
+        matrix = torch.sparse_coo_tensor(
+            edge_index.flip(0), torch.ones(edge_index.shape[1]), (len(x), len(x))
+        )
+        x = x + torch.sparse.mm(matrix, self.lin(x))
+        return (x[links[0]] * x[links[1]]).sum(-1)
+
+
+class Dense(Partly):
+    """The same by a dense matrix."""
+
+    def forward(self, x: Tensor, edge_index: Tensor, edge_type: Tensor, links: Tensor) -> Tensor:
+        x = self.conv(x, edge_index)
+        matrix = torch.zeros(len(x), len(x))
+        matrix[edge_index[1], edge_index[0]] = 1
+        x = x + matrix @ self.lin(x)
+        return (x[links[0]] * x[links[1]]).sum(-1)
+
+
 class Sparse(nn.Module):
     """Turns the edges into a sparse matrix."""
 
@@ -398,10 +421,12 @@ class CachedGCN(nn.Module):
     ("make", "error", "words"),
     [
         (lambda data: CachedGCN(), MaskError, r"'body' \(GCNConv\) has cached=True.*False"),
-        (lambda data: Outside(), MaskError, r"\(Outside\) gathers node features.*MessagePassing"),
-        (lambda data: Partly(), MaskError, r"\(Partly\) gathers node features.*MessagePassing"),
-        (lambda data: Sparse(), MaskError, r"'inner' \(SAGEConv\).*sparse matrix"),
-        (lambda data: Remembers(data.edge_index), MaskError, r"'gnn' \(SAGEConv\).*edges of its own"),
+        (lambda data: Outside(), MaskError, r"\(Outside\) collects vectors.*MessagePassing"),
+        (lambda data: Partly(), MaskError, r"\(Partly\) collects vectors.*MessagePassing"),
+        (lambda data: ByMatrix(), MaskError, r"\(ByMatrix\) collects vectors.*MessagePassing"),
+        (lambda data: Dense(), MaskError, r"\(Dense\) collects vectors.*MessagePassing"),
+        (lambda data: Sparse(), MaskError, r"\(SAGEConv\).*sparse matrix|\(Sparse\) collects"),
+        (lambda data: Remembers(data.edge_index), MaskError, r"'gnn' \(SAGEConv\).*of its own"),
         (lambda data: Chance(), ModelError, "deterministic|random"),
         (lambda data: EmbeddingOnly(), ModelError, "passes no messages"),
         (

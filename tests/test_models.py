@@ -1,24 +1,25 @@
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch_geometric.data import HeteroData
-from torch_geometric.nn import MessagePassing
+from torch_geometric.nn import HGTConv, MessagePassing
 
-from pagelink.errors import GraphError, ModelError, SettingsError
+from pagelink import PaGELink
+from pagelink.errors import ModelError
 from pagelink.graph import EdgeType
-from pagelink.models import RGCN, LinkSplit, make_head, node_inputs, sample_negatives, split_links
-from pagelink.models.training import Epoch, TrainResult, link_metrics, train
+from pagelink.models import HGT, MODELS, RGCN, SAGE, make_head, make_model, node_inputs
 
 BUYS: EdgeType = ("user", "buys", "item")
 VIEWS: EdgeType = ("user", "views v1.0 - all", "item")  # parallel to buys, with an awkward name
 BOUGHT_BY: EdgeType = ("item", "bought_by", "user")
 LIKES: EdgeType = ("user", "likes", "item")
 OWN = "layers.0.own.weight"
+KINDS = pytest.mark.parametrize("kind", MODELS)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -31,7 +32,10 @@ def one_thread() -> Iterator[None]:
 
 
 def small_data() -> HeteroData:
-    """Three users, four items, item 3 isolated; users 0 and 1 view what they buy."""
+    """Three users, four items, item 3 isolated; users 0 and 1 view what they buy.
+
+    The predicted relation is not among the relations.
+    """
     data = HeteroData()
     data["user"].num_nodes = 3
     data["item"].num_nodes = 4
@@ -82,7 +86,7 @@ def by_hand(model: RGCN, data: HeteroData) -> Tensor:
 @pytest.mark.parametrize("num_layers", [1, 2, 3])
 def test_rgcn_computes_its_formula(num_layers: int) -> None:
     data = small_data()
-    model = RGCN.for_data(data, LIKES, hidden=6, num_layers=num_layers)
+    model = RGCN.for_data(data, LIKES, paper_split=True, hidden=6, num_layers=num_layers)
     pairs = torch.cartesian_prod(torch.arange(3), torch.arange(4)).T
     logits = model(node_inputs(data), data.edge_index_dict, pairs)
     torch.testing.assert_close(logits.view(3, 4), by_hand(model, data))
@@ -90,7 +94,7 @@ def test_rgcn_computes_its_formula(num_layers: int) -> None:
 
 def test_every_edge_is_one_message() -> None:
     data = small_data()
-    model = RGCN.for_data(data, LIKES, hidden=6)
+    model = RGCN.for_data(data, LIKES, paper_split=True, hidden=6)
     seen: list[int] = []
     for module in model.modules():
         if isinstance(module, MessagePassing):
@@ -99,24 +103,70 @@ def test_every_edge_is_one_message() -> None:
     assert seen == 2 * [4, 2, 4]
 
 
-def test_sub_graphs_may_be_empty() -> None:
+def test_sage_computes_its_formula() -> None:
     data = small_data()
-    model = RGCN.for_data(data, LIKES, hidden=6)
+    model = SAGE.for_data(data, LIKES, paper_split=True, hidden=6, num_layers=1)
+    weights = model.state_dict()
+    users, items = (weights[f"inputs.tables.{i}.weight"] for i in range(2))
+    h = model.encode(node_inputs(data), data.edge_index_dict)
+
+    def own(t: int, vector: Tensor) -> Tensor:
+        new: Tensor = weights[f"layers.0.own.{t}.weight"] @ vector
+        return new + weights[f"layers.0.own.{t}.bias"]
+
+    def incoming(r: int, neighbours: Tensor) -> Tensor:
+        new: Tensor = weights[f"layers.0.relations.{r}.lin_l.weight"] @ neighbours
+        return new
+
+    # Item 1 is bought by users 0 and 1, viewed by user 1; item 2 is only bought, by user 2.
+    item_1 = own(1, items[1]) + (incoming(0, users[:2].mean(dim=0)) + incoming(1, users[1])) / 2
+    item_2 = own(1, items[2]) + incoming(0, users[2]) / 2
+    user_0 = own(0, users[0]) + incoming(2, items[:2].mean(dim=0))
+    torch.testing.assert_close(h["item"][[1, 2]], torch.stack([item_1, item_2]))
+    torch.testing.assert_close(h["item"][3], own(1, items[3]))
+    torch.testing.assert_close(h["user"][0], user_0)
+
+
+def test_hgt_is_the_convolution_of_pyg() -> None:
+    data = small_data()
+    model = HGT.for_data(data, LIKES, paper_split=True, hidden=8, num_layers=1)
+    conv = HGTConv(8, 8, (["n0", "n1"], [("n0", "r0", "n1"), ("n0", "r1", "n1"),
+                                         ("n1", "r2", "n0")]), heads=4)  # fmt: skip
+    conv.load_state_dict(model.layers[0].conv.state_dict())  # type: ignore[union-attr]
+    x = model.inputs(node_inputs(data))
+    edges = {("n0", "r0", "n1"): data[BUYS].edge_index, ("n0", "r1", "n1"): data[VIEWS].edge_index,
+             ("n1", "r2", "n0"): data[BOUGHT_BY].edge_index}  # fmt: skip
+    h = model.encode(node_inputs(data), data.edge_index_dict)
+    torch.testing.assert_close(h["item"], conv({"n0": x["user"], "n1": x["item"]}, edges)["n1"])
+    backwards = dict(reversed(list(data.edge_index_dict.items())))
+    torch.testing.assert_close(model.encode(node_inputs(data), backwards), h)
+    one_way = HGT({"user": 3, "item": 4}, [BUYS], LIKES, hidden=8, num_layers=1)
+    x = one_way.inputs(node_inputs(data))
+    h = one_way.encode(node_inputs(data), data.edge_index_dict)
+    assert torch.equal(h["user"], x["user"])
+    with pytest.raises(ModelError, match="divisible by 4, got 6"):
+        HGT.for_data(data, LIKES, hidden=6)
+
+
+@KINDS
+def test_sub_graphs_may_be_empty(kind: str) -> None:
+    data = small_data()
+    model = make_model(kind, data, LIKES, paper_split=True, hidden=8).eval()
     pair = torch.tensor([[1], [3]])
-    isolated = model(
-        node_inputs(data), {t: torch.empty(2, 0, dtype=torch.long) for t in data.edge_types}, pair
-    )
+    no_edges = {t: torch.empty(2, 0, dtype=torch.long) for t in data.edge_types}
+    isolated = model(node_inputs(data), no_edges, pair)
     torch.testing.assert_close(model(node_inputs(data), {}, pair), isolated)
 
     none = torch.empty(0, dtype=torch.long)
-    no_edges = {t: torch.empty(2, 0, dtype=torch.long) for t in data.edge_types}
     no_links = model({"user": torch.tensor([1]), "item": none}, no_edges, torch.stack([none, none]))
     assert no_links.shape == (0,)
+    assert set(model.encode({"user": torch.tensor([1])}, {})) == {"user"}
 
 
-def test_ego_graph_gives_the_logit_of_the_full_graph() -> None:
+@KINDS
+def test_ego_graph_gives_the_logit_of_the_full_graph(kind: str) -> None:
     data = small_data()
-    model = RGCN.for_data(data, LIKES, hidden=6)
+    model = make_model(kind, data, LIKES, paper_split=True, hidden=8).eval()
     full = model(node_inputs(data), data.edge_index_dict, torch.tensor([[2], [2]]))
     # User 2 and item 2 know only each other: these two alone, renumbered.
     x_dict = {"user": torch.tensor([2]), "item": torch.tensor([2])}
@@ -124,14 +174,47 @@ def test_ego_graph_gives_the_logit_of_the_full_graph() -> None:
     torch.testing.assert_close(model(x_dict, {BUYS: edge, BOUGHT_BY: edge}, edge), full)
 
 
+@KINDS
+def test_every_kind_can_be_explained(kind: str) -> None:
+    data = small_data()
+    model = make_model(kind, data, LIKES, hidden=8).eval()
+    explanation = PaGELink(model, data, LIKES, threshold=None).explain(0, 1)
+    assert explanation.paths[0].nodes == (("user", 0), ("item", 1))
+
+
+def test_without_embeddings_nodes_differ_by_structure_only() -> None:
+    data = small_data()
+    model = RGCN.for_data(data, LIKES, hidden=6, embeddings=False).eval()
+    h = model.encode(node_inputs(data), data.edge_index_dict)
+    # Users 0 and 1 buy items that are viewed, user 2 one that is not.
+    torch.testing.assert_close(h["user"][0], h["user"][1])
+    assert not torch.allclose(h["user"][0], h["user"][2])
+    assert RGCN(**model.config).state_dict()["inputs.tables.0.weight"].shape == (6,)
+
+
+def test_dropout_acts_in_training_only() -> None:
+    data = small_data()
+    model = RGCN.for_data(data, LIKES, hidden=6, dropout=0.9)
+    inputs = node_inputs(data), data.edge_index_dict, torch.tensor([[0], [0]])
+    still = RGCN(**{**model.config, "dropout": 0.0})(*inputs)
+    assert not torch.equal(model.train()(*inputs), still)
+    assert torch.equal(model.eval()(*inputs), still)
+
+
 def test_node_types_with_features_are_projected() -> None:
     data = small_data()
     data["item"].x = torch.randn(4, 5, generator=torch.Generator().manual_seed(0))
-    model = RGCN.for_data(data, LIKES, hidden=6)
+    data["item"].x[:, 2:4] = torch.tensor([[1990.0, 7.0], [1995.0, 7.0], [2001.0, 7.0], [2020, 7]])
+    model = RGCN.for_data(data, LIKES, paper_split=True, hidden=6)
     assert model.config["num_nodes"] == {"user": 3}
     assert model.config["num_features"] == {"item": 5}
-    table = model.inputs.tables[1]
-    torch.testing.assert_close(model.inputs(node_inputs(data))["item"], table(data["item"].x))
+    weights = model.state_dict()
+    scaled = (data["item"].x - data["item"].x.mean(0)) / data["item"].x.std(0, correction=0)
+    scaled[:, 3] = 0  # constant
+    projected = torch.nn.functional.linear(
+        scaled, weights["inputs.tables.1.linear.weight"], weights["inputs.tables.1.linear.bias"]
+    )
+    torch.testing.assert_close(model.inputs(node_inputs(data))["item"], projected)
     with pytest.raises(ModelError, match=r"x_dict\['item'\] must hold features, of shape"):
         model({"user": torch.arange(3), "item": torch.arange(4)}, {}, torch.tensor([[0], [0]]))
     with pytest.raises(ModelError, match=r"x_dict\['user'\] must hold ids"):
@@ -147,11 +230,26 @@ def test_node_inputs_prefers_features_then_ids() -> None:
     assert inputs["item"] is data["item"].x
 
 
-def test_for_data_leaves_out_the_predicted_relation_and_its_reverse() -> None:
+def test_for_data_says_which_relations_are_read() -> None:
     data = small_data()
+    added = (LIKES, ("item", "rev_likes", "user"))
+    assert RGCN.for_data(data, LIKES).edge_types == (BUYS, VIEWS, BOUGHT_BY, *added)
     data[LIKES].edge_index = torch.tensor([[0], [3]])
     data["item", "rev_likes", "user"].edge_index = torch.tensor([[3], [0]])
-    assert RGCN.for_data(data, LIKES).edge_types == (BUYS, VIEWS, BOUGHT_BY)
+    assert RGCN.for_data(data, LIKES).edge_types == (BUYS, VIEWS, BOUGHT_BY, *added)
+    assert RGCN.for_data(data, LIKES, paper_split=True).edge_types == (BUYS, VIEWS, BOUGHT_BY)
+    # A reverse without PyG's prefix, found because it mirrors the relation.
+    data = small_data()
+    assert RGCN.for_data(data, BUYS, paper_split=True).edge_types == (VIEWS,)
+    assert RGCN.for_data(data, BUYS).edge_types == (BUYS, VIEWS, BOUGHT_BY)
+
+
+def test_models_by_name() -> None:
+    assert {name: type(make_model(name, small_data(), LIKES)) for name in MODELS} == {
+        "rgcn": RGCN, "sage": SAGE, "hgt": HGT,
+    }  # fmt: skip
+    with pytest.raises(ModelError, match=r"got 'rgnc'\. Did you mean 'rgcn'"):
+        make_model("rgnc", small_data(), LIKES)
 
 
 def test_config_and_weights_rebuild_the_model() -> None:
@@ -195,177 +293,3 @@ def test_heads_by_hand() -> None:
     assert mlp(-src, -dst).tolist() == [1.0]
     with pytest.raises(ModelError, match="Did you mean 'cosine'"):
         make_head("cosin", 2)
-
-
-# The links
-
-
-def test_split_is_seven_to_one_to_two() -> None:
-    pairs = torch.stack([torch.arange(714), torch.arange(714) * 3])
-    split = split_links(pairs, seed=3)
-    assert [part.shape[1] for part in (split.train, split.valid, split.test)] == [499, 71, 144]
-    assert {tuple(p) for p in split.all.T.tolist()} == {tuple(p) for p in pairs.T.tolist()}
-    assert torch.equal(split_links(pairs, seed=3).all, split.all)
-    assert not torch.equal(split_links(pairs, seed=4).all, split.all)
-
-
-def test_split_refuses_too_few_and_repeated_links() -> None:
-    with pytest.raises(GraphError, match="at least 10"):
-        split_links(torch.zeros(2, 9, dtype=torch.long))
-    pairs = torch.stack([torch.arange(12), torch.arange(12)])
-    pairs[:, 5] = pairs[:, 4]
-    with pytest.raises(GraphError, match="1 of 12 are repeated"):
-        split_links(pairs)
-
-
-def test_negatives_are_all_pairs_but_the_known_ones() -> None:
-    rng = np.random.default_rng(1)
-    known = torch.tensor([[0, 0, 2, 2, 2, 4, 4], [0, 1, 0, 1, 2, 2, 2]])
-    drawn = sample_negatives(5, 3, known, 9, rng)
-    assert {tuple(p) for p in drawn.T.tolist()} == {
-        (0, 2), (1, 0), (1, 1), (1, 2), (3, 0), (3, 1), (3, 2), (4, 0), (4, 1)
-    }  # fmt: skip
-    with pytest.raises(GraphError, match=r"5 x 3 pairs only 9 are not known"):
-        sample_negatives(5, 3, known, 10, rng)
-
-
-def test_negatives_are_drawn_uniformly() -> None:
-    rng = np.random.default_rng(0)
-    known = torch.tensor([[0, 1, 1], [0, 0, 2]])
-    draws = torch.cat([sample_negatives(3, 3, known, 2, rng) for _ in range(3000)], dim=1)
-    counts = np.bincount((draws[0] * 3 + draws[1]).numpy(), minlength=9)
-    assert (counts[[0, 3, 5]] == 0).all()
-    # Each of the six free pairs is expected 1,000 times, with a deviation of about 26.
-    assert (np.abs(counts[[1, 2, 4, 6, 7, 8]] - 1000) < 130).all()
-
-
-# Training
-
-
-def learnable(num_blocks: int = 4, size: int = 6) -> tuple[HeteroData, Tensor]:
-    """Users and items in blocks that buy and like among themselves."""
-    data = HeteroData()
-    data["user"].num_nodes = data["item"].num_nodes = num_blocks * size
-    block = torch.arange(num_blocks * size) // size
-    inside = (block[:, None] == block[None, :]).nonzero().T
-    bought = (inside[0] + inside[1]) % 2 == 0
-    data[BUYS].edge_index = inside[:, bought]
-    data[BOUGHT_BY].edge_index = inside[:, bought].flip(0)
-    return data, inside[:, ~bought]
-
-
-def trained(seed: int = 0, **options: int | float) -> tuple[RGCN, TrainResult, LinkSplit]:
-    data, likes = learnable()
-    split = split_links(likes, seed)
-    model = RGCN.for_data(data, LIKES, hidden=8, seed=seed)
-    result = train(model, data, LIKES, split, seed=seed, **options)  # type: ignore[arg-type]
-    return model, result, split
-
-
-def test_training_learns() -> None:
-    _, result, _ = trained(epochs=40)
-    assert result.test_auc > 0.9
-    assert result.history[-1].loss < result.history[0].loss
-
-
-def test_the_best_weights_are_put_back() -> None:
-    # Steps of this size overshoot, so that the last epochs are worse than the best one.
-    model, result, split = trained(epochs=20, lr=1.0)
-    data, _ = learnable()
-    assert result.history[-1].valid_auc < result.valid_auc
-    assert result.valid_auc == max(epoch.valid_auc for epoch in result.history)
-    first_best = next(e for e in result.history if e.valid_auc == result.valid_auc)
-    assert result.best_epoch == first_best.number < len(result.history)
-    assert not model.training
-    with torch.no_grad():
-        logits = [
-            model(node_inputs(data), data.edge_index_dict, pairs)
-            for pairs in (split.valid, result.valid_negatives, split.test, result.test_negatives)
-        ]
-    assert link_metrics(logits[0], logits[1])[0] == result.valid_auc
-    assert link_metrics(logits[2], logits[3]) == (result.test_auc, result.test_ap)
-
-
-def test_same_seed_same_model_and_no_global_randomness() -> None:
-    before = random_state()
-    first, result, _ = trained(epochs=5)
-    torch.manual_seed(1234)
-    second, again, _ = trained(epochs=5)
-    other, _, _ = trained(epochs=5, seed=1)
-    torch.set_rng_state(torch.frombuffer(bytearray(before[0]), dtype=torch.uint8))
-    assert random_state() == before
-    assert result == again
-    weights = second.state_dict()
-    assert all(torch.equal(w, weights[name]) for name, w in first.state_dict().items())
-    assert not torch.equal(other.get_parameter(OWN), first.get_parameter(OWN))
-
-
-def test_training_stops_when_validation_does_not_rise() -> None:
-    _, result, _ = trained(lr=0.0, patience=4)
-    assert (result.best_epoch, len(result.history)) == (1, 5)
-
-
-def test_progress_hears_every_epoch() -> None:
-    data, likes = learnable()
-    heard: list[Epoch] = []
-    model = RGCN.for_data(data, LIKES, hidden=8)
-    result = train(model, data, LIKES, split_links(likes), epochs=3, progress=heard.append)
-    assert tuple(heard) == result.history
-    assert [epoch.number for epoch in heard] == [1, 2, 3]
-
-
-class Recorder(nn.Module):
-    """Scores nothing, but remembers which relations and which pairs it was given."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.zeros(()))
-        self.relations: set[EdgeType] = set()
-        self.pairs: list[tuple[int, int]] = []
-
-    def forward(
-        self,
-        x_dict: Mapping[str, Tensor],
-        edge_index_dict: Mapping[EdgeType, Tensor],
-        edge_label_index: Tensor,
-    ) -> Tensor:
-        self.relations |= set(edge_index_dict)
-        self.pairs += [(src, dst) for src, dst in edge_label_index.T.tolist()]
-        return self.weight * torch.ones(edge_label_index.shape[1])
-
-
-def test_the_model_does_not_see_the_predicted_relation() -> None:
-    data, likes = learnable()
-    data[LIKES].edge_index = likes
-    data["item", "liked_by", "user"].edge_index = likes.flip(0)  # a reverse without PyG's prefix
-    recorder = Recorder()
-    train(recorder, data, LIKES, split_links(likes), epochs=1)
-    assert recorder.relations == {BUYS, BOUGHT_BY}
-
-
-def test_negatives_are_never_links_nor_self_pairs() -> None:
-    data = HeteroData()
-    data["user"].num_nodes = 7
-    data["user", "knows", "user"].edge_index = torch.tensor([[0], [1]])
-    pairs = torch.tensor([(a, b) for a in range(7) for b in range(7) if a < b]).T
-    recorder = Recorder()
-    split = split_links(pairs)
-    train(recorder, data, ("user", "follows", "user"), split, epochs=20)
-    assert all(a != b for a, b in recorder.pairs)
-    links = {(a, b) for a, b in pairs.T.tolist()}
-    negatives = [pair for pair in recorder.pairs if pair not in links]
-    # Half of all scored pairs, so none of the negatives was a link.
-    assert 2 * len(negatives) == len(recorder.pairs)
-
-
-def test_training_refuses_what_cannot_be_trained() -> None:
-    data, likes = learnable()
-    model = RGCN.for_data(data, LIKES, hidden=8)
-    with pytest.raises(SettingsError, match="epochs must be at least 1"):
-        train(model, data, LIKES, split_links(likes), epochs=0)
-    likes[1, 0] = 99
-    with pytest.raises(GraphError, match=r"item indices in 0\.\.23, got 0\.\.99"):
-        train(model, data, LIKES, split_links(likes))
-    data["user"].x = torch.full((24, 2), torch.nan)
-    with pytest.raises(ModelError, match="loss is not finite"):
-        train(RGCN.for_data(data, LIKES), data, LIKES, split_links(likes[:, 1:]))

@@ -67,6 +67,36 @@ def all_paths(
     return list(extend((), link.src))
 
 
+def steps_on_walks(
+    drawn: Multigraph,
+    link: DrawnLink,
+    facts: set[Fact],
+    max_length: int,
+    max_degree: int | None = None,
+) -> set[Step]:
+    """The steps of all walks from s to t of at most some length that meet either end once."""
+    steps = {
+        (u, v, relations)
+        for relations, ends in facts if len(ends) == 2
+        for u in ends for v in ends - {u}
+        if u != link.dst and v != link.src
+    }  # fmt: skip
+
+    def open_to(node: Node) -> bool:
+        return max_degree is None or drawn.degree(node) <= max_degree
+
+    # Where one can be after, and before the last, so many steps.
+    after, before = [{link.src}], [{link.dst}]
+    for _ in range(max_length - 1):
+        after.append({v for u, v, _ in steps if u in after[-1] and v != link.dst and open_to(v)})
+        before.append({u for u, v, _ in steps if v in before[-1] and u != link.src and open_to(u)})
+    return {
+        step for step in steps
+        for i, starts in enumerate(after) for j, stops in enumerate(before)
+        if i + 1 + j <= max_length and step[0] in starts and step[1] in stops
+    }  # fmt: skip
+
+
 def in_order(drawn: Multigraph, walks: list[Walk], cost: Callable[[Step], float]) -> list[Walk]:
     """By cost, then by the sequence of (node, relation) in the order of the data."""
     node_types, edge_types = list(drawn.sizes), list(drawn.pairs)
@@ -155,7 +185,7 @@ degrees = st.sampled_from([None, None, 1, 2, 3, 5])
 @many_graphs
 @given(
     seeds, sizes, st.integers(1, 3), lengths, degrees, st.sampled_from([1, 3, 50]),
-    st.sampled_from([0, 1, 3]), st.sampled_from([None, 0, 1, 2]),
+    st.sampled_from([0, 1, 3]), st.sampled_from([None, None, 3, 4]),
 )  # fmt: skip
 def test_the_cheapest_paths_by_enumeration(
     seed: int, size: int, num_hops: int, max_length: int, max_degree: int | None, num_paths: int,
@@ -183,6 +213,11 @@ def test_the_cheapest_paths_by_enumeration(
                 facts = facts & {drawn.fact(e) for e in pruned(drawn, inside, link, core, None)}
             every = all_paths(drawn, link, facts, max_length, max_degree)
             assert paths.has_path()[i] == bool(every), (drawn, link)
+            # No more is searched than can lead to the target in time.
+            on_walks = steps_on_walks(drawn, link, facts, max_length, max_degree)
+            steps = [arc.step for arc in arcs[i].values()]
+            assert len(steps) == len(set(steps)), (drawn, link)
+            assert set(steps) == on_walks, (drawn, link)
             expected = in_order(drawn, every, costs)[:num_paths]
             assert walks_of(found, i, arcs[i]) == expected, (drawn, link)
             for arc in arcs[i].values():
@@ -212,6 +247,10 @@ def test_the_best_paths_by_enumeration(
         if without_mask:
             logits[:] = np.inf
         mask = {arcs[i].step: 1 / (1 + math.exp(-logit)) for i, logit in enumerate(logits)}
+        heads = [arcs[i].step[1] for i in range(len(arcs))]
+        assert np.exp(paths.arc_log_degree) == pytest.approx(
+            [1 if head == links[0].dst else drawn.degree(head) for head in heads]
+        )
 
         def score(walk: Walk, mask: dict[Step, float] = mask, drawn: Multigraph = drawn) -> float:
             inner = [head for _, head, _ in walk[:-1]]  # D of s and of t is 1

@@ -28,7 +28,7 @@ from pagelink.graph import EdgeType, TypedGraph
 from pagelink.pruning import protected_core, prune
 
 many_graphs = settings(deadline=None, derandomize=True, max_examples=150)
-GRAPHS_AN_EXAMPLE = 20
+GRAPHS_AN_EXAMPLE = 10
 cores = st.integers(0, 5)
 
 

@@ -52,21 +52,20 @@ class LabelledPairs:
 
     def labels(self, chosen: Longs | None = None) -> Labels:
         """Return the paths of the chosen pairs (positions; None: all) in the words of the graph."""
-        graph = self.graph
-        node_type, offset = graph.node_type_of, graph.node_offset
         labels: Labels = {}
         for pair in np.arange(len(self)) if chosen is None else chosen:
             paths = []
             for arcs in self.arcs[self.path_ptr[pair] : self.path_ptr[pair + 1]]:
-                steps: list[Step] = []
-                for edge in graph.arc_edge[arcs[arcs >= 0]]:
-                    src, dst = int(graph.src[edge]), int(graph.dst[edge])
-                    src_index = src - int(offset[node_type[src]])
-                    dst_index = dst - int(offset[node_type[dst]])
-                    steps.append((*graph.edge_types[graph.relation[edge]], src_index, dst_index))
-                paths.append(tuple(steps))
+                edges = self.graph.arc_edge[arcs[arcs >= 0]]
+                paths.append(tuple(stored_step(self.graph, int(edge)) for edge in edges))
             labels[int(self.src[pair]), int(self.dst[pair])] = paths
         return labels
+
+
+def stored_step(graph: TypedGraph, edge: int) -> Step:
+    """Return an edge of the flat graph as a step."""
+    (_, src), (_, dst) = graph.node(int(graph.src[edge])), graph.node(int(graph.dst[edge]))
+    return (*graph.edge_types[graph.relation[edge]], src, dst)
 
 
 def find_labelled_pairs(

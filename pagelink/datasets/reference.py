@@ -116,7 +116,7 @@ def _links(split: Arrays, sign: str) -> LinkSplit:
 
 def _load_model(data: HeteroData, weights: Arrays) -> RGCN:
     """Return the model with the released weights under the names they have here."""
-    model = RGCN.for_data(data, LINK_TYPE)
+    model = RGCN.for_data(data, LINK_TYPE, paper_split=True)
     names = {}
     for position, node_type in enumerate(model.inputs.node_types):
         names[f"inputs.tables.{position}.weight"] = f"encoder.emb.embeds.{node_type}.weight"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
@@ -16,8 +16,12 @@ from torch.nn import functional
 from torch_geometric.data import HeteroData
 
 from pagelink.errors import ModelError
-from pagelink.graph import EdgeType, TypedGraph
+from pagelink.graph import EdgeType
+from pagelink.models.adjacency import Adjacency
 from pagelink.models.heads import make_head
+from pagelink.models.messages import message_relations
+
+Relations = Mapping[EdgeType, Tensor] | Mapping[EdgeType, Adjacency]
 
 
 def node_inputs(data: HeteroData) -> dict[str, Tensor]:
@@ -41,19 +45,66 @@ def node_inputs(data: HeteroData) -> dict[str, Tensor]:
     return inputs
 
 
+class SharedVector(nn.Module):
+    """One vector for all nodes of a type: they differ only by where they are in the graph."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(dim))
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Return the vector once per node."""
+        return self.weight.expand(len(ids), -1)
+
+
+class Projection(nn.Module):
+    """A linear map of features that are first shifted and scaled, so that a year does no harm."""
+
+    mean: Tensor
+    scale: Tensor
+
+    def __init__(self, size: int, dim: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(size, dim)
+        self.register_buffer("mean", torch.zeros(size))
+        self.register_buffer("scale", torch.ones(size))
+
+    def fit(self, x: Tensor) -> None:
+        """Take mean and deviation from the features of all nodes; constants are left as 0."""
+        if x.shape[0]:
+            deviation = x.float().std(dim=0, correction=0)
+            self.mean.copy_(x.float().mean(dim=0))
+            self.scale.copy_(torch.where(deviation > 0, deviation, torch.ones_like(deviation)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return one vector per node."""
+        vectors: Tensor = self.linear((x - self.mean) / self.scale)
+        return vectors
+
+
 class NodeInputs(nn.Module):
     """First vectors of the nodes: an embedding looked up by id, or a projection of the features."""
 
     def __init__(
-        self, num_nodes: Mapping[str, int], num_features: Mapping[str, int], dim: int
+        self,
+        num_nodes: Mapping[str, int],
+        num_features: Mapping[str, int],
+        dim: int,
+        embeddings: bool = True,
     ) -> None:
         super().__init__()
         self.node_types = (*num_nodes, *num_features)
         # By position, because names of modules must not contain a dot and names of types may.
         self.tables = nn.ModuleList(
-            [nn.Embedding(size, dim) for size in num_nodes.values()]
-            + [nn.Linear(size, dim) for size in num_features.values()]
+            [nn.Embedding(n, dim) if embeddings else SharedVector(dim) for n in num_nodes.values()]
+            + [Projection(size, dim) for size in num_features.values()]
         )
+
+    def fit(self, x_dict: Mapping[str, Tensor]) -> None:
+        """Scale the features by those of a graph."""
+        for node_type, table in zip(self.node_types, self.tables, strict=True):
+            if isinstance(table, Projection):
+                table.fit(x_dict[node_type])
 
     def forward(self, x_dict: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return vectors for the node types that are in `x_dict`."""
@@ -62,11 +113,11 @@ class NodeInputs(nn.Module):
             if node_type not in x_dict:
                 continue
             x = x_dict[node_type]
-            if x.dim() != (1 if isinstance(table, nn.Embedding) else 2):
+            if x.dim() != (2 if isinstance(table, Projection) else 1):
                 wanted = (
-                    "ids of nodes, of shape [num_nodes]"
-                    if isinstance(table, nn.Embedding)
-                    else f"features, of shape [num_nodes, {table.in_features}]"
+                    f"features, of shape [num_nodes, {table.linear.in_features}]"
+                    if isinstance(table, Projection)
+                    else "ids of nodes, of shape [num_nodes]"
                 )
                 raise ModelError(
                     f"x_dict[{node_type!r}] must hold {wanted}, got shape {list(x.shape)}."
@@ -89,8 +140,14 @@ class LinkModel(nn.Module, ABC):
         hidden: length of all embeddings.
         num_layers: L.
         head: name of the head, see `pagelink.models.heads`.
+        dropout: share of the numbers between the layers that a training step leaves out.
+        embeddings: give every node without features a free vector of its own. False: one vector per
+            node type, so that the model has nothing to go by but the structure.
         seed: seed of the parameters. The global random state is neither read nor changed.
     """
+
+    takes_adjacency: ClassVar[bool] = False
+    """The layers take an `Adjacency` for an `edge_index`: training is then many times as fast."""
 
     def __init__(
         self,
@@ -102,6 +159,8 @@ class LinkModel(nn.Module, ABC):
         hidden: int = 64,
         num_layers: int = 2,
         head: str = "dot",
+        dropout: float = 0.0,
+        embeddings: bool = True,
         seed: int = 0,
     ) -> None:
         super().__init__()
@@ -117,6 +176,8 @@ class LinkModel(nn.Module, ABC):
             "hidden": hidden,
             "num_layers": num_layers,
             "head": head,
+            "dropout": dropout,
+            "embeddings": embeddings,
             "seed": seed,
         }
         known = {*num_nodes, *num_features}
@@ -129,17 +190,21 @@ class LinkModel(nn.Module, ABC):
                     )
         self.edge_types: tuple[EdgeType, ...] = tuple(edge_types)
         self.link_type: EdgeType = link_type
+        self.dropout = dropout
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            self.inputs = NodeInputs(num_nodes, num_features, hidden)
+            self.inputs = NodeInputs(num_nodes, num_features, hidden, embeddings)
             self.layers = nn.ModuleList([self.make_layer(hidden) for _ in range(num_layers)])
             self.head = make_head(head, hidden)
 
     @classmethod
-    def for_data(cls, data: HeteroData, link_type: EdgeType, **options: Any) -> Self:
+    def for_data(
+        cls, data: HeteroData, link_type: EdgeType, *, paper_split: bool = False, **options: Any
+    ) -> Self:
         """Return an untrained model for a graph.
 
-        Messages pass along all of its relations but the predicted one and the reverse of that.
+        Messages pass along all of its relations, and along the predicted one and its reverse, be
+        they in `data` or not; with `paper_split` along all but these two.
         """
         num_nodes, num_features = {}, {}
         for node_type in data.node_types:
@@ -147,34 +212,39 @@ class LinkModel(nn.Module, ABC):
                 num_features[node_type] = int(data[node_type]["x"].shape[1])
             else:
                 num_nodes[node_type] = int(data[node_type].num_nodes)
-        reverse = TypedGraph.from_data(data, link_types=[link_type]).reverse
-        left_out = (link_type, reverse.get(link_type))
-        edge_types = [edge_type for edge_type in data.edge_types if edge_type not in left_out]
-        return cls(num_nodes, edge_types, link_type, num_features=num_features, **options)
+        edge_types = message_relations(data, link_type, paper_split=paper_split)
+        model = cls(num_nodes, edge_types, link_type, num_features=num_features, **options)
+        model.inputs.fit({t: data[t]["x"] for t in num_features})
+        return model
 
     @abstractmethod
     def make_layer(self, dim: int) -> nn.Module:
         """Return one layer, called as `layer(h_dict, edge_index_dict)`; it gives a new h_dict."""
 
-    def encode(
-        self, x_dict: Mapping[str, Tensor], edge_index_dict: Mapping[EdgeType, Tensor]
-    ) -> dict[str, Tensor]:
+    def encode(self, x_dict: Mapping[str, Tensor], edge_index_dict: Relations) -> dict[str, Tensor]:
         """Return the embeddings of all nodes, [num_nodes, hidden] per node type."""
         h_dict: dict[str, Tensor] = self.inputs(x_dict)
         for depth, layer in enumerate(self.layers):
             if depth:
                 h_dict = {t: functional.leaky_relu(h, 0.01) for t, h in h_dict.items()}
+            if self.dropout:
+                h_dict = {
+                    t: functional.dropout(h, self.dropout, self.training) for t, h in h_dict.items()
+                }
             h_dict = layer(h_dict, edge_index_dict)
         return h_dict
 
     def forward(
         self,
         x_dict: Mapping[str, Tensor],
-        edge_index_dict: Mapping[EdgeType, Tensor],
+        edge_index_dict: Relations,
         edge_label_index: Tensor,
     ) -> Tensor:
         """Return the logits of the links in the columns of `edge_label_index`, [num_links]."""
-        h_dict = self.encode(x_dict, edge_index_dict)
+        return self.score(self.encode(x_dict, edge_index_dict), edge_label_index)
+
+    def score(self, h_dict: Mapping[str, Tensor], edge_label_index: Tensor) -> Tensor:
+        """Return the logits of links from the embeddings of the nodes, [num_links]."""
         src_type, _, dst_type = self.link_type
         src, dst = edge_label_index
         logits: Tensor = self.head(h_dict[src_type][src], h_dict[dst_type][dst])

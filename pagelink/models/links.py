@@ -1,4 +1,4 @@
-"""Links to learn from: the split of the known ones, and pairs that are not links."""
+"""Links to learn from: the split of the known ones into training, validation and test links."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor
+from torch_geometric.data import HeteroData
 
 from pagelink.errors import GraphError
+from pagelink.graph import EdgeType
+from pagelink.models.messages import fact_codes
 
 
 @dataclass(frozen=True)
@@ -25,12 +28,14 @@ class LinkSplit:
         return torch.cat([self.train, self.valid, self.test], dim=1)
 
 
-def split_links(pairs: Tensor, seed: int = 0) -> LinkSplit:
+def split_links(pairs: Tensor, seed: int = 0, *, undirected: bool = False) -> LinkSplit:
     """Split links at random into training, validation and test links, 7:1:2.
 
     Args:
         pairs: distinct pairs, [2, num_links], at least ten.
         seed: seed of the split.
+        undirected: (u, v) and (v, u) are one fact and go into the same part; for relations within
+            one node type.
 
     Raises:
         GraphError: there are too few links, or one of them is there twice.
@@ -49,45 +54,66 @@ def split_links(pairs: Tensor, seed: int = 0) -> LinkSplit:
             f"Links to split must be distinct, but {count - distinct} of {count} are repeated: a "
             "repeated link could be in two parts. Drop the repetitions."
         )
-    order = torch.from_numpy(np.random.default_rng(seed).permutation(count))
-    num_train, num_valid = count * 7 // 10, count // 10
-    parts = order.split([num_train, num_valid, count - num_train - num_valid])
-    train, valid, test = (pairs[:, part] for part in parts)
+    fact = torch.arange(count)
+    if undirected:
+        both = torch.stack([pairs.amin(dim=0), pairs.amax(dim=0)])
+        fact = torch.unique(both, dim=1, return_inverse=True)[1]
+    num_facts = int(fact.max()) + 1
+    rank = torch.empty(num_facts, dtype=torch.long)
+    rank[torch.from_numpy(np.random.default_rng(seed).permutation(num_facts))] = torch.arange(
+        num_facts
+    )
+    order = torch.argsort(rank[fact], stable=True)
+    num_train, num_valid = num_facts * 7 // 10, num_facts // 10
+    bounds = torch.tensor([num_train, num_train + num_valid])
+    cuts = torch.searchsorted(rank[fact][order], bounds).tolist()
+    train, valid, test = (pairs[:, part] for part in order.tensor_split(cuts))
     return LinkSplit(train, valid, test)
 
 
-def sample_negatives(
-    num_src: int, num_dst: int, known: Tensor, count: int, rng: np.random.Generator
-) -> Tensor:
-    """Draw distinct pairs, uniformly among all pairs that are not known links.
+def split_graph(data: HeteroData, link_type: EdgeType, seed: int = 0) -> LinkSplit:
+    """Split the links of a relation of a graph, 7:1:2.
 
-    Args:
-        num_src: number of possible sources.
-        num_dst: number of possible targets.
-        known: pairs that must not be drawn, [2, num_known]; repetitions do no harm.
-        count: number of pairs to draw.
-        rng: source of randomness.
-
-    Returns:
-        Pairs, [2, count], in random order.
+    Copies of a link count once; within one node type (u, v) and (v, u) go into the same part.
 
     Raises:
-        GraphError: there are not that many pairs.
-
-    Example:
-        >>> known = torch.tensor([[0, 0, 1], [0, 1, 1]])
-        >>> sample_negatives(2, 2, known, 1, np.random.default_rng(0)).tolist()
-        [[1], [0]]
+        GraphError: the graph does not have the relation, or too few links of it.
     """
-    codes = np.unique((known[0] * num_dst + known[1]).cpu().numpy())
-    free = num_src * num_dst - len(codes)
-    if count > free:
-        raise GraphError(
-            f"{count} negative pairs are wanted, but of the {num_src} x {num_dst} pairs only "
-            f"{free} are not known links. Ask for fewer, or use fewer links."
-        )
-    ranks = rng.choice(free, size=count, replace=False)
-    # The r-th free pair has as many known pairs before it as there are known pairs with at most r
-    # free ones before them: no pair is drawn in vain, however dense the links are.
-    drawn = ranks + np.searchsorted(codes - np.arange(len(codes)), ranks, side="right")
-    return torch.from_numpy(np.stack([drawn // num_dst, drawn % num_dst]))
+    if link_type not in data.edge_types:
+        known = ", ".join(map(str, data.edge_types))
+        raise GraphError(f"There is no relation {link_type} to split, only {known}.")
+    pairs = torch.unique(data[link_type].edge_index, dim=1)
+    return split_links(pairs, seed, undirected=link_type[0] == link_type[2])
+
+
+def check_split(data: HeteroData, link_type: EdgeType, split: LinkSplit) -> None:
+    """Refuse a split that does not fit the graph, or whose parts overlap.
+
+    Raises:
+        GraphError: an end of a link is not a node, a part is empty, or a link is in two parts.
+    """
+    for row, node_type in enumerate((link_type[0], link_type[2])):
+        size = int(data[node_type].num_nodes)
+        for name, part in (("train", split.train), ("valid", split.valid), ("test", split.test)):
+            if not part.shape[1]:
+                raise GraphError(f"The {name} part of the split has no links of {link_type}.")
+            low, high = int(part[row].min()), int(part[row].max())
+            if low < 0 or high >= size:
+                raise GraphError(
+                    f"Links of {link_type} must have {node_type} indices in 0..{size - 1}, got "
+                    f"{low}..{high}."
+                )
+    num_dst = int(data[link_type[2]].num_nodes)
+    parts = [
+        fact_codes(part, link_type, num_dst) for part in (split.train, split.valid, split.test)
+    ]
+    names = ("training", "validation", "test")
+    for first, second in ((0, 1), (0, 2), (1, 2)):
+        shared = np.intersect1d(parts[first], parts[second])
+        if len(shared):
+            src, dst = divmod(int(shared[0]), num_dst)
+            raise GraphError(
+                f"{len(shared)} links are both {names[first]} and {names[second]} links of "
+                f"{link_type}, such as ({src}, {dst}): the model would be tested on what it was "
+                "shown. Within one node type (u, v) and (v, u) are one link."
+            )

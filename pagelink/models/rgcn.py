@@ -8,7 +8,8 @@ from torch import Tensor, nn
 from torch_geometric.nn import MessagePassing
 
 from pagelink.graph import EdgeType
-from pagelink.models.link_model import LinkModel
+from pagelink.models.adjacency import Adjacency
+from pagelink.models.link_model import LinkModel, Relations
 
 
 class RelationConv(MessagePassing):
@@ -18,8 +19,10 @@ class RelationConv(MessagePassing):
         super().__init__(aggr="mean")
         self.linear = nn.Linear(dim, dim)
 
-    def forward(self, src: Tensor, edge_index: Tensor, num_dst: int) -> Tensor:
+    def forward(self, src: Tensor, edge_index: Tensor | Adjacency, num_dst: int) -> Tensor:
         """Return one vector per target node."""
+        if isinstance(edge_index, Adjacency):
+            return edge_index.mean_mapped(src, self.linear.weight, self.linear.bias)
         # The linear map comes before the messages are gathered: there are fewer nodes than edges.
         out: Tensor = self.propagate(
             edge_index, x=(self.linear(src), None), size=(src.shape[0], num_dst)
@@ -37,7 +40,7 @@ class RGCNLayer(nn.Module):
         self.relations = nn.ModuleList(RelationConv(dim) for _ in self.edge_types)
 
     def forward(
-        self, h_dict: Mapping[str, Tensor], edge_index_dict: Mapping[EdgeType, Tensor]
+        self, h_dict: Mapping[str, Tensor], edge_index_dict: Relations
     ) -> dict[str, Tensor]:
         """Return the new vectors of all nodes."""
         out: dict[str, Tensor] = {node_type: self.own(h) for node_type, h in h_dict.items()}
@@ -63,6 +66,8 @@ class RGCN(LinkModel):
         >>> model(nodes, edges, torch.tensor([[0, 2], [0, 1]])).shape
         torch.Size([2])
     """
+
+    takes_adjacency = True
 
     def make_layer(self, dim: int) -> RGCNLayer:
         """Return a layer with a linear map of its own per relation."""

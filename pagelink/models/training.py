@@ -1,68 +1,30 @@
-"""Training of a link predictor on the whole graph, and its test figures.
-
-As in the paper, the predicted relation takes no part in message passing.
-"""
+"""Training of a link predictor, on the whole graph or by mini-batches, and its test figures."""
 
 from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import torch
-from sklearn.metrics import average_precision_score, roc_auc_score
 from torch import Tensor, nn
 from torch.nn import functional
 from torch_geometric.data import HeteroData
 
-from pagelink.errors import GraphError, ModelError, SettingsError
-from pagelink.graph import EdgeType, TypedGraph
-from pagelink.models.link_model import node_inputs
-from pagelink.models.links import LinkSplit, sample_negatives, split_links
+from pagelink.errors import ModelError
+from pagelink.graph import EdgeType
+from pagelink.models.feeds import Edgeless, Feed, FullGraph, Inputs, Sampled, scorer
+from pagelink.models.figures import EvaluationPairs, link_metrics, measure
+from pagelink.models.link_model import LinkModel, node_inputs
+from pagelink.models.links import LinkSplit, check_split
+from pagelink.models.messages import Messages, message_graph, reverse_of
+from pagelink.models.negatives import Negatives
+from pagelink.models.report import Epoch, TrainReport
+from pagelink.models.sampling import NeighbourSampler
+from pagelink.models.train_settings import TrainSettings
 
-__all__ = ["Epoch", "LinkSplit", "TrainResult", "link_metrics", "split_links", "train"]
-
-
-@dataclass(frozen=True)
-class Epoch:
-    """What one epoch came to."""
-
-    number: int
-    """From 1 up."""
-    loss: float
-    """Mean cross-entropy of the training links and as many negatives, before the step."""
-    valid_auc: float
-    """ROC-AUC on the validation links, after the step."""
-
-
-@dataclass(frozen=True)
-class TrainResult:
-    """How a training went. The model holds the weights of the best epoch."""
-
-    best_epoch: int
-    valid_auc: float
-    test_auc: float
-    test_ap: float
-    """Average precision, with as many negatives as test links."""
-    history: tuple[Epoch, ...] = field(repr=False)
-    valid_negatives: Tensor = field(repr=False, compare=False)
-    test_negatives: Tensor = field(repr=False, compare=False)
-    seed: int
-    seconds: float = field(compare=False)
-
-
-def link_metrics(positive: Tensor, negative: Tensor) -> tuple[float, float]:
-    """Return ROC-AUC and average precision of the logits of links and of negatives.
-
-    Example:
-        >>> link_metrics(torch.tensor([2.0, 0.0]), torch.tensor([1.0, -1.0]))
-        (0.75, 0.8333333333333333)
-    """
-    truth = np.repeat([1, 0], [len(positive), len(negative)])
-    logits = torch.cat([positive, negative]).cpu().numpy()
-    return float(roc_auc_score(truth, logits)), float(average_precision_score(truth, logits))
+Progress = Callable[[Epoch], None]
 
 
 def train(
@@ -70,118 +32,162 @@ def train(
     data: HeteroData,
     link_type: EdgeType,
     split: LinkSplit,
+    settings: TrainSettings | None = None,
     *,
-    epochs: int = 100,
-    lr: float = 0.01,
-    patience: int = 30,
     seed: int = 0,
-    progress: Callable[[Epoch], None] | None = None,
-) -> TrainResult:
+    progress: Progress | None = None,
+) -> TrainReport:
     """Train a model in place with Adam on cross-entropy, and test it.
 
-    Every epoch is one step over all training links and as many fresh negatives. Negatives are
-    never links of any part of the split. Training stops when the validation AUC has not risen for
-    `patience` epochs; the weights of the best epoch are put back, and the model is left in
-    evaluation mode. The same seed gives the same weights, bit for bit on one machine.
+    The training links pass messages, and validation and test links never do; a step's own links
+    are held out of its messages (see `pagelink.models.messages`). Negatives are never links of any
+    part of the split. Training stops when the validation AUC has not risen for some epochs; the
+    weights of the best epoch are put back, and the model is left in evaluation mode. Tests are run
+    on the whole graph. The same seed gives the same weights, bit for bit on one machine; the global
+    random state is neither read nor changed.
 
     Args:
-        model: called as `model(x_dict, edge_index_dict, edge_label_index)`.
-        data: the graph; the predicted relation and its reverse are kept from the model.
+        model: called as `model(x_dict, edge_index_dict, edge_label_index)`; a `LinkModel` must be
+            made with the same `paper_split`.
+        data: the whole graph; it may or may not hold the links of the split.
         link_type: the relation to predict.
         split: its links.
-        epochs: number of epochs at most, 1 or more.
-        lr: step size of Adam.
-        patience: epochs without a rise after which to stop.
-        seed: seed of the negatives.
+        settings: how to train.
+        seed: seed of the negatives, the order of the links, the samples and the dropout.
         progress: called after every epoch.
 
     Raises:
-        SettingsError: `epochs` is less than 1.
-        GraphError: an end of a link is not a node, or there are too few pairs to draw negatives.
-        ModelError: the loss is not finite.
+        GraphError: the split does not fit the graph, or there are too few pairs to draw negatives.
+        ModelError: the loss is not finite, or the model was made for other relations.
     """
-    if epochs < 1:
-        raise SettingsError(f"epochs must be at least 1, got {epochs}.")
+    settings = settings or TrainSettings()
     began = time.process_time()
-    num_src, num_dst = _check_links(data, link_type, split)
-    known = split.all
-    if link_type[0] == link_type[2]:  # no node is linked to itself
-        loops = torch.arange(num_src)
-        known = torch.cat([known, torch.stack([loops, loops])], dim=1)
-    rng = np.random.default_rng(seed)
+    check_split(data, link_type, split)
+    num_src, num_dst = (int(data[node_type].num_nodes) for node_type in link_type[::2])
+    known = Negatives.for_links(num_src, num_dst, link_type, split.all)
+    graph = message_graph(data, link_type, split.train, paper_split=settings.paper_split)
+    _check_relations(model, graph)
+    untrained = copy.deepcopy(model) if settings.retrain_edgeless else None
 
-    def draw(links: Tensor) -> Tensor:
-        return sample_negatives(num_src, num_dst, known, links.shape[1], rng)
+    messages = Messages(graph, link_type, reverse_of(data, link_type))
+    fast = isinstance(model, LinkModel) and model.takes_adjacency
+    feed: Feed = FullGraph(graph, messages, fast)
+    if settings.batch_size is not None:
+        feed = Sampled(NeighbourSampler(graph, messages, settings.fanout), fast)
+    history, best = _fit(model, feed, split, known, settings, seed, progress)
 
-    valid_negatives, test_negatives = draw(split.valid), draw(split.test)
-    inputs = node_inputs(data), _message_passing(data, link_type)
-    optimizer = torch.optim.Adam(model.parameters(), lr=lr)
-    best, best_weights = Epoch(0, float("inf"), -1.0), copy.deepcopy(model.state_dict())
-    history: list[Epoch] = []
-    for number in range(1, epochs + 1):
-        loss = _step(model, optimizer, inputs, split.train, draw(split.train))
-        valid_auc, _ = _evaluate(model, inputs, split.valid, valid_negatives)
-        history.append(Epoch(number, loss, valid_auc))
-        if progress is not None:
-            progress(history[-1])
-        if valid_auc > best.valid_auc:
-            best, best_weights = history[-1], copy.deepcopy(model.state_dict())
-        if number - best.number >= patience:
-            break
-    model.load_state_dict(best_weights)
-    test_auc, test_ap = _evaluate(model, inputs, split.test, test_negatives)
-    return TrainResult(
+    x_dict = node_inputs(graph)
+    no_edges = {t: torch.empty(2, 0, dtype=torch.long) for t in messages.edges}
+    retrained = None
+    if untrained is not None:
+        _fit(untrained, Edgeless(x_dict, no_edges, fast), split, known, settings, seed, None)
+        retrained = scorer(untrained, x_dict, no_edges)
+    figures = measure(
+        scorer(model, x_dict, messages.edges), scorer(model, x_dict, no_edges), split, known,
+        retrained_edgeless=retrained, max_candidates=settings.max_candidates, seed=seed,
+    )  # fmt: skip
+    return TrainReport(
         best_epoch=best.number,
         valid_auc=best.valid_auc,
-        test_auc=test_auc,
-        test_ap=test_ap,
-        history=tuple(history),
-        valid_negatives=valid_negatives,
-        test_negatives=test_negatives,
+        test=figures,
+        history=history,
         seed=seed,
         seconds=time.process_time() - began,
     )
 
 
-Inputs = tuple[Mapping[str, Tensor], Mapping[EdgeType, Tensor]]
+def _check_relations(model: nn.Module, graph: HeteroData) -> None:
+    if not isinstance(model, LinkModel) or set(model.edge_types) == set(graph.edge_types):
+        return
+    unread = sorted(set(graph.edge_types) - set(model.edge_types))
+    missing = sorted(set(model.edge_types) - set(graph.edge_types))
+    raise ModelError(
+        "The model was made for other relations than messages pass along"
+        + (f"; it does not read {unread}" if unread else "")
+        + (f"; the graph has no {missing}" if missing else "")
+        + ". Make it for this graph, with the paper_split of the settings."
+    )
 
 
-def _check_links(data: HeteroData, link_type: EdgeType, split: LinkSplit) -> tuple[int, int]:
-    sizes = []
-    for row, node_type in enumerate((link_type[0], link_type[2])):
-        size = int(data[node_type].num_nodes)
-        index = split.all[row]
-        if int(index.min()) < 0 or int(index.max()) >= size:
-            raise GraphError(
-                f"Links of {link_type} must have {node_type} indices in 0..{size - 1}, got "
-                f"{int(index.min())}..{int(index.max())}."
-            )
-        sizes.append(size)
-    return sizes[0], sizes[1]
+def _fit(
+    model: nn.Module,
+    feed: Feed,
+    split: LinkSplit,
+    known: Negatives,
+    settings: TrainSettings,
+    seed: int,
+    progress: Progress | None,
+) -> tuple[tuple[Epoch, ...], Epoch]:
+    """Train, put the best weights back, and return all epochs and the best one."""
+    rng = np.random.default_rng([seed, 2])
+    valid_negatives = EvaluationPairs.draw(split, known, seed).valid
+    optimizer = torch.optim.Adam(
+        model.parameters(), lr=settings.lr, weight_decay=settings.weight_decay
+    )
+    best, best_weights = Epoch(0, float("inf"), -1.0), copy.deepcopy(model.state_dict())
+    history: list[Epoch] = []
+    for number in range(1, settings.epochs + 1):
+        losses = []
+        for positive in _parts(split.train, settings, rng):
+            negative = _training_negatives(positive, split.train[1], known, settings, rng)
+            step_seed = int(rng.integers(2**62))
+            inputs = feed.inputs(torch.cat([positive, negative], dim=1), positive, step_seed)
+            losses.append(_step(model, optimizer, inputs, positive.shape[1], step_seed))
+        valid_auc = _valid_auc(model, feed, split.valid, valid_negatives, settings, seed)
+        history.append(Epoch(number, float(np.mean(losses)), valid_auc))
+        if progress is not None:
+            progress(history[-1])
+        if valid_auc > best.valid_auc:
+            best, best_weights = history[-1], copy.deepcopy(model.state_dict())
+        if number - best.number >= settings.patience:
+            break
+    model.load_state_dict(best_weights)
+    model.eval()
+    return tuple(history), best
 
 
-def _message_passing(data: HeteroData, link_type: EdgeType) -> dict[EdgeType, Tensor]:
-    """Return the edges without the predicted relation and its reverse, which would give it away."""
-    reverse = TypedGraph.from_data(data, link_types=[link_type]).reverse.get(link_type)
-    return {
-        edge_type: data[edge_type].edge_index
-        for edge_type in data.edge_types
-        if edge_type not in (link_type, reverse)
-    }
+def _parts(
+    train_links: Tensor, settings: TrainSettings, rng: np.random.Generator
+) -> Iterator[Tensor]:
+    """Yield the links of each step of an epoch."""
+    count = train_links.shape[1]
+    num_parts = settings.folds
+    if settings.batch_size is not None:
+        num_parts = -(-count // settings.batch_size)
+        if not settings.paper_split:
+            num_parts = max(num_parts, 2)  # or no training link would ever pass a message
+    order = torch.from_numpy(rng.permutation(count))
+    for part in order.tensor_split(min(num_parts, count)):
+        yield train_links[:, part]
+
+
+def _training_negatives(
+    positive: Tensor,
+    targets: Tensor,
+    known: Negatives,
+    settings: TrainSettings,
+    rng: np.random.Generator,
+) -> Tensor:
+    count = positive.shape[1]
+    num_matched = round(settings.matched_negatives * count)
+    matched = known.matched(positive[:, :num_matched], targets, rng)
+    return torch.cat([matched, known.uniform(count - matched.shape[1], rng)], dim=1)
 
 
 def _step(
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
     inputs: Inputs,
-    positive: Tensor,
-    negative: Tensor,
+    num_positive: int,
+    seed: int,
 ) -> float:
     model.train()
     optimizer.zero_grad()
-    logits = model(*inputs, torch.cat([positive, negative], dim=1))
+    with torch.random.fork_rng(devices=[]):  # dropout draws from the global random state
+        torch.manual_seed(seed)
+        logits = model(*inputs)
     truth = torch.zeros_like(logits)
-    truth[: positive.shape[1]] = 1
+    truth[:num_positive] = 1
     loss = functional.binary_cross_entropy_with_logits(logits, truth)
     if not torch.isfinite(loss):
         raise ModelError("The training loss is not finite. Lower lr, or look at the features.")
@@ -191,9 +197,18 @@ def _step(
 
 
 @torch.no_grad()
-def _evaluate(
-    model: nn.Module, inputs: Inputs, positive: Tensor, negative: Tensor
-) -> tuple[float, float]:
+def _valid_auc(
+    model: nn.Module,
+    feed: Feed,
+    positive: Tensor,
+    negative: Tensor,
+    settings: TrainSettings,
+    seed: int,
+) -> float:
+    """Return the validation AUC; nothing is held out, for no validation link is in the graph."""
     model.eval()
-    logits = model(*inputs, torch.cat([positive, negative], dim=1))
-    return link_metrics(logits[: positive.shape[1]], logits[positive.shape[1] :])
+    pairs = torch.cat([positive, negative], dim=1)
+    # Neighbourhoods are sampled as in training, the same in every epoch.
+    chunks = pairs.split(2 * (settings.batch_size or pairs.shape[1]), dim=1)
+    logits = torch.cat([model(*feed.inputs(part, part[:, :0], seed)) for part in chunks])
+    return link_metrics(logits[: positive.shape[1]], logits[positive.shape[1] :])[0]

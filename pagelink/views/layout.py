@@ -294,7 +294,7 @@ def _arrows(path: PathWords, measures: _Measures) -> list[Arrow]:
             y=measures.row_y(path.rank - 1),
             backwards=step.backwards,
             label=shorten(step.fact.relation, stop - start - _ARROW_SPACE, LABEL_SIZE),
-            title=str(step.fact),
+            title=str(step),
         )
         for start, stop, step in zip(starts, stops, path.steps, strict=True)
     ]

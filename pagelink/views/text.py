@@ -22,5 +22,5 @@ def to_text(explanation: Explanation) -> str:
 
 def _path_block(path: PathWords) -> str:
     number = f"{path.rank}. "
-    lines = [*(str(step.fact) for step in path.steps), *path.remarks]
+    lines = [*(str(step) for step in path.steps), *path.remarks]
     return number + f"\n{' ' * len(number)}".join(lines)

@@ -31,6 +31,11 @@ class Step:
     edge: PathEdge
     stored: str
     """The edge type as the graph stores it."""
+    details: str
+    """What else is known of the fact, such as its source and date; may be empty."""
+
+    def __str__(self) -> str:
+        return f"{self.fact} ({self.details})" if self.details else str(self.fact)
 
 
 @dataclass(frozen=True)
@@ -87,7 +92,7 @@ def wording(explanation: Explanation) -> Wording:
         link=link,
         opening=_opening(explanation, link),
         scores=scores,
-        score_sentence=_score_sentence(scores),
+        score_sentence=_ranking_sentence(explanation) or _score_sentence(scores),
         introduction=_introduction(len(paths)),
         paths=paths,
         caveat=_caveat(explanation) if paths else "",
@@ -100,7 +105,8 @@ def _path_words(rank: int, path: Path, nodes: tuple[NodeWords, ...]) -> PathWord
     for edge, start, end in zip(path.edges, nodes[:-1], nodes[1:], strict=True):
         subject, object_ = (end, start) if edge.label_backwards else (start, end)
         fact = Fact(subject, words(edge.label), object_)
-        steps.append(Step(fact, edge.label_backwards, edge, type_words(edge.type)))
+        details = ", ".join(f"{clean(k)}: {clean(str(v))}" for k, v in edge.attributes.items())
+        steps.append(Step(fact, edge.label_backwards, edge, type_words(edge.type), details))
     inner = [f"{node.short} with {node.links}" for node in nodes[1:-1]]
     remark = f"Passes through {_enumerated(inner)}." if inner else "A direct link between the two."
     return PathWords(rank, nodes, tuple(steps), (remark,), f"{path.score:.2f}")
@@ -138,6 +144,8 @@ def _reason_in_words(explanation: Explanation, link: Fact) -> str:
 
 
 def _scores(explanation: Explanation) -> tuple[ScoreWords, ...]:
+    if explanation.threshold is None:
+        return ()  # what a ranking model returns is no chance
     taken_out = _score("with the link taken out", explanation.logit, explanation.probability)
     deployed = _score(
         "with the link in place", explanation.logit_deployed, explanation.probability_deployed
@@ -174,6 +182,19 @@ def _score_sentence(scores: tuple[ScoreWords, ...]) -> str:
         "The link is already part of the graph. The model puts its chance at "
         f"{_enumerated(each)}. The explanation is about the model with the link taken out."
     )
+
+
+def _ranking_sentence(explanation: Explanation) -> str:
+    """What a model that only ranks says of the link: a score that is high or low beside others."""
+    if explanation.threshold is not None or explanation.logit is None:
+        return ""
+    if explanation.link_in_graph and explanation.logit_deployed is not None:
+        return (
+            "The link is already part of the graph. The model scores it with "
+            f"{explanation.logit_deployed:.2f} with the link in place and {explanation.logit:.2f} "
+            "with the link taken out. The explanation is about the model with the link taken out."
+        )
+    return f"The model scores this link with {explanation.logit:.2f}."
 
 
 def _introduction(num_paths: int) -> str:

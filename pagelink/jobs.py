@@ -1,0 +1,190 @@
+"""Explaining a table of links: any number of them, in parts that survive an interruption.
+
+The links are explained a part at a time. Each part is a Parquet file in a folder beside the result,
+written under a temporary name and renamed; the parts on disk are the only record of progress, so a
+second run of the same job goes on where the first one stopped. When all parts are there they are
+put together under the name of the result, and the folder goes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from pagelink.errors import SettingsError
+from pagelink.explainer import PaGELink
+from pagelink.files import complete_file, write_text
+from pagelink.link_tables import LinkRow, read_links
+from pagelink.views.rows import SCHEMA, to_rows, to_table
+
+LINKS_A_PART = 256
+FORMATS = (".parquet", ".csv", ".tsv", ".jsonl")
+JOB_FILE = "job.json"
+
+
+@dataclass(frozen=True)
+class JobResult:
+    """What a job came to."""
+
+    path: Path
+    num_links: int
+    num_rows: int
+    resumed: int
+    """How many links were found done by an earlier run."""
+    reasons: Mapping[str, int]
+    """How many links have each reason; "paths" counts those with paths."""
+    invalid: tuple[str, ...]
+    """Messages about malformed rows, with their lines."""
+
+
+def explain_table(
+    explainer: PaGELink,
+    links: Path,
+    out: Path,
+    *,
+    identity: Mapping[str, Any],
+    progress: Callable[[int, int], None] = lambda done, total: None,
+    part_size: int = LINKS_A_PART,
+) -> JobResult:
+    """Explain the links of a table and write the rows of their explanations.
+
+    Args:
+        explainer: what explains.
+        links: the table of links.
+        out: the result: Parquet, CSV, TSV or JSON Lines, by its ending.
+        identity: what else the rows depend on (the model, the graph); an interrupted job is only
+            taken up again by a job of the same identity, settings, seed and links.
+        progress: called with the number of links done and the number of all.
+        part_size: links per part.
+
+    Raises:
+        SettingsError: the ending is not known, or the parts of another job are in the way.
+        GraphError: the table of links cannot be read.
+    """
+    if out.suffix not in FORMATS:
+        raise SettingsError(
+            f"{out}: results end in {', '.join(FORMATS)}, not in {out.suffix or 'nothing'!r}."
+        )
+    rows = read_links(links)
+    parts = out.with_name(f"{out.name}.parts")
+    job = {
+        "links": fingerprint(links),
+        "settings": explainer.settings.to_dict(),
+        "seed": explainer.seed,
+        "part_size": part_size,
+        **identity,
+    }
+    _take_up(parts, job)
+    done = 0
+    for number, start in enumerate(range(0, len(rows), part_size)):
+        chunk = rows[start : start + part_size]
+        file = parts / f"part-{number:06d}.parquet"
+        if file.exists():
+            done += len(chunk)
+            progress(done, len(rows))
+            continue
+        _write_part(file, _explain(explainer, chunk, lambda n: progress(n, len(rows)), start))
+    result = _summary(parts, out, len(rows), done)
+    _put_together(parts, out)
+    shutil.rmtree(parts)
+    return result
+
+
+def fingerprint(path: Path) -> str:
+    """Return a hash of a file, or of the files of a folder, by content."""
+    files = sorted(p for p in path.iterdir() if p.is_file()) if path.is_dir() else [path]
+    digest = hashlib.sha256()
+    for file in files:
+        with file.open("rb") as opened:
+            digest.update(file.name.encode() + hashlib.file_digest(opened, "sha256").digest())
+    return digest.hexdigest()
+
+
+def _take_up(parts: Path, job: Mapping[str, Any]) -> None:
+    """Make the folder of the parts, or make sure that it belongs to this very job."""
+    parts.mkdir(parents=True, exist_ok=True)
+    file = parts / JOB_FILE
+    mine = json.dumps(job, indent=1, sort_keys=True)
+    if not file.exists():
+        write_text(file, mine)
+    elif file.read_text("utf-8") != mine:
+        theirs = json.loads(file.read_text("utf-8"))
+        differs = sorted(key for key in job if theirs.get(key) != json.loads(mine)[key])
+        raise SettingsError(
+            f"{parts} holds the parts of another job (other {', '.join(differs)}). Remove the "
+            "folder to start anew, or choose another name for the result."
+        )
+
+
+def _explain(
+    explainer: PaGELink, chunk: list[LinkRow], progress: Callable[[int], None], done: int
+) -> Iterator[dict[str, Any]]:
+    explanations = explainer.explain_many(row.link for row in chunk)
+    for row, explanation in zip(chunk, explanations, strict=True):
+        yield from to_rows(explanation, row.line)
+        done += 1
+        progress(done)
+
+
+def _write_part(file: Path, rows: Iterator[dict[str, Any]]) -> None:
+    table = to_table(list(rows))
+    with complete_file(file) as temporary:
+        pa.parquet.write_table(table, temporary)
+
+
+def _summary(parts: Path, out: Path, num_links: int, resumed: int) -> JobResult:
+    reasons: dict[str, int] = {}
+    invalid: list[str] = []
+    num_rows = 0
+    for file in sorted(parts.glob("part-*.parquet")):
+        table = pa.parquet.read_table(file, columns=["line", "reason", "message", "path"])
+        num_rows += table.num_rows
+        for row in table.to_pylist():
+            if row["path"] in (None, 1):
+                reason = row["reason"] or "paths"
+                reasons[reason] = reasons.get(reason, 0) + 1
+            if row["reason"] == "invalid":
+                invalid.append(f"line {row['line']}: {row['message']}")
+    return JobResult(out, num_links, num_rows, resumed, reasons, tuple(invalid))
+
+
+def _put_together(parts: Path, out: Path) -> None:
+    """Copy the parts, one at a time, into the result."""
+    files = sorted(parts.glob("part-*.parquet"))
+    with complete_file(out) as temporary:
+        if out.suffix == ".parquet":
+            with pa.parquet.ParquetWriter(temporary, SCHEMA) as writer:
+                for file in files:
+                    writer.write_table(pa.parquet.read_table(file))
+        elif out.suffix == ".jsonl":
+            with temporary.open("w", encoding="utf-8") as target:
+                for file in files:
+                    for row in pa.parquet.read_table(file).to_pylist():
+                        target.write(json.dumps(row, ensure_ascii=False) + "\n")
+        else:
+            options = pa.csv.WriteOptions(delimiter="\t" if out.suffix == ".tsv" else ",")
+            with pa.csv.CSVWriter(temporary, _flat(SCHEMA.empty_table()).schema,
+                                  write_options=options) as target:  # fmt: skip
+                for file in files:
+                    target.write_table(_flat(pa.parquet.read_table(file)))
+
+
+def _flat(table: pa.Table) -> pa.Table:
+    """CSV has no lists: they become JSON texts."""
+    for i, column in enumerate(table.schema):
+        if pa.types.is_list(column.type):
+            texts = [
+                None if value is None else json.dumps(value, ensure_ascii=False)
+                for value in table.column(i).to_pylist()
+            ]
+            table = table.set_column(i, column.name, pa.array(texts, pa.string()))
+    return table

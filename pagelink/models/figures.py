@@ -1,0 +1,248 @@
+"""Test figures of a link predictor, beside two rivals that know nothing of paths.
+
+ROC-AUC and average precision are taken on two kinds of negatives: ordinary ones, drawn uniformly,
+and degree-matched ones, each with the source of a test link and the target of another. The rivals
+are the product of the two degrees, and the trained model itself run without any edges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from sklearn.metrics import average_precision_score, roc_auc_score
+from torch import Tensor
+
+from pagelink.models.links import LinkSplit
+from pagelink.models.negatives import Negatives
+
+Score = Callable[[Tensor], Tensor]
+"""From pairs, [2, num_pairs], to logits, [num_pairs]."""
+
+_PAIRS_AT_ONCE = 200_000
+
+
+def link_metrics(positive: Tensor, negative: Tensor) -> tuple[float, float]:
+    """Return ROC-AUC and average precision of the logits of links and of negatives.
+
+    Both are NaN if there are no negatives.
+
+    Example:
+        >>> link_metrics(torch.tensor([2.0, 0.0]), torch.tensor([1.0, -1.0]))
+        (0.75, 0.8333333333333333)
+    """
+    if not len(negative):
+        return float("nan"), float("nan")
+    truth = np.repeat([1, 0], [len(positive), len(negative)])
+    logits = torch.cat([positive, negative]).cpu().numpy()
+    return float(roc_auc_score(truth, logits)), float(average_precision_score(truth, logits))
+
+
+@dataclass(frozen=True)
+class Separation:
+    """How well scores tell the test links from pairs that are none."""
+
+    auc: float
+    ap: float
+    matched_auc: float
+    """On degree-matched negatives; NaN if there are none."""
+    matched_ap: float
+
+    def beats(self, other: Separation) -> bool:
+        """Return whether both AUCs are higher than those of a rival."""
+        return self.auc > other.auc and not self.matched_auc <= other.matched_auc
+
+
+@dataclass(frozen=True)
+class TestFigures:
+    """What a model reached on the test links, and what its rivals reached on the same pairs."""
+
+    __test__ = False  # not a test, whatever its name
+
+    model: Separation
+    degree_product: Separation
+    """(degree of the source + 1) * (degree of the target + 1), degrees in training links."""
+    edgeless: Separation
+    """The trained model on the same nodes without edges."""
+    retrained_edgeless: Separation | None
+    """The same kind of model, trained without edges; None if that was not asked for."""
+    mrr: float
+    """Mean of 1 / rank of the true target; known links of the source are not ranked."""
+    hits_at_10: float
+    """Share of the test links whose target is among the first ten."""
+    num_candidates: int
+    """How many targets the true one is ranked among."""
+    candidates_sampled: bool
+    """The candidates are a random sample of the targets, not all of them."""
+    num_links: int
+
+    @property
+    def uses_structure(self) -> bool:
+        """The model beats every rival, on ordinary and on degree-matched negatives."""
+        return not self.stronger_rivals
+
+    @property
+    def stronger_rivals(self) -> tuple[str, ...]:
+        """The rivals that the model does not beat, in words."""
+        rivals = {
+            "the product of degrees": self.degree_product,
+            "itself without edges": self.edgeless,
+            "its twin trained without edges": self.retrained_edgeless,
+        }
+        return tuple(
+            name for name, rival in rivals.items() if rival and not self.model.beats(rival)
+        )
+
+    @property
+    def verdict(self) -> str:
+        """Whether the model makes use of the structure, in one sentence with the figures."""
+        figures = (
+            f"ROC-AUC {self.model.auc:.3f} ({self.model.matched_auc:.3f} on degree-matched "
+            f"negatives), product of degrees {self.degree_product.auc:.3f} "
+            f"({self.degree_product.matched_auc:.3f}), without edges {self.edgeless.auc:.3f} "
+            f"({self.edgeless.matched_auc:.3f})"
+        )
+        if self.retrained_edgeless:
+            figures += (
+                f", trained without edges {self.retrained_edgeless.auc:.3f} "
+                f"({self.retrained_edgeless.matched_auc:.3f})"
+            )
+        if self.uses_structure:
+            return f"The model makes use of the structure: {figures}."
+        beaten_by = " and ".join(self.stronger_rivals)
+        return f"The model makes no use of the structure, it does not beat {beaten_by}: {figures}."
+
+    @property
+    def ranking(self) -> str:
+        """MRR and Hits@10, and among what, in one sentence."""
+        among = (
+            f"a random sample of {self.num_candidates:,} targets"
+            if self.candidates_sampled
+            else f"all {self.num_candidates:,} targets"
+        )
+        return (
+            f"MRR {self.mrr:.3f}, Hits@10 {self.hits_at_10:.3f} among {among}, known links of the "
+            "source left out."
+        )
+
+
+def separation(score: Score, links: Tensor, negatives: Tensor, matched: Tensor) -> Separation:
+    """Return the figures of one way to score pairs."""
+    logits = score(links)
+    return Separation(
+        *link_metrics(logits, score(negatives)), *link_metrics(logits, score(matched))
+    )
+
+
+def degree_product(train: Tensor, num_src: int, num_dst: int) -> Score:
+    """Return the rival that multiplies the degrees of the two ends in the training links.
+
+    Each degree counts one more than it is, so that an end without links does not hide the other.
+
+    Example:
+        >>> score = degree_product(torch.tensor([[0, 0], [0, 1]]), 2, 2)
+        >>> score(torch.tensor([[0, 1], [0, 1]]))
+        tensor([6., 2.], dtype=torch.float64)
+    """
+    src = torch.bincount(train[0], minlength=num_src).double() + 1
+    dst = torch.bincount(train[1], minlength=num_dst).double() + 1
+    return lambda pairs: src[pairs[0]] * dst[pairs[1]]
+
+
+def target_ranks(
+    score: Score, links: Tensor, candidates: Tensor, known: Negatives
+) -> npt.NDArray[np.float64]:
+    """Return the filtered rank of the target of each link, from 1 up.
+
+    One more than the number of candidates that score higher; a candidate with the same score
+    counts half. Known links of the source, the link itself among them, are not counted.
+
+    Args:
+        score: scores pairs.
+        links: the links to rank, [2, num_links].
+        candidates: distinct targets to rank among.
+        known: knows the links.
+    """
+    true = score(links)
+    ranks = np.ones(links.shape[1])
+    sources, counts = torch.unique(links[0], return_counts=True)
+    links_of = torch.argsort(links[0], stable=True).split(counts.tolist())
+    size = max(1, _PAIRS_AT_ONCE // len(candidates))
+    for first in range(0, len(sources), size):
+        part = sources[first : first + size]
+        pairs = torch.cartesian_prod(part, candidates).T
+        logits = score(pairs)
+        src, dst = pairs.cpu().numpy()
+        logits[torch.from_numpy(known.are_known(src, dst))] = -torch.inf
+        logits = logits.view(len(part), len(candidates))
+        for row, which in zip(logits, links_of[first : first + size], strict=True):
+            above, level = row > true[which, None], row == true[which, None]
+            ranks[which.numpy()] += (above.sum(dim=1) + level.sum(dim=1) / 2).cpu().numpy()
+    return ranks
+
+
+@dataclass(frozen=True)
+class EvaluationPairs:
+    """Pairs that are not links, for validation and test."""
+
+    valid: Tensor
+    test: Tensor
+    matched: Tensor
+    """For the test links, degree-matched."""
+
+    @classmethod
+    def draw(cls, split: LinkSplit, known: Negatives, seed: int) -> EvaluationPairs:
+        """Draw as many pairs as there are links; the same seed gives the same pairs."""
+        rng = np.random.default_rng(seed)
+        valid, test = (known.uniform(part.shape[1], rng) for part in (split.valid, split.test))
+        return cls(valid, test, known.matched(split.test, split.test[1], rng))
+
+
+def measure(
+    score: Score,
+    edgeless: Score,
+    split: LinkSplit,
+    known: Negatives,
+    *,
+    retrained_edgeless: Score | None = None,
+    max_candidates: int = 1000,
+    seed: int = 0,
+) -> TestFigures:
+    """Measure a model and its rivals on the test links of a split.
+
+    Args:
+        score: the model.
+        edgeless: the same model on a graph without edges.
+        split: the links.
+        known: all links that must not be taken for negatives.
+        retrained_edgeless: a model trained without edges, if there is one.
+        max_candidates: number of targets to rank among at most.
+        seed: seed of the negatives and of the candidates.
+    """
+    pairs = EvaluationPairs.draw(split, known, seed)
+    rng = np.random.default_rng([seed, 1])
+    sampled = known.num_dst > max_candidates
+    candidates = torch.arange(known.num_dst)
+    if sampled:
+        chosen = np.sort(rng.choice(known.num_dst, size=max_candidates, replace=False))
+        candidates = torch.from_numpy(chosen)
+    ranks = target_ranks(score, split.test, candidates, known)
+    product = degree_product(split.train, known.num_src, known.num_dst)
+
+    def figures(way: Score) -> Separation:
+        return separation(way, split.test, pairs.test, pairs.matched)
+
+    return TestFigures(
+        model=figures(score),
+        degree_product=figures(product),
+        edgeless=figures(edgeless),
+        retrained_edgeless=retrained_edgeless and figures(retrained_edgeless),
+        mrr=float((1 / ranks).mean()),
+        hits_at_10=float((ranks <= 10).mean()),
+        num_candidates=len(candidates),
+        candidates_sampled=sampled,
+        num_links=split.test.shape[1],
+    )
