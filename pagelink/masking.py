@@ -38,11 +38,11 @@ _CHANGES = frozenset({
     "type", "type_as", "floor_divide", "__floordiv__", "remainder", "__mod__", "clamp",
     "requires_grad_", "masked_fill",
 })  # fmt: skip
-# Messages collected at nodes, or a matrix made of the edges:
+# Messages collected at nodes:
 _COLLECTS = frozenset({
     "scatter", "scatter_", "scatter_add", "scatter_add_", "scatter_reduce", "scatter_reduce_",
     "index_add", "index_add_", "index_reduce", "index_reduce_", "index_put", "index_put_",
-    "index_copy", "index_copy_", "__setitem__", "sparse_coo_tensor", "segment_reduce",
+    "index_copy", "index_copy_", "__setitem__", "segment_reduce",
 })  # fmt: skip
 _TRANSPOSES = (vars(torch._C.TensorBase)["T"].__get__, vars(torch._C.TensorBase)["mT"].__get__)
 
@@ -94,8 +94,6 @@ class TracedIndex(Tensor):
                     return _wrap(result, value.edge_numbers, tracer)
         if name in _COLLECTS and own is None:
             tracer.note_collected(result if isinstance(result, Tensor) else plain_args[0])
-        elif name in _COLLECTS and isinstance(result, Tensor) and result.is_sparse:
-            tracer.note_collected(result)
         return result
 
 
@@ -149,12 +147,12 @@ class Tracer:
         return TracedIndex.of(edge_index, numbers.expand(2, -1), self)
 
     def note_collected(self, collected: Any) -> None:
-        """Note that vectors were collected at nodes, or that a matrix was made of the edges."""
+        """Note that vectors were collected at nodes."""
         if any(isinstance(module, MessagePassing) for _, module in self._inside):
             return
         if not isinstance(collected, Tensor) or not collected.is_floating_point():
             return
-        if collected.is_sparse or collected.dim() >= 2:
+        if collected.dim() >= 2:
             self.collected_outside.append(self._inside[-1][0] if self._inside else "")
 
     @contextmanager

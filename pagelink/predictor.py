@@ -130,6 +130,22 @@ class LinkPredictor:
             self._by_relation, slots, np.stack([link_src, link_dst]), relation
         )
 
+    def with_other_sources(self, inputs: ModelInput) -> ModelInput:
+        """The same inputs, but every edge comes from the source of another edge of its relation.
+
+        Targets keep their number of edges, and no self-loop comes or goes.
+        """
+        data = copy.copy(inputs.data)
+        stores = [data] if not self._hetero else [data[t] for t in self.graph.edge_types
+                                                  [: self.graph.num_relations]]  # fmt: skip
+        for store in stores:
+            src, dst = store.edge_index
+            other = src.roll(1)
+            same_type = not self._hetero or store._key[0] == store._key[2]
+            loop = (src == dst) | (other == dst) if same_type else torch.zeros_like(src).bool()
+            store.edge_index = torch.stack([torch.where(loop, src, other), dst])
+        return dataclasses.replace(inputs, data=data)
+
     def logits(self, inputs: ModelInput) -> Tensor:
         """Return the model's logits of the links, without weights and without gradients."""
         with borrowed(self.model), torch.no_grad():

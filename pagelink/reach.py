@@ -15,7 +15,7 @@ from pagelink.computation_graph import FAR, ComputationGraphs, Extractor
 from pagelink.errors import GraphError, MaskError, ModelError
 from pagelink.graph import Bools, EdgeType, Longs, TypedGraph
 from pagelink.masking import Tracer, layer_name
-from pagelink.predictor import LinkPredictor, Mode
+from pagelink.predictor import LinkPredictor, Mode, ModelInput
 
 TOLERANCE = 1e-4
 """Relative difference of logits that counts as none."""
@@ -276,6 +276,25 @@ def _radius(
     return None
 
 
+def _check_nothing_passes_outside(
+    predictor: LinkPredictor, inputs: ModelInput, recorded: ModelInput, num_edges: int
+) -> None:
+    """With all weights 0, it must not matter where the edges come from."""
+    scores = []
+    other = predictor.record(predictor.with_other_sources(inputs))[1]
+    for each in (recorded, other):
+        with predictor.weighted(each) as run, torch.no_grad():
+            scores.append(run(torch.zeros(num_edges, device=inputs.slots.device)))
+    scale = 1 + scores[0].abs()
+    if bool(((scores[0] - scores[1]).abs() > TOLERANCE * scale).any()):
+        raise MaskError(
+            f"{layer_name('', predictor.model)} passes messages along the edges outside of its "
+            "MessagePassing layers (by a matrix product, say), where edge weights cannot reach "
+            "them: with all weights 0 its score still depends on where the edges come from. Move "
+            "the aggregation into a torch_geometric.nn.MessagePassing layer."
+        )
+
+
 def _check_alone(
     predictor: LinkPredictor,
     batch: ComputationGraphs,
@@ -357,6 +376,8 @@ def _prove(predictor: LinkPredictor, probe: _Probe, reach: Reach) -> None:
             if weighted.requires_grad:
                 (gradient,) = torch.autograd.grad(weighted.sum(), weights, allow_unused=True)
                 reached |= gradient is not None and bool((gradient != 0).any())
+        if links[0] == 0:
+            _check_nothing_passes_outside(predictor, inputs, recorded, len(batch.edges))
         if reached:
             return
     raise ModelError(

@@ -423,7 +423,7 @@ class CachedGCN(nn.Module):
         (lambda data: CachedGCN(), MaskError, r"'body' \(GCNConv\) has cached=True.*False"),
         (lambda data: Outside(), MaskError, r"\(Outside\) collects vectors.*MessagePassing"),
         (lambda data: Partly(), MaskError, r"\(Partly\) collects vectors.*MessagePassing"),
-        (lambda data: ByMatrix(), MaskError, r"\(ByMatrix\) collects vectors.*MessagePassing"),
+        (lambda data: ByMatrix(), MaskError, r"\(ByMatrix\) passes messages.*outside"),
         (lambda data: Dense(), MaskError, r"\(Dense\) collects vectors.*MessagePassing"),
         (lambda data: Sparse(), MaskError, r"\(SAGEConv\).*sparse matrix|\(Sparse\) collects"),
         (lambda data: Remembers(data.edge_index), MaskError, r"'gnn' \(SAGEConv\).*of its own"),

@@ -116,14 +116,14 @@ def test_further_columns_of_edges_are_kept_in_order(tmp_path: Path) -> None:
     buys = (
         "weight,src,date,dst,source,pmid,sign,long\n"
         '2,u2,2020-01-01,7,"a, b",0042,+,123456789012345678901\n'
-        ",u1,,007,,0043,-,2\n"
+        ',u1,,007,"",0043,-,2\n'
     )
     data = load_graph(small(tmp_path, buys=buys))
     assert data[BUYS].edge_index.tolist() == [[1, 0], [1, 0]]
     assert data[BUYS].attributes.to_pydict() == {
         "weight": [2, None],
         "date": ["2020-01-01", None],
-        "source": ["a, b", None],
+        "source": ["a, b", ""],  # quotes around nothing are a text
         "pmid": ["0042", "0043"],
         "sign": ["+", "-"],
         "long": ["123456789012345678901", "2"],
@@ -162,6 +162,16 @@ def test_names_with_commas_quotes_line_ends_and_any_script(tmp_path: Path) -> No
     rows = "".join(f'{i},"{name.replace(chr(34), chr(34) * 2)}"\n' for i, name in enumerate(names))
     data = load_graph(small(tmp_path, user=f"id,name\n{rows}u1,5' 10\" tall\nu2,\n"))
     assert data["user"].name == [*names, "5' 10\" tall", "u2"]
+
+
+def test_line_ends_within_a_name_where_a_block_of_the_file_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pagelink.table_files.BLOCK_SIZE", 64)
+    names = ["a\nb,c\n" * (i % 7) + "." for i in range(200)]
+    rows = "".join(f'{i},"{name}"\n' for i, name in enumerate(names))
+    data = load_graph(small(tmp_path, user=f"id,name\n{rows}u1,\nu2,\n"))
+    assert data["user"].name == [*names, "u1", "u2"]
 
 
 def test_header_without_rows(tmp_path: Path) -> None:
@@ -290,6 +300,7 @@ def test_real_graphs(name: str, tmp_path: Path) -> None:
     sizes = {t: data[t].num_edges for t in data.edge_types}
     backward = {(dst, f"rev_{r}", src): n for (src, r, dst), n in EDGES[name].items()}
     assert sizes == EDGES[name] | backward
+    assert data.edge_types[: len(EDGES[name])] == sorted(EDGES[name])
     for (src, relation, dst), size in EDGES[name].items():
         forth, back = data[src, relation, dst], data[dst, f"rev_{relation}", src]
         assert torch.equal(forth.edge_index, back.edge_index.flip(0)), size
@@ -407,6 +418,27 @@ def test_nothing_is_left_of_a_graph_that_could_not_be_written(tmp_path: Path) ->
     assert load_graph(old)["user"].name == ["Ada", "Bo"]
 
 
+def test_the_old_folder_comes_back_if_the_new_one_cannot_take_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = tmp_path / "graph"
+    old.mkdir()
+    small(old)
+    rename, done = Path.rename, []
+
+    def fail_once(path: Path, target: Path) -> Path:
+        done.append(target)
+        if len(done) == 2:  # the first puts the old folder aside
+            raise OSError(28, "No space left on device")
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", fail_once)
+    with pytest.raises(GraphError, match="graph: cannot be written: No space left on device"):
+        save_graph(graph(), old, overwrite=True)
+    assert [folder.name for folder in tmp_path.iterdir()] == ["graph"]
+    assert load_graph(old)["user"].name == ["Ada", "Bo"]
+
+
 def with_lists() -> HeteroData:
     return graph(attributes=pa.table({"tags": [["a"], ["b", "c"]]}))
 
@@ -463,7 +495,7 @@ def tables(draw: st.DrawFn, rows: int) -> pa.Table | None:
     """Further columns, at most one of each kind that CSV knows."""
     cell = {
         # The leading letter keeps it from looking like a number.
-        "text": st.none() | odd_texts.map(lambda text: f"t{text}"),
+        "text": st.none() | st.just("") | odd_texts.map(lambda text: f"t{text}"),
         "integer": st.none() | st.integers(-(2**63), 2**63 - 1),
         "float": st.none() | st.floats(allow_nan=False).map(lambda value: value + 0.5),
     }
