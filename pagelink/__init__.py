@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from pagelink.explainer import PaGELink
     from pagelink.explanation import Explanation, Path, PathEdge
     from pagelink.settings import Settings
+    from pagelink.tables import load_graph, save_graph
 
 __version__ = "0.1.0"
 
@@ -21,9 +22,14 @@ _HOME = {
     "Path": "pagelink.explanation",
     "PathEdge": "pagelink.explanation",
     "PageLinkError": "pagelink.errors",
+    "load_graph": "pagelink.tables",
+    "save_graph": "pagelink.tables",
 }
 
-__all__ = ["Explanation", "PaGELink", "PageLinkError", "Path", "PathEdge", "Settings"]
+__all__ = [
+    "Explanation", "PaGELink", "PageLinkError", "Path", "PathEdge", "Settings", "load_graph",
+    "save_graph",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -218,12 +218,24 @@ def augcitation(
     ],
     out: Out,
     num_likes: Annotated[int, typer.Option(min=1, help="Number of links.")] = 4500,
+    rule: Annotated[
+        str,
+        typer.Option(
+            help="paper: D_max bounds inner nodes, as the paper says. released: source and target, "
+            "too, as the released data have it."
+        ),
+    ] = "paper",
     seed: Seed = 0,
 ) -> None:
     """The paper's augmented citation graph, from any citation graph."""
     from pagelink.datasets.make import make_augcitation_folder
 
-    made = make_augcitation_folder(source, out, num_likes=num_likes, seed=seed)
+    if rule not in ("paper", "released"):
+        raise typer.BadParameter(f"--rule is paper or released; got {rule!r}.")
+    made = make_augcitation_folder(
+        source, out, num_likes=num_likes, seed=seed,
+        rule="released" if rule == "released" else "paper",
+    )  # fmt: skip
     console.print(str(made), markup=False)
 
 

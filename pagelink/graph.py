@@ -20,13 +20,13 @@ from torch_geometric.data import Data, HeteroData
 from pagelink.errors import GraphError, LinkError, did_you_mean
 from pagelink.graph_data import (
     HOMOGENEOUS_NODE_TYPE,
-    Edges,
     EdgeType,
     Longs,
     RawGraph,
     check_link_type,
     read_data,
 )
+from pagelink.reverse_relations import REVERSE_PREFIX, distinct, find_reverse, given_reverse
 
 __all__ = [
     "HOMOGENEOUS_NODE_TYPE", "REVERSE_PREFIX", "Bools", "EdgeType", "Ints", "Longs", "TypedGraph",
@@ -34,8 +34,6 @@ __all__ = [
 
 Ints = npt.NDArray[np.int32]
 Bools = npt.NDArray[np.bool_]
-
-REVERSE_PREFIX = "rev_"
 
 
 @dataclass(frozen=True)
@@ -135,8 +133,8 @@ class TypedGraph:
             check_link_type(link_type, tuple(raw.sizes))
         edge_types = [*raw.edges, *(t for t in dict.fromkeys(link_types) if t not in raw.edges)]
         if reverse is None:
-            return _flatten(raw, edge_types, _find_reverse(raw.edges, edge_types))
-        return _flatten(raw, edge_types, _given(reverse, edge_types))
+            return _flatten(raw, edge_types, find_reverse(raw.edges, edge_types))
+        return _flatten(raw, edge_types, given_reverse(reverse, edge_types))
 
     def flat_index(self, node_type: str, index: int) -> int:
         """Return the flat index of a node."""
@@ -193,8 +191,7 @@ class TypedGraph:
     def _pairs_of(self, edge_type: EdgeType, turned: bool = False) -> Longs:
         mine = self.relation == self.edge_types.index(edge_type)
         first, second = (self.dst, self.src) if turned else (self.src, self.dst)
-        pairs: Longs = np.unique(first[mine].astype(np.int64) * self.num_nodes + second[mine])
-        return pairs
+        return distinct(first[mine].astype(np.int64) * self.num_nodes + second[mine])
 
     def link_fact(self, src: int, dst: int, link_type: EdgeType) -> int:
         """Return the fact that states the link itself, or -1 if it is not in the graph."""
@@ -279,52 +276,6 @@ def _as_index(key: Any, node_type: str) -> int:
         raise LinkError(f"A {node_type} is given by index or name, got {key!r}.") from None
 
 
-def _given(
-    reverse: Mapping[EdgeType, EdgeType], edge_types: Sequence[EdgeType]
-) -> dict[EdgeType, EdgeType]:
-    pairs: dict[EdgeType, EdgeType] = {}
-    for first, second in reverse.items():
-        for edge_type in (first, second):
-            if edge_type not in edge_types:
-                known = {str(t): t for t in edge_types}
-                raise GraphError(
-                    f"reverse names {edge_type}, which is not a relation of the graph."
-                    + did_you_mean(str(edge_type), known)
-                )
-        if (first[0], first[2]) != (second[2], second[0]):
-            raise GraphError(f"{second} cannot be the reverse of {first}: node types do not fit.")
-        if pairs.get(first, second) != second or pairs.get(second, first) != first:
-            raise GraphError(f"reverse gives two reverses to {first} or {second}.")
-        pairs[first], pairs[second] = second, first
-    return pairs
-
-
-def _find_reverse(edges: Edges, edge_types: Sequence[EdgeType]) -> dict[EdgeType, EdgeType]:
-    """Pair relations by `rev_` names, then by edge sets that mirror each other exactly."""
-    pairs: dict[EdgeType, EdgeType] = {}
-    for first in edge_types:
-        second = (first[2], REVERSE_PREFIX + first[1], first[0])
-        if second in edge_types and first not in pairs:
-            pairs[first], pairs[second] = second, first
-    base = 1 + max((int(e.max(initial=0)) for e in edges.values()), default=0)
-    keys = {t: np.unique(e[0] * base + e[1]) for t, e in edges.items() if e.shape[1]}
-    mirrored = {t: np.unique(edges[t][1] * base + edges[t][0]) for t in keys}
-    # A relation that is its own mirror is symmetric; its twin would be parallel, not a reverse.
-    open_types = [
-        t for t in keys
-        if t not in pairs and not (t[0] == t[2] and np.array_equal(keys[t], mirrored[t]))
-    ]  # fmt: skip
-    for i, first in enumerate(open_types):
-        for second in open_types[i + 1 :]:
-            if (
-                not {first, second} & pairs.keys()
-                and (first[0], first[2]) == (second[2], second[0])
-                and np.array_equal(keys[first], mirrored[second])
-            ):
-                pairs[first], pairs[second] = second, first
-    return pairs
-
-
 def _flatten(
     raw: RawGraph, edge_types: Sequence[EdgeType], pairs: Mapping[EdgeType, EdgeType]
 ) -> TypedGraph:
@@ -357,7 +308,9 @@ def _flatten(
     low = np.where(turned, dst, src).astype(np.int64)
     high = np.where(turned, src, dst)
     keys = (relation_class[kind].astype(np.int64) * num_nodes + low) * num_nodes + high
-    _, fact = np.unique(keys, return_inverse=True)
+    order = np.argsort(keys, kind="stable")
+    fact = np.empty(len(keys), dtype=np.int32)
+    fact[order] = np.cumsum(np.diff(keys[order], prepend=-1) != 0) - 1
     num_facts = int(fact.max(initial=-1)) + 1
 
     first = np.full((2, num_facts), -1, dtype=np.int32)
@@ -370,7 +323,7 @@ def _flatten(
     stands = np.where(first[0] >= 0, first[0], first[1])
     representative = (stands[fact] == edge_ids) & ~loop
 
-    walked = stands[np.unique(fact[~loop])] if (~loop).any() else edge_ids[:0]
+    walked = stands[~loop[stands]]
     forth = np.stack([src[walked], dst[walked], walked, np.zeros_like(walked)])
     back_edge = np.where(opposite[walked] >= 0, opposite[walked], walked)
     back = np.stack([dst[walked], src[walked], back_edge, opposite[walked] < 0])
@@ -392,7 +345,7 @@ def _flatten(
         dst=dst,
         relation=kind,
         column=column,
-        fact=fact.astype(np.int32),
+        fact=fact,
         opposite=opposite,
         representative=representative,
         arc_ptr=_pointers(degree),

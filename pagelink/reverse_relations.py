@@ -1,13 +1,16 @@
-"""Which relations lack a reverse, and the adding of it."""
+"""Reverse relations: which there are, which are lacking, and the adding of them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from torch_geometric.data import HeteroData
 
-from pagelink.graph import REVERSE_PREFIX, EdgeType, Longs, _find_reverse
+from pagelink.errors import GraphError, did_you_mean
+from pagelink.graph_data import EdgeType, Longs
+
+REVERSE_PREFIX = "rev_"
 
 
 def reverse_name(edge_type: EdgeType) -> EdgeType:
@@ -19,6 +22,62 @@ def reverse_name(edge_type: EdgeType) -> EdgeType:
     """
     src, relation, dst = edge_type
     return dst, REVERSE_PREFIX + relation, src
+
+
+def given_reverse(
+    reverse: Mapping[EdgeType, EdgeType], edge_types: Sequence[EdgeType]
+) -> dict[EdgeType, EdgeType]:
+    """Check pairs of reverses that a user gives, and return them both ways.
+
+    Raises:
+        GraphError: a relation is not there, or two of them cannot be each other's reverse.
+    """
+    pairs: dict[EdgeType, EdgeType] = {}
+    for first, second in reverse.items():
+        for edge_type in (first, second):
+            if edge_type not in edge_types:
+                raise GraphError(
+                    f"reverse names {edge_type}, which is not a relation of the graph."
+                    + did_you_mean(str(edge_type), map(str, edge_types))
+                )
+        if (first[0], first[2]) != (second[2], second[0]):
+            raise GraphError(f"{second} cannot be the reverse of {first}: node types do not fit.")
+        if pairs.get(first, second) != second or pairs.get(second, first) != first:
+            raise GraphError(f"reverse gives two reverses to {first} or {second}.")
+        pairs[first], pairs[second] = second, first
+    return pairs
+
+
+def find_reverse(
+    edges: Mapping[EdgeType, Longs], edge_types: Sequence[EdgeType]
+) -> dict[EdgeType, EdgeType]:
+    """Pair relations by `rev_` names, then by edge sets that mirror each other exactly."""
+    pairs: dict[EdgeType, EdgeType] = {}
+    for first in edge_types:
+        second = reverse_name(first)
+        if second in edge_types and first not in pairs:
+            pairs[first], pairs[second] = second, first
+    # Edge sets are only compared where some other relation runs between the same types.
+    rest = [
+        t for t, e in edges.items() if t not in pairs and e.shape[1]
+        and any(other != t and (other[2], other[0]) == (t[0], t[2]) for other in edges)
+    ]  # fmt: skip
+    base = 1 + max((int(edges[t].max(initial=0)) for t in rest), default=0)
+    keys = {t: distinct(edges[t][0] * base + edges[t][1]) for t in rest}
+    mirrored = {t: distinct(edges[t][1] * base + edges[t][0]) for t in rest}
+    # A relation that is its own mirror is symmetric; its twin would be parallel, not a reverse.
+    open_types = [
+        t for t in rest if not (t[0] == t[2] and np.array_equal(keys[t], mirrored[t]))
+    ]  # fmt: skip
+    for i, first in enumerate(open_types):
+        for second in open_types[i + 1 :]:
+            if (
+                not {first, second} & pairs.keys()
+                and (first[0], first[2]) == (second[2], second[0])
+                and np.array_equal(keys[first], mirrored[second])
+            ):
+                pairs[first], pairs[second] = second, first
+    return pairs
 
 
 def relations_without_reverse(edges: Mapping[EdgeType, Longs]) -> list[EdgeType]:
@@ -36,13 +95,7 @@ def relations_without_reverse(edges: Mapping[EdgeType, Longs]) -> list[EdgeType]
         >>> relations_without_reverse({("p", "cites", "p"): cites, ("u", "likes", "u"): likes})
         [('p', 'cites', 'p')]
     """
-    # A reverse runs between the same node types the other way. Relations without any such other
-    # relation are not compared edge by edge, which takes sorting them.
-    compared = {
-        t: e for t, e in edges.items()
-        if any(other != t and (other[2], other[0]) == (t[0], t[2]) for other in edges)
-    }  # fmt: skip
-    paired = _find_reverse(compared, list(compared))
+    paired = find_reverse(edges, list(edges))
     return [t for t, e in edges.items() if t not in paired and not _is_symmetric(t, e)]
 
 
@@ -66,11 +119,12 @@ def _is_symmetric(edge_type: EdgeType, edge_index: Longs) -> bool:
         return False
     src, dst = edge_index
     base = int(edge_index.max()) + 1
-    return np.array_equal(_distinct(src * base + dst), _distinct(dst * base + src))
+    return np.array_equal(distinct(src * base + dst), distinct(dst * base + src))
 
 
-def _distinct(keys: Longs) -> Longs:
+def distinct(keys: Longs) -> Longs:
+    """Return the distinct numbers in ascending order."""
     # numpy's own unique() hashes integers before it sorts them: 30 times slower on 10 million.
     keys = np.sort(keys)
-    kept: Longs = keys[np.diff(keys, prepend=keys[0] - 1) != 0]
+    kept: Longs = keys[np.concatenate([np.ones(1, dtype=bool), np.diff(keys) != 0])[: len(keys)]]
     return kept

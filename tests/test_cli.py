@@ -59,7 +59,7 @@ def test_examples_run(example: Path, tmp_path: Path) -> None:
         check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert "ser " in done.stdout
+    assert len(done.stdout.splitlines()) > 5
 
 
 @pytest.fixture(scope="module")

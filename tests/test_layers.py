@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).parent.parent / "pagelink"
 
 # Each module of the road imports only from modules before it.
 ROAD = (
-    "errors", "settings", "files", "graph_data", "graph", "reverse_relations", "table_files",
+    "errors", "settings", "files", "graph_data", "reverse_relations", "graph", "table_files",
     "table_folders", "triples", "tables", "constraints", "computation_graph", "pruning", "paths",
     "masking", "predictor", "reach", "learning", "influence", "explanation", "results", "explainer",
     "pyg",
