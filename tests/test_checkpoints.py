@@ -191,6 +191,8 @@ def _npy(array: Any) -> bytes:
         (_header(format="something else"), "not a pagelink checkpoint"),
         (_header(format="pagelink checkpoint", version=99), "version 99, this pagelink reads 1"),
         (_header(other=1), "is damaged"),
+        (_header(format="pagelink checkpoint", version=1), "is damaged"),
+        (_header(format="pagelink checkpoint", version=1, schema=[1]), "is damaged"),
         (_archive(header=np.frombuffer(b"[1, 2", dtype=np.uint8)), "is damaged"),
     ],
 )

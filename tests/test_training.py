@@ -55,7 +55,13 @@ def trained(
 ) -> tuple[LinkModel, TrainReport, LinkSplit]:
     data, likes = learnable()
     split = split_links(likes, seed)
-    options = {"hidden": 8, "paper_split": settings.paper_split, "seed": seed, **options}
+    options = {
+        "hidden": 8,
+        "dropout": 0.0,
+        "paper_split": settings.paper_split,
+        "seed": seed,
+        **options,
+    }
     model = make_model(kind, data, LIKES, **options)
     return model, train(model, data, LIKES, split, settings, seed=seed), split
 
@@ -273,6 +279,8 @@ def test_training_refuses_what_cannot_be_trained() -> None:
         train(make_model("rgcn", data, LIKES, paper_split=True), data, LIKES, split_links(likes))
     with pytest.raises(ModelError, match=r"the graph has no .*'rev_likes'"):
         train(model, data, LIKES, split_links(likes), PAPER)
+    with pytest.raises(SettingsError, match=r"one number per layer of the model \(2\), got \(3,\)"):
+        train(model, data, LIKES, split_links(likes), TrainSettings(batch_size=9, fanout=(3,)))
     likes[1, 0] = 99
     with pytest.raises(GraphError, match=r"item indices in 0\.\.23, got 0\.\.99"):
         train(model, data, LIKES, split_links(likes))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
+import json
 import re
 import unicodedata
 from collections.abc import Iterator
@@ -12,6 +14,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+import resvg_py
 
 from pagelink.explanation import REASONS, EdgeMask, Explanation, Node, Path, PathEdge
 from pagelink.settings import Settings
@@ -19,6 +22,7 @@ from pagelink.views.html import to_html, to_html_fragment
 from pagelink.views.lettering import ELLIPSIS, shorten, text_width, wrap
 from pagelink.views.naming import clean, node_words
 from pagelink.views.palette import type_colours
+from pagelink.views.rows import to_rows, to_table
 from pagelink.views.svg import to_svg
 from pagelink.views.text import to_text
 
@@ -690,3 +694,48 @@ def test_methods_of_an_explanation_are_these_views() -> None:
     assert explanation.to_svg() == to_svg(explanation)
     assert explanation.to_html() == to_html(explanation)
     assert explanation._repr_html_() == to_html_fragment(explanation)
+
+
+def test_a_ranking_score_is_not_called_a_chance() -> None:
+    ranked = make_explanation(through(("item", 1)), threshold=None)
+    for view in (str(ranked), ranked.to_svg(), ranked.to_html(), ranked._repr_html_()):
+        assert "in 100" not in view
+        assert "the chance of" not in view
+    assert "The model scores this link with 2.59." in str(ranked)
+    inside = make_explanation(
+        through(("item", 1)), threshold=None, logit=1.0, logit_deployed=3.0, link_in_graph=True
+    )
+    assert "3.00 with the link in place and 1.00 with the link taken out" in str(inside)
+
+
+def test_what_is_known_of_a_fact_is_shown_everywhere() -> None:
+    path = through(("item", 1), ("user", 4))
+    told = {"source": "<b>Ledger</b>", "date": "2021-05-04"}
+    edges = (dataclasses.replace(path.edges[0], attributes=told), *path.edges[1:])
+    explanation = make_explanation(dataclasses.replace(path, edges=edges))
+    assert "(source: <b>Ledger</b>, date: 2021-05-04)" in str(explanation)
+    for view in (explanation.to_svg(), explanation.to_html()):
+        assert "source: &lt;b&gt;Ledger&lt;/b&gt;, date: 2021-05-04" in view
+        assert "<b>Ledger" not in view
+    (row,) = to_rows(explanation, line=7)
+    assert json.loads(row["attributes"][0]) == told
+    assert row["line"] == 7
+    back = Explanation.from_dict(json.loads(json.dumps(explanation.to_dict())))
+    assert back.paths[0].edges[0].attributes == told
+
+
+def test_rows_without_paths_carry_the_reason() -> None:
+    explanation = make_explanation(reason="not_connected", message="No way.")
+    (row,) = to_rows(explanation)
+    assert (row["reason"], row["message"], row["path"]) == ("not_connected", "No way.", None)
+    assert to_table([row]).num_rows == 1
+
+
+def test_png_is_drawn_with_letters() -> None:
+    """The words take ink: the same drawing without them has less."""
+    long = make_explanation(through(("item", 1)), dst_name="W" * 12)
+    png = long.to_png()
+    assert png.startswith(b"\x89PNG")
+    bare = re.sub(r"<text.*?</text>", "", long.to_svg(), flags=re.DOTALL)
+    without = bytes(resvg_py.svg_to_bytes(svg_string=bare, zoom=2.0, background="#ffffff"))
+    assert len(png) > 1.5 * len(without)

@@ -124,7 +124,11 @@ def load_checkpoint(path: Path | str, data: HeteroData) -> Checkpoint:
     """
     path = Path(path)
     header, arrays = _read(path)
-    differing = list(differences(header["schema"], graph_schema(data)))
+    given = graph_schema(data)
+    try:
+        differing = list(differences(header["schema"], given))
+    except (LookupError, TypeError, AttributeError) as error:
+        raise CheckpointError(f"{path} is damaged: {_first_line(error)}") from error
     if differing:
         shown = "; ".join(differing[:5]) + ("; ..." if len(differing) > 5 else "")
         raise CheckpointError(f"The graph is not the one {path} was trained on: {shown}.")

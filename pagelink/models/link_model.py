@@ -21,6 +21,8 @@ from pagelink.models.adjacency import Adjacency
 from pagelink.models.heads import make_head
 from pagelink.models.messages import message_relations
 
+DROPOUT = 0.5
+
 Relations = Mapping[EdgeType, Tensor] | Mapping[EdgeType, Adjacency]
 
 
@@ -140,7 +142,7 @@ class LinkModel(nn.Module, ABC):
         hidden: length of all embeddings.
         num_layers: L.
         head: name of the head, see `pagelink.models.heads`.
-        dropout: share of the numbers between the layers that a training step leaves out.
+        dropout: share of the numbers that a training step leaves out of the input of each layer.
         embeddings: give every node without features a free vector of its own. False: one vector per
             node type, so that the model has nothing to go by but the structure.
         seed: seed of the parameters. The global random state is neither read nor changed.
@@ -204,8 +206,11 @@ class LinkModel(nn.Module, ABC):
         """Return an untrained model for a graph.
 
         Messages pass along all of its relations, and along the predicted one and its reverse, be
-        they in `data` or not; with `paper_split` along all but these two.
+        they in `data` or not; with `paper_split` along all but these two. `dropout` is 0.5 unless
+        it is given: without it a few hundred links are soon learned by heart. With `paper_split` it
+        is 0, as in the released code.
         """
+        options.setdefault("dropout", 0.0 if paper_split else DROPOUT)
         num_nodes, num_features = {}, {}
         for node_type in data.node_types:
             if "x" in data[node_type]:

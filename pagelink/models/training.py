@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch_geometric.data import HeteroData
 
-from pagelink.errors import ModelError
+from pagelink.errors import ModelError, SettingsError
 from pagelink.graph import EdgeType
 from pagelink.models.feeds import Edgeless, Feed, FullGraph, Inputs, Sampled, scorer
 from pagelink.models.figures import EvaluationPairs, link_metrics, measure
@@ -59,6 +59,7 @@ def train(
     Raises:
         GraphError: the split does not fit the graph, or there are too few pairs to draw negatives.
         ModelError: the loss is not finite, or the model was made for other relations.
+        SettingsError: the fanout does not fit the number of layers.
     """
     settings = settings or TrainSettings()
     began = time.process_time()
@@ -66,7 +67,7 @@ def train(
     num_src, num_dst = (int(data[node_type].num_nodes) for node_type in link_type[::2])
     known = Negatives.for_links(num_src, num_dst, link_type, split.all)
     graph = message_graph(data, link_type, split.train, paper_split=settings.paper_split)
-    _check_relations(model, graph)
+    _check_model(model, graph, settings)
     untrained = copy.deepcopy(model) if settings.retrain_edgeless else None
 
     messages = Messages(graph, link_type, reverse_of(data, link_type))
@@ -96,17 +97,24 @@ def train(
     )
 
 
-def _check_relations(model: nn.Module, graph: HeteroData) -> None:
-    if not isinstance(model, LinkModel) or set(model.edge_types) == set(graph.edge_types):
+def _check_model(model: nn.Module, graph: HeteroData, settings: TrainSettings) -> None:
+    """Refuse a model whose relations or layers do not fit the graph or the settings."""
+    if not isinstance(model, LinkModel):
         return
     unread = sorted(set(graph.edge_types) - set(model.edge_types))
     missing = sorted(set(model.edge_types) - set(graph.edge_types))
-    raise ModelError(
-        "The model was made for other relations than messages pass along"
-        + (f"; it does not read {unread}" if unread else "")
-        + (f"; the graph has no {missing}" if missing else "")
-        + ". Make it for this graph, with the paper_split of the settings."
-    )
+    if unread or missing:
+        raise ModelError(
+            "The model was made for other relations than messages pass along"
+            + (f"; it does not read {unread}" if unread else "")
+            + (f"; the graph has no {missing}" if missing else "")
+            + ". Make it for this graph, with the paper_split of the settings."
+        )
+    if settings.batch_size is not None and len(settings.fanout) != len(model.layers):
+        raise SettingsError(
+            f"fanout must have one number per layer of the model ({len(model.layers)}), got "
+            f"{settings.fanout}."
+        )
 
 
 def _fit(
