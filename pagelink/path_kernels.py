@@ -1,4 +1,4 @@
-"""The kernels of the path search, compiled by numba, on plain arrays; see `paths` for the method."""
+"""The kernels of the path search, compiled by numba, on plain arrays; see `paths`."""
 
 from __future__ import annotations
 
