@@ -21,8 +21,6 @@ from pagelink.models.adjacency import Adjacency
 from pagelink.models.heads import make_head
 from pagelink.models.messages import message_relations
 
-DROPOUT = 0.5
-
 Relations = Mapping[EdgeType, Tensor] | Mapping[EdgeType, Adjacency]
 
 
@@ -206,11 +204,8 @@ class LinkModel(nn.Module, ABC):
         """Return an untrained model for a graph.
 
         Messages pass along all of its relations, and along the predicted one and its reverse, be
-        they in `data` or not; with `paper_split` along all but these two. `dropout` is 0.5 unless
-        it is given: without it a few hundred links are soon learned by heart. With `paper_split` it
-        is 0, as in the released code.
+        they in `data` or not; with `paper_split` along all but these two.
         """
-        options.setdefault("dropout", 0.0 if paper_split else DROPOUT)
         num_nodes, num_features = {}, {}
         for node_type in data.node_types:
             if "x" in data[node_type]:

@@ -20,9 +20,9 @@ class TrainSettings:
 
     paper_split: bool = False
     """Leave the predicted relation and its reverse out of message passing, as the paper does."""
-    epochs: int = 200
+    epochs: int = 100
     """Epochs at most, 1 or more. In each, every training link is asked for once."""
-    patience: int = 30
+    patience: int = 10
     """Epochs without a rise of the validation AUC after which to stop, 1 or more."""
     lr: float = 0.01
     """Step size of Adam."""
@@ -66,4 +66,4 @@ class TrainSettings:
 
         Differs from the paper: training stops after 30 epochs without a rise.
         """
-        return cls(paper_split=True, epochs=epochs, folds=1)
+        return cls(paper_split=True, epochs=epochs, patience=30, folds=1)
