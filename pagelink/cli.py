@@ -35,7 +35,6 @@ Graph = Annotated[Path, typer.Argument(help="Folder of tables, or a file of trip
 Model = Annotated[Path, typer.Option(help="Checkpoint that `pagelink train` wrote.")]
 Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same result.")]
 Out = Annotated[Path, typer.Option(help="Folder to make.")]
-Nodes = Annotated[list[str] | None, typer.Option(metavar="TYPE=NAME")]
 _debug = False
 
 
@@ -99,6 +98,7 @@ def train(
     """Train a link predictor on a graph and test it beside two plain rivals."""
     from pagelink.models.commands import train_and_save
 
+    _check_target(out, graph)
     given = {"epochs": epochs, "lr": lr, "batch_size": batch_size, "paper_split": paper_split}
     train_and_save(
         graph, _link_type(link), out, model=model, seed=seed, console=console,
@@ -147,8 +147,14 @@ def explain(
     exclude_relation: Annotated[
         list[str] | None, typer.Option(help="No path uses this relation. Repeatable.")
     ] = None,
-    exclude_node: Nodes = None,
-    via: Nodes = None,
+    exclude_node: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TYPE=NAME", help="No path goes through this node. Repeatable."),
+    ] = None,
+    via: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TYPE=NAME", help="Only paths through such a node. Repeatable."),
+    ] = None,
     metapath: Annotated[
         list[str] | None,
         typer.Option(help="Only paths along these relations, as likes,rev_likes,likes. Repeats."),
@@ -172,6 +178,9 @@ def explain(
         raise typer.BadParameter("Give either --src and --dst, or --links.")
     if (links is None) != (out is None):
         raise typer.BadParameter("--links and --out go together.")
+    if links is not None and any((html, svg, png, json)):
+        raise typer.BadParameter("--html, --svg, --png and --json go with --src and --dst.")
+    _check_target(out, links, model, graph)
     given = {
         "num_paths": paths, "max_length": max_length, "max_degree": max_degree, "budget": budget,
         "exclude_relations": exclude_relation, "exclude_nodes": _nodes(exclude_node),
@@ -260,6 +269,17 @@ def _link_type(given: str) -> tuple[str, str, str]:
     if len(parts) != 3:
         raise typer.BadParameter(f"--link is source type,relation,target type; got {given!r}.")
     return parts[0], parts[1], parts[2]
+
+
+def _check_target(out: Path | None, *inputs: Path | None) -> None:
+    """Refuse, before any work, a result that would replace what it is made from."""
+    if out is None:
+        return
+    for given in inputs:
+        if given is not None and given.exists() and out.exists() and out.samefile(given):
+            raise typer.BadParameter(f"--out {out} is an input; choose another name.")
+    if out.is_dir():
+        raise typer.BadParameter(f"--out {out} is a folder; give the name of a file.")
 
 
 def _nodes(given: list[str] | None) -> list[tuple[str, str]] | None:

@@ -8,6 +8,7 @@ k best paths are still found exactly.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -142,6 +143,10 @@ def _earlier(dates: Sequence[Any], date: str) -> tuple[Bools, Bools]:
             raise SettingsError(f"The dates are numbers, so {date!r} must be one.") from None
         earlier = [each is not None and each < limit for each in dates]
     else:
+        if not re.fullmatch(r"\d{4}(-\d{2}(-\d{2}([ T].*)?)?)?", date):
+            raise SettingsError(
+                f"before must be a date as 2018, 2018-05 or 2018-05-31, got {date!r}."
+            )
         earlier = [each is not None and str(each) < date for each in dates]
     return there, np.array(earlier, dtype=np.bool_)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -311,5 +312,5 @@ def _check_arguments(settings: object, seed: object, threshold: object) -> None:
     if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
         raise SettingsError(f"seed must be a whole number from 0 up, got {seed!r}.")
     number = isinstance(threshold, int | float) and not isinstance(threshold, bool)
-    if threshold is not None and not number:
+    if threshold is not None and not (number and math.isfinite(threshold)):  # type: ignore[arg-type]
         raise SettingsError(f"threshold must be a number or None, got {threshold!r}.")

@@ -230,6 +230,8 @@ class TypedGraph:
         ids = self._positions("id", node_type, self.ids)
         bare = key.removeprefix("id:")
         found = names.get(key) or ids.get(bare) or []
+        if key == bare and key in ids and key in names:
+            found = sorted({*names[key], *ids[key]})
         if len(found) > 1:
             shown = [str(self.ids[node_type][i]) if ids else str(i) for i in found[:10]]
             raise LinkError(

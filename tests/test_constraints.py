@@ -134,6 +134,7 @@ def test_only_facts_before_a_date() -> None:
         ({"exclude_nodes": [("item", 99)]}, LinkError, r"0\.\.4"),
         ({"before": "2013", "date_column": "when"}, SettingsError, "No relation has a column"),
         ({"before": "soon", "date_column": "year"}, SettingsError, "dates are numbers"),
+        ({"before": "15.01.2015"}, SettingsError, "before must be a date"),
         ({"via": ["item"]}, SettingsError, "via must hold"),
         ({"via": [("a", "b", "c")]}, SettingsError, "node type, name or index"),
         ({"exclude_relations": "buys"}, SettingsError, "must be a sequence"),

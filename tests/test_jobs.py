@@ -266,6 +266,14 @@ def test_hostile_names_stay_text(shop: Path) -> None:
          "rgcn"),
         (["recommend", "graph", "--model", "pairs.csv", "--src", "User 3"], 1, "pairs.csv"),
         (["describe", "pairs.csv"], 1, "pairs.csv"),
+        (["explain", "graph", "--model", "model.pt", "--links", "pairs.csv", "--out", "pairs.csv"],
+         2, "is an input"),
+        (["explain", "graph", "--model", "model.pt", "--links", "pairs.csv", "--out", "o.csv",
+          "--html", "o.html"], 2, "go with --src"),
+        (["explain", "graph", "--model", "model.pt", "--src", "User 3", "--dst", "Item 4",
+          "--threshold", "nan"], 2, "threshold must be"),
+        (["train", "graph", "--link", "user,likes,item", "--out", "graph"], 2, "is an input"),
+        (["train", "graph", "--link", "user,likes,item", "--out", "x.pt", "--lr", "nan"], 2, "lr"),
     ],
 )  # fmt: skip
 def test_errors_are_one_line(shop: Path, arguments: list[str], code: int, words: str) -> None:

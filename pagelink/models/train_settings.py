@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from pagelink.errors import SettingsError
@@ -53,8 +54,11 @@ class TrainSettings:
                 f"folds must be at least 2, got {self.folds}: with one fold all training links "
                 "would be held out of every step's messages."
             )
-        if self.lr < 0 or self.weight_decay < 0:
-            raise SettingsError("lr and weight_decay must not be negative.")
+        if not (0 <= self.lr < math.inf and 0 <= self.weight_decay < math.inf):
+            raise SettingsError(
+                f"lr and weight_decay must be numbers from 0 up, got {self.lr} and "
+                f"{self.weight_decay}."
+            )
         if not 0 <= self.matched_negatives <= 1:
             raise SettingsError(f"matched_negatives must be in 0..1, got {self.matched_negatives}.")
         if not self.fanout or min(self.fanout) < 1:
