@@ -2,21 +2,24 @@
 
 G_c is induced by all nodes within L in-edge hops of s or t (the paper's L-hop ego graph), without
 the explained link itself. It is found from the CSR arrays in time proportional to the edges at its
-nodes; arrays as long as the graph are made once and reused.
+nodes; arrays as long as the graph are made once for each thread and reused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from pagelink.ego_kernels import FAR, fill_egos, find_egos
 from pagelink.graph import Bools, Ints, Longs, TypedGraph
+from pagelink.threads import over_ranges
 
-FAR = np.int32(2**31 - 1)
+__all__ = ["FAR", "NO_FACT", "ComputationGraphs", "Extractor"]
+
 NO_FACT = -1
 
 
@@ -91,7 +94,9 @@ _ARRAYS = (
 
 
 class Extractor:
-    """Extracts computation graphs; holds the arrays that are as long as the graph.
+    """Extracts computation graphs; holds the arrays that are as long as the graph has nodes.
+
+    It is cheap to make: what depends on relations is looked up by relation.
 
     Args:
         graph: the flat graph.
@@ -116,71 +121,64 @@ class Extractor:
     ) -> None:
         self._graph = graph
         self.num_hops = num_hops
-        self._visible_hops = num_hops if visible_hops is None else visible_hops
-        self._all_visible = all_visible
         everything = np.ones(len(graph.edge_types), dtype=np.bool_)
-        self._seen = (everything if seen_relations is None else seen_relations)[graph.relation]
-        along = everything if seen_relations is None else seen_relations
-        along = along if along_relations is None else along_relations
-        self._along = along[graph.relation]
-        self._along_all = bool(self._along.all())
-        # Whether a message is ever passed along the edge's fact, this way and the other way.
-        way = (graph.src > graph.dst).astype(np.int8)
-        seen_fact = np.zeros((2, int(graph.fact.max(initial=-1)) + 1), dtype=np.bool_)
-        seen_fact[way[self._seen], graph.fact[self._seen]] = True
-        self._seen_along = seen_fact[way, graph.fact]
-        self._seen_against = seen_fact[1 - way, graph.fact]
-        self._every_edge = np.ones(graph.num_edges, dtype=np.bool_)
-        self._hops = np.full(graph.num_nodes, FAR, dtype=np.int32)
-        self._position = np.empty(graph.num_nodes, dtype=np.int32)
+        self._everything = everything
+        self._seen = everything if seen_relations is None else seen_relations
+        self._along = self._seen if along_relations is None else along_relations
+        self._along_all = bool((self._along | (np.array(graph.edge_counts) == 0)).all())
+        self._twin = _twins(graph)
+        visible_hops = num_hops if visible_hops is None else visible_hops
+        # Nodes that messages cannot come from are FAR, which is below the limit only if there is
+        # no limit at all.
+        self._limit = int(FAR) if visible_hops is None else visible_hops
+        if all_visible:
+            self._limit = int(FAR) + 1
+        self._free: list[tuple[Ints, Ints]] = []
 
-    def _search(
-        self, s: int, t: int, fact: int, num_hops: int | None, along: Bools
-    ) -> tuple[Ints, Ints]:
-        """Nodes within some hops of s or t along some edges; leaves the distances in `_hops`."""
-        graph = self._graph
-        limit = graph.num_nodes if num_hops is None else num_hops
-        found: tuple[Ints, Ints] = _ego_nodes(
-            graph.in_ptr, graph.src, graph.fact, along, s, t, fact, limit, self._hops
-        )
-        return found
-
-    def _message_hops(self, s: int, t: int, fact: int, nodes: Ints, hops: Ints) -> Ints:
-        """Distances that messages come from: along relations that the model uses."""
-        if self._along_all:
-            return hops
-        near, distance = self._search(s, t, fact, self.num_hops, self._along)
-        _forget(near, self._hops)
-        message_hops = np.full(len(nodes), FAR, dtype=np.int32)
-        message_hops[np.searchsorted(nodes, near)] = distance
-        return message_hops
+    @contextmanager
+    def _scratch(self) -> Iterator[tuple[Ints, Ints]]:
+        """Distances of all nodes, all FAR, and positions, all -1, for one thread at a time."""
+        try:
+            arrays = self._free.pop()
+        except IndexError:
+            size = self._graph.num_nodes
+            arrays = np.full(size, FAR, dtype=np.int32), np.full(size, -1, dtype=np.int32)
+        yield arrays
+        self._free.append(arrays)  # not after an error: then they may not be clean
 
     def extract(self, link_src: Longs, link_dst: Longs, link_fact: Longs) -> ComputationGraphs:
         """Return the computation graphs of the links (s, t), given as flat nodes."""
         graph = self._graph
-        parts: list[Any] = []
-        for s, t, fact in zip(
-            link_src.tolist(), link_dst.tolist(), link_fact.tolist(), strict=True
-        ):
-            nodes, hops = self._search(s, t, fact, self.num_hops, self._every_edge)
-            if self.num_hops is None:
-                _forget(nodes, self._hops)
-                nodes, hops, induced = _everything(graph, fact, nodes, hops)
-            else:
-                induced = _induced_edges(
-                    graph.in_ptr, graph.src, graph.fact, nodes, fact, self._hops, self._position
-                )
-                _forget(nodes, self._hops)
-            parts.append((nodes, self._message_hops(s, t, fact, nodes, hops), *induced))
-        nodes, hops, edges, src, dst = (
-            np.concatenate([part[i] for part in parts]) for i in range(5)
+        ends = [np.ascontiguousarray(a, dtype=np.int64) for a in (link_src, link_dst, link_fact)]
+        limit = graph.num_nodes if self.num_hops is None else self.num_hops
+
+        def find(first: int, last: int) -> tuple[int, int, Any]:
+            with self._scratch() as (hops, _):
+                return first, last, find_egos(
+                    first, last, *ends, limit, graph.in_ptr, graph.src, graph.fact, graph.relation,
+                    self._everything, self._along, self._along_all, self.num_hops is None, hops,
+                )  # fmt: skip
+
+        in_degree = [graph.in_ptr[nodes + 1] - graph.in_ptr[nodes] for nodes in ends[:2]]
+        found = over_ranges(find, 1 + in_degree[0] + in_degree[1])
+        node_ptr, edge_ptr = (
+            np.cumsum(np.concatenate([[0], *(part[i] for *_, part in found)]), dtype=np.int64)
+            for i in (0, 1)
         )
-        node_ptr = np.cumsum([0] + [len(part[0]) for part in parts], dtype=np.int64)
-        edge_ptr = np.cumsum([0] + [len(part[2]) for part in parts], dtype=np.int64)
-        shift = np.repeat(node_ptr[:-1], np.diff(edge_ptr))
-        limit = FAR if self._visible_hops is None else self._visible_hops
-        inner = np.full(len(hops), True) if self._all_visible else hops < limit
-        into, out_of = inner[shift + dst], inner[shift + src]
+        nodes, hops = (np.empty(node_ptr[-1], dtype=np.int32) for _ in range(2))
+        edges, src, dst = (np.empty(edge_ptr[-1], dtype=np.int32) for _ in range(3))
+        visible, fact_visible = (np.empty(edge_ptr[-1], dtype=np.bool_) for _ in range(2))
+
+        def fill(start: int, stop: int) -> None:
+            for first, last, part in found[start:stop]:
+                with self._scratch() as (_, position):
+                    fill_egos(
+                        first, last, *ends, node_ptr, edge_ptr, *part[2:], graph.in_ptr, graph.src,
+                        graph.fact, graph.relation, graph.opposite, self._seen, self._twin,
+                        self._limit, position, nodes, hops, edges, src, dst, visible, fact_visible,
+                    )  # fmt: skip
+
+        over_ranges(fill, np.array([1 + int(part[1].sum()) for *_, part in found]))
         return ComputationGraphs(
             link_src=link_src,
             link_dst=link_dst,
@@ -193,85 +191,20 @@ class Extractor:
             edges=edges,
             src=src,
             dst=dst,
-            visible=into & self._seen[edges],
-            fact_visible=(into & self._seen_along[edges]) | (out_of & self._seen_against[edges]),
+            visible=visible,
+            fact_visible=fact_visible,
         )
 
 
-def _everything(
-    graph: TypedGraph, link_fact: int, found: Ints, distance: Ints
-) -> tuple[Ints, Ints, tuple[Ints, Ints, Ints]]:
-    """The whole graph, with the distances of the nodes that were found."""
-    edges = np.flatnonzero(graph.fact != link_fact).astype(np.int32)
-    nodes = np.arange(graph.num_nodes, dtype=np.int32)
-    hops = np.full(graph.num_nodes, FAR, dtype=np.int32)
-    hops[found] = distance
-    return nodes, hops, (edges, graph.src[edges], graph.dst[edges])
+def _twins(graph: TypedGraph) -> Ints:
+    """Per relation within one node type, the other relation that states the same facts, or -1.
 
-
-@njit(cache=True, nogil=True)
-def _ego_nodes(in_ptr, src, fact, along, s, t, link_fact, num_hops, hops):  # type: ignore[no-untyped-def]
-    """Breadth-first search along in-edges from s and t. Leaves the distances in `hops`."""
-    found = np.empty(64, dtype=np.int32)
-    found[0] = s
-    hops[s] = 0
-    count = 1
-    if t != s:
-        found[1] = t
-        hops[t] = 0
-        count = 2
-    start = 0
-    for hop in range(1, num_hops + 1):
-        stop = count
-        for i in range(start, stop):
-            v = found[i]
-            for e in range(in_ptr[v], in_ptr[v + 1]):
-                u = src[e]
-                if hops[u] != FAR or fact[e] == link_fact or not along[e]:
-                    continue
-                hops[u] = hop
-                if count == len(found):
-                    grown = np.empty(2 * count, dtype=np.int32)
-                    grown[:count] = found
-                    found = grown
-                found[count] = u
-                count += 1
-        if count == stop:
-            break
-        start = stop
-    nodes = np.sort(found[:count])
-    distance = np.empty(count, dtype=np.int32)
-    for i in range(count):
-        distance[i] = hops[nodes[i]]
-    return nodes, distance
-
-
-@njit(cache=True, nogil=True)
-def _induced_edges(in_ptr, src, fact, nodes, link_fact, hops, position):  # type: ignore[no-untyped-def]
-    """All edges with both ends among the nodes, the explained link apart, in ascending order."""
-    for i in range(len(nodes)):
-        position[nodes[i]] = i
-    count = 0
-    for v in nodes:
-        for e in range(in_ptr[v], in_ptr[v + 1]):
-            if hops[src[e]] != FAR and fact[e] != link_fact:
-                count += 1
-    edges = np.empty(count, dtype=np.int32)
-    local_src = np.empty(count, dtype=np.int32)
-    local_dst = np.empty(count, dtype=np.int32)
-    count = 0
-    for i in range(len(nodes)):
-        v = nodes[i]
-        for e in range(in_ptr[v], in_ptr[v + 1]):
-            if hops[src[e]] != FAR and fact[e] != link_fact:
-                edges[count] = e
-                local_src[count] = position[src[e]]
-                local_dst[count] = i
-                count += 1
-    return edges, local_src, local_dst
-
-
-@njit(cache=True, nogil=True)
-def _forget(nodes, hops):  # type: ignore[no-untyped-def]
-    for v in nodes:
-        hops[v] = FAR
+    Either of the two may then hold either direction of a fact; between two node types each
+    direction has its own relation.
+    """
+    twins = np.full(len(graph.edge_types), -1, dtype=np.int32)
+    for position, edge_type in enumerate(graph.edge_types):
+        other = graph.reverse.get(edge_type, edge_type)
+        if other != edge_type and edge_type[0] == edge_type[2]:
+            twins[position] = graph.edge_types.index(other)
+    return twins

@@ -10,7 +10,6 @@ on the order of adding, and ties are real ties; they are broken by the order of 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +17,9 @@ import numpy.typing as npt
 from pagelink.computation_graph import ComputationGraphs
 from pagelink.constraints import ANYTHING, Automaton, Constraints
 from pagelink.graph import Bools, Ints, Longs, TypedGraph
-from pagelink.path_kernels import arcs_on_walks, cheapest_paths_kernel
+from pagelink.path_kernels import cheapest_paths_kernel
+from pagelink.threads import Deadline, over_ranges
+from pagelink.walk_kernels import cut_out_walks
 
 FIXED_POINT = 2.0**32
 """Cost units per nat: resolution 2e-10, far below the precision of a mask."""
@@ -77,6 +78,8 @@ class FoundPaths:
     """[num_links, num_paths, max_length]"""
     lengths: Longs
     """[num_links, num_paths], 0 where there are no more paths."""
+    complete: Bools
+    """[num_links], False where the deadline cut the search: there may be more paths."""
 
 
 def allowed_facts(
@@ -113,32 +116,34 @@ def build_path_graphs(
         max_degree: D_max, for inner nodes. None: no bound.
         constraints: what else must hold of a path.
     """
-    parts: list[Any] = []
-    for i in range(batch.num_links):
-        nodes = batch.nodes[batch.node_ptr[i] : batch.node_ptr[i + 1]]
-        edges = slice(batch.edge_ptr[i], batch.edge_ptr[i + 1])
-        s, t = np.searchsorted(nodes, [batch.link_src[i], batch.link_dst[i]])
-        inner = np.ones(len(nodes), dtype=np.bool_)
-        if max_degree is not None:
-            inner = graph.degree[nodes] <= max_degree
-        if constraints.nodes is not None:
-            inner &= constraints.nodes[nodes]
-        position, backwards = arcs_on_walks(
-            batch.src[edges], batch.dst[edges], np.flatnonzero(allowed[edges]), inner,
-            s, t, max_length,
-        )  # fmt: skip
-        parts.append(_pack(graph, batch, i, position, backwards, int(s), int(t)))
-    columns = [np.concatenate([part[c] for part in parts]) for c in range(7)]
-    nodes, counts, arc_dst, slot, is_reversed, log_degree, head = columns
+    ends = [np.ascontiguousarray(a, dtype=np.int64) for a in (batch.link_src, batch.link_dst)]
+    nodes_allowed = np.empty(0, np.bool_) if constraints.nodes is None else constraints.nodes
+    highest = np.iinfo(np.int64).max if max_degree is None else max_degree
+    found = over_ranges(
+        lambda first, last: cut_out_walks(
+            first, last, *ends, batch.node_ptr, batch.nodes, batch.edge_ptr, batch.edges, batch.src,
+            batch.dst, allowed, nodes_allowed, graph.degree, highest, max_length, graph.opposite,
+            graph.relation, graph.relation_class,
+        ),
+        1 + np.diff(batch.edge_ptr),
+    )  # fmt: skip
+    columns = (np.concatenate(column) for column in zip(*found, strict=True))
+    node_count, nodes, out_degree, arc_dst, head, slot, is_reversed = columns
+    node_ptr = np.cumsum(np.concatenate([[0], node_count]), dtype=np.int64)
+    # One more than nodes per link: a link's first entry repeats the end of the link before.
+    arc_ptr = np.zeros(len(nodes) + batch.num_links, dtype=np.int64)
+    arc_ptr[np.arange(len(nodes)) + np.repeat(np.arange(1, batch.num_links + 1), node_count)] = (
+        out_degree
+    )
     return PathGraphs(
         max_length=max_length,
-        node_ptr=np.cumsum([0] + [len(part[0]) for part in parts], dtype=np.int64),
+        node_ptr=node_ptr,
         nodes=nodes,
-        arc_ptr=np.cumsum(counts, dtype=np.int64),
+        arc_ptr=np.cumsum(arc_ptr),
         arc_dst=arc_dst,
         arc_slot=slot,
         arc_reversed=is_reversed,
-        arc_log_degree=log_degree,
+        arc_log_degree=np.log(np.where(arc_dst == 1, 1, graph.degree[head])),
         arc_symbol=_symbols(graph, batch, constraints, slot, is_reversed, head),
         automaton=constraints.automaton,
     )
@@ -160,45 +165,12 @@ def _symbols(
     return Automaton.symbols(graph.relation[batch.edges[slot]], is_reversed, required)
 
 
-def _pack(
-    graph: TypedGraph,
-    batch: ComputationGraphs,
-    link: int,
-    position: Longs,
-    backwards: Bools,
-    s: int,
-    t: int,
-) -> tuple[Any, ...]:
-    """Number the nodes of a link's arcs (s, t, then the others), and order its arcs."""
-    first = batch.edge_ptr[link]
-    src, dst = batch.src[first + position], batch.dst[first + position]
-    edge = batch.edges[first + position]
-    tail, head = np.where(backwards, dst, src), np.where(backwards, src, dst)
-    opposite = graph.opposite[edge]
-    is_reversed = backwards & (opposite < 0)
-    walked = np.where(backwards & ~is_reversed, opposite, edge)
-    slot = first + np.searchsorted(batch.edges[first : batch.edge_ptr[link + 1]], walked)
-
-    order = np.lexsort((graph.relation_class[graph.relation[edge]], head, tail))
-    tail, head, slot, is_reversed = (a[order] for a in (tail, head, slot, is_reversed))
-    inner = np.setdiff1d(np.concatenate([tail, head]), [s, t])
-    local = np.concatenate([[s, t], inner]) if len(tail) else np.empty(0, dtype=np.int64)
-    number = np.full(batch.node_ptr[link + 1] - batch.node_ptr[link], -1, dtype=np.int32)
-    number[local] = np.arange(len(local))
-    by_tail = np.argsort(number[tail], kind="stable")
-    tail, head, slot, is_reversed = (a[by_tail] for a in (tail, head, slot, is_reversed))
-    nodes = batch.nodes[batch.node_ptr[link] + local]
-    flat_head = batch.nodes[batch.node_ptr[link] + head]
-    log_degree = np.log(np.where(head == t, 1, graph.degree[flat_head]))
-    counts = np.concatenate([[0], np.bincount(number[tail], minlength=len(local))])
-    return nodes, counts, number[head], slot, is_reversed, log_degree, flat_head
-
-
 def best_paths(
     paths: PathGraphs,
     arc_logits: npt.NDArray[np.float32],
     num_paths: int,
     links: Longs | None = None,
+    until: float | None = None,
 ) -> FoundPaths:
     """Find the `num_paths` paths of highest Score(p) = sum of log sigmoid(M_e) - log D_v per link.
 
@@ -207,23 +179,47 @@ def best_paths(
         arc_logits: M of the walked edge of every arc. `inf` leaves the mask out of the score.
         num_paths: k.
         links: which links to search, in this order. None: all of them.
+        until: when to stop at the latest, by `time.perf_counter`. None: never.
     """
     cost = np.logaddexp(0, -arc_logits.astype(np.float64)) + paths.arc_log_degree
     whole = np.rint(np.minimum(cost, MAX_COST) * FIXED_POINT).astype(np.int64)
-    return cheapest_paths(paths, whole, num_paths, links)
+    return cheapest_paths(paths, whole, num_paths, links, until)
 
 
 def cheapest_paths(
-    paths: PathGraphs, arc_cost: Longs, num_paths: int, links: Longs | None = None
+    paths: PathGraphs,
+    arc_cost: Longs,
+    num_paths: int,
+    links: Longs | None = None,
+    until: float | None = None,
 ) -> FoundPaths:
     """Find the `num_paths` cheapest simple paths per link for whole, non-negative arc costs."""
-    chosen = np.arange(paths.num_links) if links is None else links
+    return _search(paths, arc_cost, num_paths, links, until)[0]
+
+
+def _search(
+    paths: PathGraphs, arc_cost: Longs, num_paths: int, links: Longs | None, until: float | None
+) -> tuple[FoundPaths, Longs]:
+    """Return the paths, and how many partial paths were put on the heap for each link."""
+    chosen = np.arange(paths.num_links) if links is None else np.ascontiguousarray(links, np.int64)
     automaton = paths.automaton
     next_state = automaton.next_state
     if automaton is ANYTHING:
         next_state = np.zeros((1, 1), dtype=np.int32)
-    arcs, lengths = cheapest_paths_kernel(
-        paths.node_ptr, paths.arc_ptr, paths.arc_dst, arc_cost, paths.arc_symbol, next_state,
-        automaton.accepting, paths.max_length, num_paths, chosen,
+    arcs = np.full((len(chosen), num_paths, paths.max_length), -1, dtype=np.int64)
+    lengths = np.zeros((len(chosen), num_paths), dtype=np.int64)
+    complete = np.ones(len(chosen), dtype=np.bool_)
+    opened = np.zeros(len(chosen), dtype=np.int64)
+    deadline = Deadline(until)
+    first_arc = paths.arc_ptr[paths.node_ptr[:-1] + np.arange(paths.num_links)]
+    weights = 1 + np.diff(first_arc, append=len(paths.arc_dst))[chosen]
+    over_ranges(
+        lambda first, last: cheapest_paths_kernel(
+            first, last, chosen, paths.node_ptr, paths.arc_ptr, paths.arc_dst, arc_cost,
+            paths.arc_symbol, next_state, automaton.accepting, paths.max_length, deadline.passed,
+            arcs, lengths, complete, opened,
+        ),
+        weights,
+        deadline,
     )  # fmt: skip
-    return FoundPaths(arcs, lengths)
+    return FoundPaths(arcs, lengths, complete), opened

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from pagelink.computation_graph import ComputationGraphs
 from pagelink.graph import Bools, Ints, Longs, TypedGraph
+from pagelink.kernels import kernel
+from pagelink.threads import over_ranges
 
 
 def prune(
@@ -27,18 +28,17 @@ def prune(
     Returns:
         One bool per edge of the batch, in its order.
     """
-    facts = graph.representative[batch.edges]
+    hub = np.iinfo(np.int64).max if hub_degree is None else hub_degree
     kept = np.empty(len(batch.edges), dtype=np.bool_)
-    for i in range(batch.num_links):
-        nodes = batch.nodes[batch.node_ptr[i] : batch.node_ptr[i + 1]]
-        edges = slice(batch.edge_ptr[i], batch.edge_ptr[i + 1])
-        protected = np.searchsorted(nodes, [batch.link_src[i], batch.link_dst[i]])
-        removed = np.zeros(len(nodes), dtype=np.bool_)
-        if hub_degree is not None:
-            removed |= graph.degree[nodes] > hub_degree
-        src, dst, is_fact = batch.src[edges], batch.dst[edges], facts[edges]
-        alive = protected_core(src[is_fact], dst[is_fact], len(nodes), protected, core, removed)
-        kept[edges] = alive[src] & alive[dst]
+    ends = [np.ascontiguousarray(a, dtype=np.int64) for a in (batch.link_src, batch.link_dst)]
+
+    def work(first: int, last: int) -> None:
+        _prune_links(
+            first, last, *ends, batch.node_ptr, batch.nodes, batch.edge_ptr, batch.edges, batch.src,
+            batch.dst, graph.representative, graph.degree, core, hub, kept,
+        )  # fmt: skip
+
+    over_ranges(work, 1 + np.diff(batch.edge_ptr))
     return kept
 
 
@@ -70,42 +70,81 @@ def protected_core(
         >>> protected_core(a, b, 4, np.array([0]), 2, out).tolist()
         [True, True, True, False]
     """
-    return _protected_core(src, dst, num_nodes, protected, core, removed)  # type: ignore[no-any-return]
-
-
-@njit(cache=True, nogil=True)
-def _protected_core(src, dst, num_nodes, protected, core, removed):  # type: ignore[no-untyped-def]
+    alive = ~removed
     safe = np.zeros(num_nodes, dtype=np.bool_)
-    for v in protected:
-        safe[v] = True
-    alive = np.ones(num_nodes, dtype=np.bool_)
-    for v in range(num_nodes):
-        alive[v] = safe[v] or not removed[v]
+    alive[protected] = safe[protected] = True
+    first, second = (np.ascontiguousarray(ends, dtype=np.int32) for ends in (src, dst))
+    ptr, degree, stack = (np.empty(num_nodes + 2, dtype=np.int64) for _ in range(3))
+    neighbour = np.empty(2 * len(first), dtype=np.int32)
+    _peel(first, second, safe, core, alive, ptr, degree, stack, neighbour)
+    return alive
 
-    ptr = np.zeros(num_nodes + 2, dtype=np.int64)
-    for i in range(len(src)):
-        if alive[src[i]] and alive[dst[i]]:
-            ptr[src[i] + 2] += 1
-            ptr[dst[i] + 2] += 1
-    for v in range(num_nodes):
-        ptr[v + 2] += ptr[v + 1]
-    neighbour = np.empty(ptr[num_nodes + 1], dtype=np.int64)
-    for i in range(len(src)):
-        if alive[src[i]] and alive[dst[i]]:
-            neighbour[ptr[src[i] + 1]] = dst[i]
-            ptr[src[i] + 1] += 1
-            neighbour[ptr[dst[i] + 1]] = src[i]
-            ptr[dst[i] + 1] += 1
 
-    degree = np.empty(num_nodes, dtype=np.int64)
-    stack = np.empty(num_nodes, dtype=np.int64)
+@kernel
+def _prune_links(  # type: ignore[no-untyped-def]
+    first, last, link_src, link_dst, node_ptr, nodes, edge_ptr, edges, src, dst, representative,
+    degree, core, hub_degree, kept,
+):  # fmt: skip
+    """Prune some links, one after the other in the same scratch."""
+    most_nodes, most_edges = 0, 0
+    for link in range(first, last):
+        most_nodes = max(most_nodes, node_ptr[link + 1] - node_ptr[link])
+        most_edges = max(most_edges, edge_ptr[link + 1] - edge_ptr[link])
+    alive = np.empty(most_nodes, dtype=np.bool_)
+    safe = np.empty(most_nodes, dtype=np.bool_)
+    ptr = np.empty(most_nodes + 2, dtype=np.int64)
+    inside = np.empty(most_nodes, dtype=np.int64)
+    stack = np.empty(most_nodes, dtype=np.int64)
+    fact_src = np.empty(most_edges, dtype=np.int32)
+    fact_dst = np.empty(most_edges, dtype=np.int32)
+    neighbour = np.empty(2 * most_edges, dtype=np.int32)
+    for link in range(first, last):
+        base = node_ptr[link]
+        n = node_ptr[link + 1] - base
+        for i in range(n):
+            v = nodes[base + i]
+            safe[i] = v == link_src[link] or v == link_dst[link]
+            alive[i] = safe[i] or degree[v] <= hub_degree
+        count = 0
+        for k in range(edge_ptr[link], edge_ptr[link + 1]):
+            fact_src[count] = src[k]
+            fact_dst[count] = dst[k]
+            count += representative[edges[k]]
+        _peel(
+            fact_src[:count], fact_dst[:count], safe[:n], core, alive[:n], ptr, inside, stack,
+            neighbour,
+        )  # fmt: skip
+        for k in range(edge_ptr[link], edge_ptr[link + 1]):
+            kept[k] = alive[src[k]] and alive[dst[k]]
+
+
+@kernel
+def _peel(src, dst, safe, core, alive, ptr, degree, stack, neighbour):  # type: ignore[no-untyped-def]
+    """Take weak nodes out of the living ones. The last four are scratch, in any state."""
+    num_nodes = len(alive)
+    degree[:num_nodes] = 0
+    for i in range(len(src)):
+        both = alive[src[i]] and alive[dst[i]]
+        degree[src[i]] += both
+        degree[dst[i]] += both
     height = 0
+    ptr[:2] = 0
     for v in range(num_nodes):
-        degree[v] = ptr[v + 1] - ptr[v]
+        ptr[v + 2] = ptr[v + 1] + (degree[v] if alive[v] else 0)
         if alive[v] and not safe[v] and degree[v] < core:
-            alive[v] = False
             stack[height] = v
             height += 1
+    if height == 0:
+        return
+    for i in range(len(src)):
+        u, v = src[i], dst[i]
+        if alive[u] and alive[v]:
+            neighbour[ptr[u + 1]] = v
+            ptr[u + 1] += 1
+            neighbour[ptr[v + 1]] = u
+            ptr[v + 1] += 1
+    for i in range(height):
+        alive[stack[i]] = False
     while height:
         height -= 1
         v = stack[height]
@@ -116,4 +155,3 @@ def _protected_core(src, dst, num_nodes, protected, core, removed):  # type: ign
                 alive[u] = False
                 stack[height] = u
                 height += 1
-    return alive

@@ -252,7 +252,9 @@ def test_the_scratch_arrays_are_clean_afterwards(seed: int, size: int, num_hops:
     graph = TypedGraph.from_data(drawn.data(), reverse=drawn.reverse)
     extractor = Extractor(graph, num_hops)
     extract(graph, extractor, links)
-    assert (extractor._hops == FAR).all()
+    assert extractor._free
+    assert all((hops == FAR).all() for hops, _ in extractor._free)
+    assert all((position == -1).all() for _, position in extractor._free)
 
 
 A: EdgeType = ("user", "buys", "item")

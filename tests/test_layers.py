@@ -14,10 +14,10 @@ PACKAGE = Path(__file__).parent.parent / "pagelink"
 
 # Each module of the road imports only from modules before it.
 ROAD = (
-    "errors", "settings", "files", "graph_data", "reverse_relations", "graph", "table_files",
-    "table_folders", "triples", "tables", "constraints", "computation_graph", "pruning",
-    "path_kernels", "paths", "masking", "predictor", "reach", "learning", "influence",
-    "explanation", "results", "explainer", "pyg",
+    "errors", "settings", "files", "kernels", "threads", "graph_data", "reverse_relations", "graph",
+    "table_files", "table_folders", "triples", "tables", "constraints", "ego_kernels",
+    "computation_graph", "pruning", "walk_kernels", "path_kernels", "paths", "masking", "predictor",
+    "reach", "learning", "influence", "explanation", "results", "explainer", "pyg",
 )  # fmt: skip
 # These use the road and each other, without cycles, and are never used by the road.
 BESIDE = (
