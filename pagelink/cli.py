@@ -264,6 +264,23 @@ def useritemattr_reference(
     run_and_print(data, seeds, links, console)
 
 
+@bench.command()
+def speed(
+    out: Annotated[Path, typer.Option(help="Folder for speed.json and speed.svg.")] = Path("out"),
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Tiny versions of the rows, to see that they run.")
+    ] = False,
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Only this row. Repeatable.")
+    ] = None,
+    seed: Seed = 0,
+) -> None:
+    """Measure how fast links are explained, and print it as a Markdown table."""
+    from pagelink.evaluation.speed_report import run_and_print
+
+    run_and_print(out, quick, only or [], seed, console)
+
+
 def _link_type(given: str) -> tuple[str, str, str]:
     parts = tuple(part.strip() for part in given.split(","))
     if len(parts) != 3:

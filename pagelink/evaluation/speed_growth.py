@@ -1,0 +1,104 @@
+"""Rows on graphs made to measure: does the rest of the graph matter, is time linear in edges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+from pagelink.evaluation.speed_bare import extract
+from pagelink.evaluation.speed_figures import (
+    Figure,
+    Goal,
+    cpu,
+    fit_line,
+    interleaved,
+    torch_threads,
+)
+from pagelink.evaluation.speed_graphs import (
+    LIKES,
+    Generated,
+    HeteroSAGE,
+    growing_graph,
+    ladder_graph,
+)
+from pagelink.evaluation.speed_sizes import Sizes
+from pagelink.explainer import PaGELink
+from pagelink.settings import Settings
+
+EVERY_EPOCH = Settings(patience=None)
+FEATURES = 16
+FLAT, LINEAR = Goal(1.2), Goal(0.98, "at least")
+HIDDEN, SMALL_HIDDEN = 64, 16
+"""The model of the paper's range of edges, and that of all larger graphs."""
+
+
+def growth(sizes: Sizes, seed: int) -> Iterator[Figure]:
+    """Time of the same links while the rest of the graph grows."""
+    for far in (False, True):
+        explainers = {}
+        for edges in sizes.growth_edges:
+            graph = growing_graph(sizes.growth_core, edges, far, FEATURES, sizes.growth_links, seed)
+            explainers[f"{edges} edges"] = _explainer(graph, SMALL_HIDDEN, seed)
+        works = {
+            name: partial(_explain_each, explainer, graph.links)
+            for name, explainer in explainers.items()
+        }
+        with torch_threads(1):
+            interleaved(works, 1)
+            rounds = interleaved(works, sizes.growth_repeats)
+        seconds = {name: cpu(samples, len(graph.links)) for name, samples in rounds.items()}
+        best = [min(values) for values in seconds.values()]
+        where = "connected, but far away" if far else "not connected"
+        first, last = sizes.growth_edges[0], sizes.growth_edges[-1]
+        yield Figure(
+            "growth", f"slowest over fastest, {first:,} to {last:,} edges, {where}",
+            max(best) / min(best), "x", goal=FLAT,
+            how=f"CPU s a link alone, {len(graph.links)} links with {sizes.growth_core} edges "
+            f"around them, explainer made before; minimum of {sizes.growth_repeats} rounds for "
+            "each size", samples={f"{name}, cpu_s": values for name, values in seconds.items()},
+        )  # fmt: skip
+
+
+def linear(sizes: Sizes, seed: int) -> Iterator[Figure]:
+    """Time against the number of edges of the computation graph."""
+    yield _line(sizes.paper_range, HIDDEN, sizes.linear_repeats, seed)
+    yield _line(sizes.large_range, SMALL_HIDDEN, sizes.large_repeats, seed)
+
+
+def _line(edges: Sequence[int], hidden: int, repeats: int, seed: int) -> Figure:
+    graph = ladder_graph(edges, FEATURES, seed)
+    explainer = _explainer(graph, hidden, seed)
+    counts = [len(extract(explainer, link).edges) for link in graph.links]
+    works = {
+        str(link): partial(explainer.explain, *link) for link in graph.links
+    }  # one link for each number of edges
+    with torch_threads(1):
+        interleaved(works, 1)
+        rounds = list(interleaved(works, repeats).values())
+    best = [min(cpu(samples)) for samples in rounds]
+    line = fit_line(counts, best)
+    return Figure(
+        "linear", f"R² of time against edges, {counts[0]:,} to {counts[-1]:,}", line.r2, "R²",
+        goal=LINEAR,
+        how=f"SAGE of {hidden}, one link for each number of edges, minimum of {repeats} rounds; "
+        f"{1e6 * line.slope:.3g} us an edge and {1000 * line.intercept:.3g} ms",
+        samples={
+            "edges": counts, "cpu_s": best, "hidden": [hidden],
+            "slope": [line.slope], "intercept": [line.intercept],
+            **{
+                f"{count} edges, cpu_s": cpu(samples)
+                for count, samples in zip(counts, rounds, strict=True)
+            },
+        },
+    )  # fmt: skip
+
+
+def _explainer(graph: Generated, hidden: int, seed: int) -> PaGELink:
+    model = HeteroSAGE(graph.data.edge_types, graph.num_features, hidden, seed)
+    with torch_threads(1):
+        return PaGELink(model, graph.data, LIKES, EVERY_EPOCH, seed, threshold=None)
+
+
+def _explain_each(explainer: PaGELink, links: Sequence[tuple[int, int]]) -> None:
+    for link in links:
+        explainer.explain(*link)
