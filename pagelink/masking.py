@@ -4,12 +4,13 @@ The model is handed `edge_index` tensors of a small `Tensor` subclass that carri
 the number of the input edge behind it, through indexing, `cat`, `flip`, `stack`, offsets and added
 self-loops. When a layer propagates, a hook reads the numbers. From then on plain tensors go in, and
 the messages of the n-th propagation are multiplied by the weights of the edges noted for it.
-Columns that the model added itself (self-loops) have weight 1.
+Columns that the model added itself (self-loops) have weight 1. Layers that only sum or average
+their neighbours' vectors are done without writing the messages out (`fused`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -18,6 +19,7 @@ from torch import Tensor, nn
 from torch_geometric.nn import MessagePassing
 
 from pagelink.errors import MaskError, ModelError
+from pagelink.fused import Neighbours, PlainCall, fits, is_plain_layer, plain_call, weighted_sum
 
 ADDED = -1
 """Number of a column that is not an edge of the input."""
@@ -135,6 +137,8 @@ class Tracer:
     def __init__(self) -> None:
         self.calls: list[Tensor] = []
         """Per propagation, the number of the input edge of each message, or ADDED."""
+        self.plain: list[PlainCall | None] = []
+        """Per propagation, how it is done without writing messages out, if it can be."""
         self.collected_outside: list[str] = []
         """Modules that collect vectors along the edges outside of any MessagePassing layer."""
         self._inside: list[tuple[str, nn.Module]] = []
@@ -163,9 +167,24 @@ class Tracer:
                 stack.callback(module.register_forward_pre_hook(self._enter(name)).remove)
                 stack.callback(module.register_forward_hook(self._leave, always_call=True).remove)
                 if isinstance(module, MessagePassing):
+                    plain = is_plain_layer(module)
                     hook = module.register_propagate_forward_pre_hook(self._note_call(name))
                     stack.callback(hook.remove)
+                    if plain:
+                        hook = module.register_message_forward_hook(self._note_message)
+                        stack.callback(hook.remove)
+                        hook = module.register_aggregate_forward_hook(self._note_plain)
+                        stack.callback(hook.remove)
             yield
+
+    def _note_message(self, module: MessagePassing, inputs: Any, message: Any) -> None:
+        self._message = inputs[0], message
+
+    def _note_plain(self, module: MessagePassing, inputs: Any, out: Tensor) -> None:
+        arguments, message = self._message
+        if out.dim() == 2:
+            self.plain[-1] = plain_call(module, arguments, message, out.shape[0])
+        del self._message
 
     def _enter(self, name: str) -> Callable[..., None]:
         def hook(module: nn.Module, args: Any) -> None:
@@ -194,25 +213,33 @@ class Tracer:
                     "from different edges of the graph."
                 )
             self.calls.append(numbers[0])
+            self.plain.append(None)
             return (edge_index.as_subclass(Tensor), *rest)
 
         return hook
 
 
 class Weighting:
-    """Multiplies the messages of a model by edge weights, pass after pass.
+    """Multiplies the messages of a model by edge weights, pass after pass, on one and the same graph.
 
     Set `weights` (one value per input edge) before each forward pass.
+
+    Args:
+        calls: per propagation, the number of the weight of each message, or ADDED.
+        plain: per propagation, how it is done without writing the messages out. Empty: none is.
     """
 
-    def __init__(self, calls: list[Tensor]) -> None:
+    def __init__(self, calls: Sequence[Tensor], plain: Sequence[PlainCall | None] = ()) -> None:
         self._calls = calls
+        self._places = [call + 1 for call in calls]  # ADDED columns take what stands in front
+        self._plain = plain or [None] * len(calls)
+        self._neighbours: dict[int, Neighbours] = {}
         self._next = 0
         self._extended: Tensor | None = None
 
     def set(self, weights: Tensor) -> None:
         """Use these weights in the next forward pass."""
-        self._extended = torch.cat([weights, weights.new_ones(1)])  # ADDED columns: index -1
+        self._extended = torch.cat([weights.new_ones(1), weights])
         self._next = 0
 
     def finish(self) -> None:
@@ -230,6 +257,9 @@ class Weighting:
         with ExitStack() as stack:
             for name, module in model.named_modules():
                 if isinstance(module, MessagePassing):
+                    if any(self._plain) and is_plain_layer(module):
+                        stack.callback(module.__dict__.pop, "propagate")
+                        module.__dict__["propagate"] = self._propagate(module, module.propagate)
                     begin = module.register_propagate_forward_pre_hook(self._begin)
                     stack.callback(begin.remove)
                     weight = module.register_message_forward_hook(self._weight(name))
@@ -238,6 +268,37 @@ class Weighting:
 
     def _begin(self, module: MessagePassing, inputs: Any) -> None:
         self._next += 1
+
+    def _propagate(
+        self, module: MessagePassing, written_out: Callable[..., Tensor]
+    ) -> Callable[..., Tensor]:
+        """The layer's `propagate`, without messages where the call is known to be plain."""
+
+        def propagate(edge_index: Any, size: Any = None, **arguments: Any) -> Tensor:
+            call = self._plain[self._next] if self._next < len(self._plain) else None
+            x = None if call is None else arguments.get(call.argument)
+            x = x[0] if isinstance(x, tuple | list) else x
+            number = self._next
+            known = call is not None and edge_index.shape[1] == len(self._calls[number])
+            if call is None or not known or not fits(x):
+                return written_out(edge_index, size=size, **arguments)
+            self._next += 1
+            source, target = (0, 1) if module.flow == "source_to_target" else (1, 0)
+            if number not in self._neighbours:
+                ends = edge_index.detach().numpy()
+                self._neighbours[number] = Neighbours(
+                    ends[source], ends[target], x.shape[0], call.num_dst
+                )
+            weights = self._weights(number)
+            if call.scaled and arguments.get("edge_weight") is not None:
+                weights = weights * arguments["edge_weight"].view(-1)
+            return weighted_sum(x, weights, self._neighbours[number], call.mean)
+
+        return propagate
+
+    def _weights(self, number: int) -> Tensor:
+        assert self._extended is not None
+        return self._extended.index_select(0, self._places[number])
 
     def _weight(self, name: str) -> Callable[..., Any]:
         def hook(module: MessagePassing, inputs: Any, message: Any) -> Any:
@@ -255,7 +316,7 @@ class Weighting:
                 )
             shape = [1] * message.dim()
             shape[dim] = -1
-            return message * self._extended[numbers].view(shape).to(message.dtype)
+            return message * self._weights(self._next - 1).view(shape).to(message.dtype)
 
         return hook
 

@@ -19,8 +19,9 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data, HeteroData
 
-from pagelink.computation_graph import ComputationGraphs
+from pagelink.computation_graph import FAR, ComputationGraphs
 from pagelink.errors import ModelError, SettingsError
+from pagelink.fused import PlainCall
 from pagelink.graph import Bools, Ints, Longs, TypedGraph
 from pagelink.masking import Tracer, Weighting, borrowed, check_maskable
 
@@ -40,6 +41,8 @@ class ModelInput:
     """For every input edge, in the order of `data`, its position in the batch's edges, or -1."""
     calls: tuple[Tensor, ...] = ()
     """Per propagation, the position in the batch's edges behind each message, or -1."""
+    plain: tuple[PlainCall | None, ...] = ()
+    """Per propagation, how it is done without writing the messages out."""
 
     def renumbered(self, number: Tensor) -> ModelInput:
         """Count the weights otherwise: `number` maps a position in the batch's edges to the new."""
@@ -168,7 +171,7 @@ class LinkPredictor:
             logits = self._run(data, inputs.edge_label_index)
         slots = torch.cat([inputs.slots, inputs.slots.new_tensor([-1])])
         calls = tuple(slots[numbers] for numbers in tracer.calls)
-        return logits, dataclasses.replace(inputs, calls=calls), tracer
+        return logits, dataclasses.replace(inputs, calls=calls, plain=tuple(tracer.plain)), tracer
 
     @contextmanager
     def weighted(self, recorded: ModelInput) -> Iterator[Callable[[Tensor], Tensor]]:
@@ -178,7 +181,7 @@ class LinkPredictor:
 
         The model is borrowed for as long as the context is open.
         """
-        weighting = Weighting(list(recorded.calls))
+        weighting = Weighting(recorded.calls, recorded.plain)
 
         def run(weights: Tensor) -> Tensor:
             weighting.set(weights)
@@ -221,21 +224,29 @@ class LinkPredictor:
         slots = np.flatnonzero(wanted & chosen[edge_link])
         shift = batch.node_ptr[edge_link[slots]]
         src, dst = shift + batch.src[slots], shift + batch.dst[slots]
-        ends = np.empty((2, len(links)), dtype=np.int64)
-        for row, end in enumerate((batch.link_src, batch.link_dst)):
-            for i, link in enumerate(links.tolist()):
-                nodes = batch.nodes[batch.node_ptr[link] : batch.node_ptr[link + 1]]
-                ends[row, i] = batch.node_ptr[link] + np.searchsorted(nodes, end[link])
+        link_of = np.repeat(np.arange(batch.num_links), np.diff(batch.node_ptr))
+        keys = link_of * graph.num_nodes + batch.nodes  # ascending, as the nodes of a link are
+        ends = np.searchsorted(
+            keys, links * graph.num_nodes + np.stack([batch.link_src, batch.link_dst])[:, links]
+        )
 
+        # At the rim of the model's reach nothing counts but a node's own features, which are the
+        # same for every link: one node stands for all its copies.
         used = np.zeros(len(batch.nodes), dtype=np.bool_)
         used[src] = used[dst] = used[ends] = True
-        used_at = np.flatnonzero(used)
-        used_at = used_at[np.argsort(graph.node_type_of[batch.nodes[used_at]], kind="stable")]
-        flat = batch.nodes[used_at].astype(np.int64)
-        kinds = graph.node_type_of[flat]
-        start = np.searchsorted(kinds, np.arange(len(graph.node_types) + 1))
+        rim = batch.hops >= (batch.num_hops or FAR)
+        own_at, shared_at = np.flatnonzero(used & ~rim), np.flatnonzero(used & rim)
+        shared_flat, stands_for = np.unique(batch.nodes[shared_at], return_inverse=True)
+        flat = np.concatenate([batch.nodes[own_at], shared_flat]).astype(np.int64)
+        order = np.argsort(graph.node_type_of[flat], kind="stable")
+        place = np.empty(len(flat), dtype=np.int64)
+        place[order] = np.arange(len(flat))
+        flat = flat[order]
+        start = np.searchsorted(graph.node_type_of[flat], np.arange(len(graph.node_types) + 1))
+        place -= start[graph.node_type_of[flat[place]]]
         number = np.zeros(len(batch.nodes), dtype=np.int64)
-        number[used_at] = np.arange(len(used_at)) - start[kinds]
+        number[own_at] = place[: len(own_at)]
+        number[shared_at] = place[len(own_at) :][stands_for]
         node_ids = [
             flat[start[k] : start[k + 1]] - graph.node_offset[k]
             for k in range(len(graph.node_types))

@@ -16,8 +16,8 @@ PACKAGE = Path(__file__).parent.parent / "pagelink"
 ROAD = (
     "errors", "settings", "files", "kernels", "threads", "graph_data", "reverse_relations", "graph",
     "table_files", "table_folders", "triples", "tables", "constraints", "ego_kernels",
-    "computation_graph", "pruning", "walk_kernels", "path_kernels", "paths", "masking", "predictor",
-    "reach", "learning", "influence", "explanation", "results", "explainer", "pyg",
+    "computation_graph", "pruning", "walk_kernels", "path_kernels", "paths", "fused", "masking",
+    "predictor", "reach", "learning", "influence", "explanation", "results", "explainer", "pyg",
 )  # fmt: skip
 # These use the road and each other, without cycles, and are never used by the road.
 BESIDE = (

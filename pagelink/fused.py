@@ -1,0 +1,177 @@
+"""Weighted sums over in-neighbours, without writing the messages out.
+
+Most layers send the vector of an edge's source as it is, or times one number per edge, and sum or
+average what comes in. Weighted by a mask, such a layer needs one pass over its edges each way and
+no array of one vector per edge, which is where a model spends most of its time on a CPU.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from numba import njit
+from torch import Tensor
+from torch_geometric.nn import GCNConv, GraphConv, LGConv, MessagePassing, aggr
+
+from pagelink.graph import Longs
+
+Floats = npt.NDArray[np.float32]
+
+# Layers whose message is the source's vector times the number `edge_weight`.
+_SCALED = (GCNConv.message, GraphConv.message, LGConv.message)
+_HOOKS = (
+    "_propagate_forward_pre_hooks", "_propagate_forward_hooks", "_message_forward_pre_hooks",
+    "_message_forward_hooks", "_aggregate_forward_pre_hooks", "_aggregate_forward_hooks",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class PlainCall:
+    """A propagation whose messages need not be written out."""
+
+    argument: str
+    """Name of the argument of `propagate` that holds the vectors."""
+    scaled: bool
+    """Messages are multiplied by the argument `edge_weight`."""
+    mean: bool
+    num_dst: int
+
+
+def is_plain_layer(module: MessagePassing) -> bool:
+    """Whether a layer sums or averages its messages and does nothing else around that."""
+    kind = type(module)
+    return (
+        type(module.aggr_module) in (aggr.SumAggregation, aggr.MeanAggregation)
+        and kind.aggregate is MessagePassing.aggregate
+        and kind.update is MessagePassing.update
+        and module.node_dim == -2
+        and module.decomposed_layers == 1
+        and not {"propagate", "message", "aggregate", "update"} & set(vars(module))
+        and not any(getattr(module, hooks) for hooks in _HOOKS)
+    )
+
+
+def plain_call(
+    module: MessagePassing, arguments: dict[str, Any], message: Tensor, num_dst: int
+) -> PlainCall | None:
+    """Say how a call of a plain layer is done without messages, or None if it cannot be."""
+    mean = isinstance(module.aggr_module, aggr.MeanAggregation)
+    for name, value in arguments.items():
+        if name.endswith("_j") and message is value and message.dim() == 2:
+            return PlainCall(name[:-2], False, mean, num_dst)
+    if type(module).message in _SCALED and arguments["x_j"].dim() == 2:
+        return PlainCall("x", True, mean, num_dst)
+    return None
+
+
+class Neighbours:
+    """The edges of a propagation, in order of their targets and in order of their sources."""
+
+    def __init__(self, src: Longs, dst: Longs, num_src: int, num_dst: int) -> None:
+        self.by_dst = _grouped(dst, src, num_dst)
+        self.by_src = _grouped(src, dst, num_src)
+        count = np.maximum(np.diff(self.by_dst[0]), 1)
+        self.share = (1 / count).astype(np.float32)
+        """Per target, one over the number of its edges."""
+
+
+class WeightedSum(torch.autograd.Function):
+    """Per target v, the sum over the edges (u, v) of weight times x_u; over their number if `mean`.
+
+    Gradients by the weights and by x.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weights: Tensor, edges: Neighbours, mean: bool) -> Tensor:
+        """Return one vector per target."""
+        vectors, values = x.detach().contiguous().numpy(), weights.detach().contiguous().numpy()
+        out = np.empty((len(edges.share), vectors.shape[1]), dtype=np.float32)
+        _sum_groups(*edges.by_dst, vectors, values, out)
+        if mean:
+            out *= edges.share[:, None]
+        ctx.edges, ctx.mean = edges, mean
+        ctx.save_for_backward(x, weights)
+        return torch.from_numpy(out)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
+        """Return the gradients by x and by the weights, where they are asked for."""
+        edges: Neighbours = ctx.edges
+        x, weights = (value.detach().contiguous().numpy() for value in ctx.saved_tensors)
+        gradient = gradients[0].contiguous().numpy()
+        if ctx.mean:
+            gradient = gradient * edges.share[:, None]
+        by_x = by_weights = None
+        if ctx.needs_input_grad[0]:
+            by_x = np.empty(x.shape, dtype=np.float32)
+            _sum_groups(*edges.by_src, gradient, weights, by_x)
+        if ctx.needs_input_grad[1]:
+            by_weights = np.empty(len(weights), dtype=np.float32)
+            _dot_groups(*edges.by_dst, x, gradient, by_weights)
+        made = (None if g is None else torch.from_numpy(g) for g in (by_x, by_weights))
+        return (*made, None, None)  # type: ignore[return-value]
+
+
+def fits(x: object) -> bool:
+    """Whether vectors are of the kind that the kernels are compiled for."""
+    return (
+        isinstance(x, Tensor)
+        and x.dtype == torch.float32
+        and x.device.type == "cpu"
+        and x.dim() == 2
+    )
+
+
+def weighted_sum(x: Tensor, weights: Tensor, edges: Neighbours, mean: bool) -> Tensor:
+    """Sum or average the vectors of each target's in-neighbours, times the weights of the edges."""
+    return cast(Tensor, WeightedSum.apply(x, weights, edges, mean))  # type: ignore[no-untyped-call]
+
+
+@njit(cache=True, nogil=True)
+def _grouped(key, other, size):  # type: ignore[no-untyped-def]
+    """Group edges by one end: range of each group, the edges in order, and their other ends."""
+    ptr = np.zeros(size + 1, dtype=np.int64)
+    for e in range(len(key)):
+        ptr[key[e] + 1] += 1
+    for v in range(size):
+        ptr[v + 1] += ptr[v]
+    place = ptr[:-1].copy()
+    edges = np.empty(len(key), dtype=np.int32)
+    ends = np.empty(len(key), dtype=np.int32)
+    for e in range(len(key)):
+        i = place[key[e]]
+        edges[i] = e
+        ends[i] = other[e]
+        place[key[e]] += 1
+    return ptr, edges, ends
+
+
+@njit(cache=True, nogil=True)
+def _sum_groups(ptr, edges, ends, vectors, weights, out):  # type: ignore[no-untyped-def]
+    """out[v]: sum over the edges of group v of weight times the vector of the other end."""
+    dim = vectors.shape[1]
+    for v in range(len(ptr) - 1):
+        for k in range(dim):
+            out[v, k] = 0
+        for i in range(ptr[v], ptr[v + 1]):
+            weight = weights[edges[i]]
+            u = ends[i]
+            for k in range(dim):
+                out[v, k] += weight * vectors[u, k]
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def _dot_groups(ptr, edges, ends, vectors, others, out):  # type: ignore[no-untyped-def]
+    """out[e] of an edge of group v: the product of the other end's vector and others[v]."""
+    dim = vectors.shape[1]
+    for v in range(len(ptr) - 1):
+        for i in range(ptr[v], ptr[v + 1]):
+            u = ends[i]
+            total = np.float32(0)
+            for k in range(dim):
+                total += vectors[u, k] * others[v, k]
+            out[edges[i]] = total
