@@ -15,7 +15,18 @@ DENSE = 16
 def grown(values, used, size):  # type: ignore[no-untyped-def]
     """A longer array that starts with the used part of this one."""
     longer = np.empty(size, dtype=values.dtype)
-    longer[:used] = values[:used]
+    for i in range(used):  # not by slices: the checks of their sizes take seconds to compile
+        longer[i] = values[i]
+    return longer
+
+
+@kernel
+def grown_rows(values, size):  # type: ignore[no-untyped-def]
+    """A table with more rows that starts with those of this one."""
+    longer = np.empty((size, values.shape[1]), dtype=values.dtype)
+    for i in range(values.shape[0]):
+        for j in range(values.shape[1]):
+            longer[i, j] = values[i, j]
     return longer
 
 
@@ -51,7 +62,8 @@ def find_egos(  # type: ignore[no-untyped-def]
                     mine[i] = v
                     i += 1
         else:
-            mine[:] = found[:n]
+            for i in range(n):
+                mine[i] = found[i]
             mine.sort()
 
         num_edges = 0
@@ -129,9 +141,9 @@ def fill_egos(  # type: ignore[no-untyped-def]
         s, t, out = link_src[link], link_dst[link], link_fact[link]
         base, n = node_ptr[link], node_ptr[link + 1] - node_ptr[link]
         shift = base - node_ptr[first]
-        nodes[base : base + n] = found_nodes[shift : shift + n]
-        hops[base : base + n] = found_hops[shift : shift + n]
         for i in range(n):
+            nodes[base + i] = found_nodes[shift + i]
+            hops[base + i] = found_hops[shift + i]
             position[nodes[base + i]] = i
         k = edge_ptr[link]
         for i in range(n):

@@ -14,7 +14,7 @@ from numba.core import event
 kernel: Any = njit(cache=True, nogil=True)
 """Decorator of functions on plain arrays."""
 
-COMPILING = "pagelink: compiling, once"
+COMPILING = "pagelink: compiling, once (about half a minute)"
 
 
 class _Announcer(event.Listener):

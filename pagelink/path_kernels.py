@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pagelink.ego_kernels import grown
+from pagelink.ego_kernels import grown, grown_rows
 from pagelink.kernels import kernel
 
 UNREACHABLE = np.int64(2**62)
@@ -37,7 +37,7 @@ def cheapest_paths_kernel(  # type: ignore[no-untyped-def]
     for row in range(first, last):
         most_nodes = max(most_nodes, node_ptr[links[row] + 1] - node_ptr[links[row]])
     to_target = np.empty(max_length * most_nodes * num_states, dtype=np.int64)
-    choice_of = np.full((max_length + 1) * most_nodes * num_states, -1, dtype=np.int32)
+    choice_of = np.full((max_length + 1) * most_nodes * num_states, -1, dtype=np.int64)
     choices = np.empty((16, 4), dtype=np.int64)
     way_arc = np.empty(64, dtype=np.int64)
     way_cost = np.empty(64, dtype=np.int64)
@@ -70,8 +70,8 @@ def cheapest_paths_kernel(  # type: ignore[no-untyped-def]
             label = heap[0]
             height = _pop(heap, height, partial, sequence)
             if count + 2 > len(partial):
-                partial = _grown_rows(partial, 2 * len(partial))
-                sequence = _grown_rows(sequence, 2 * len(sequence))
+                partial = grown_rows(partial, 2 * len(partial))
+                sequence = grown_rows(sequence, 2 * len(sequence))
                 heap = grown(heap, height, 2 * len(heap))
             depth = partial[label, DEPTH]
             if partial[label, CHOICE] >= 0:
@@ -84,7 +84,8 @@ def cheapest_paths_kernel(  # type: ignore[no-untyped-def]
                 )  # fmt: skip
             u = 0 if depth == 0 else arc_dst[sequence[label, depth - 1]]
             if u == 1:
-                out_arcs[row, found] = sequence[label]
+                for i in range(depth):
+                    out_arcs[row, found, i] = sequence[label, i]
                 out_length[row, found] = depth
                 found += 1
                 continue
@@ -96,7 +97,7 @@ def cheapest_paths_kernel(  # type: ignore[no-untyped-def]
             key = (rest * n + u) * num_states + state
             if choice_of[key] < 0:
                 if num_choices == len(choices):
-                    choices = _grown_rows(choices, 2 * num_choices)
+                    choices = grown_rows(choices, 2 * num_choices)
                 room = num_ways + ptr[u + 1] - ptr[u]
                 if room > len(way_arc):
                     way_arc = grown(way_arc, num_ways, 2 * room)
@@ -217,9 +218,9 @@ def _put_next(  # type: ignore[no-untyped-def]
         for i in range(depth):
             visited = visited or arc_dst[sequence[label, i]] == v
         if not visited:
-            sequence[count] = sequence[label]
+            for i in range(sequence.shape[1]):
+                sequence[count, i] = sequence[label, i] if i < depth else -1
             sequence[count, depth] = arc
-            sequence[count, depth + 1 :] = -1
             partial[count, TOTAL] = spent + way_cost[start + size - 1 - rank]
             partial[count, SPENT] = spent + arc_cost[arc]
             partial[count, DEPTH] = depth + 1
@@ -262,10 +263,3 @@ def _is_before(a, b, partial, sequence):  # type: ignore[no-untyped-def]
         if sequence[a, i] != sequence[b, i]:
             return sequence[a, i] < sequence[b, i]
     return False
-
-
-@kernel
-def _grown_rows(values, size):  # type: ignore[no-untyped-def]
-    longer = np.empty((size, values.shape[1]), dtype=values.dtype)
-    longer[: len(values)] = values
-    return longer

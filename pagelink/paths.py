@@ -57,12 +57,12 @@ class PathGraphs:
         """Number of links."""
         return len(self.node_ptr) - 1
 
-    def has_path(self) -> Bools:
-        """Whether each link has any path."""
+    def has_path(self, until: float | None = None) -> Bools:
+        """Whether each link has any path; with a deadline, whether one was found by then."""
         if self.automaton is ANYTHING:  # then a shortest walk is a simple path
             return np.diff(self.node_ptr) > 0
         free = np.zeros(len(self.arc_slot), dtype=np.int64)
-        return cheapest_paths(self, free, 1).lengths[:, 0] > 0
+        return cheapest_paths(self, free, 1, until=until).lengths[:, 0] > 0
 
     def arcs_of(self, link: int) -> slice:
         """The arcs of a link."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pagelink.ego_kernels import grown
+from pagelink.ego_kernels import grown, grown_rows
 from pagelink.kernels import kernel
 
 
@@ -76,9 +76,7 @@ def cut_out_walks(  # type: ignore[no-untyped-def]
                 u, v = (src[k], dst[k]) if turn == 0 else (dst[k], src[k])
                 if u != t and v != s and from_s[u] + 1 + to_t[v] <= max_length:
                     if count == len(arcs):
-                        longer = np.empty((2 * count, 4), dtype=np.int64)
-                        longer[:count] = arcs
-                        arcs = longer
+                        arcs = grown_rows(arcs, 2 * count)
                     arcs[count, 0] = relation_class[relation[edges[k]]]
                     arcs[count, 1] = v
                     arcs[count, 2] = u
