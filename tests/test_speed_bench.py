@@ -185,9 +185,12 @@ def test_both_bare_passes_run_the_same_model(name: str) -> None:
     subject = load_subject(name, seed=0, tiny=True)
     state = copy.deepcopy(subject.model.state_dict())
     flags = [parameter.requires_grad for parameter in subject.model.parameters()]
-    explainer = subject.explainer(Settings(), seed=0)
+    explainer = subject.explainer(Settings(patience=None), seed=0)
     bare = BarePasses(explainer, subject.links(3))
-    assert sum(batch.num_links for batch in bare.batches) == 3
+    assert "weighted" not in vars(explainer.predictor)
+    assert [batch.num_links for batch in bare.batches] == [3]
+    one_by_one = BarePasses(explainer, subject.links(3), one_by_one=True)
+    assert [batch.num_links for batch in one_by_one.batches] == [1, 1, 1]
     for batch in bare.batches:
         results = []
         for context in (

@@ -18,29 +18,35 @@ from torch import Tensor, nn
 from torch_geometric.nn import MessagePassing
 
 from pagelink.computation_graph import ComputationGraphs
-from pagelink.explainer import EDGES_A_BATCH, LINKS_A_BATCH, PaGELink
+from pagelink.explainer import PaGELink
 from pagelink.masking import borrowed
 from pagelink.models.link_model import node_inputs
-from pagelink.predictor import ModelInput
-from pagelink.reach import chunks_by_edges
+from pagelink.predictor import LinkPredictor, ModelInput
 
 Run = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True)
 class BareBatch:
-    """The model's input for some links side by side, each masked edge numbered."""
+    """What the model was run on while some links were learned side by side."""
 
     recorded: ModelInput
     num_masked: int
-    num_links: int
+    """Number of values of the mask."""
+
+    @property
+    def num_links(self) -> int:
+        """Links in it."""
+        return int(self.recorded.edge_label_index.shape[1])
 
 
 class BarePasses:
-    """The batches of some links, ready to be run through the model.
+    """The very batches that an explainer makes of some links, ready to be run again.
+
+    They are noted while the links are explained once; so it does not matter how they are cut.
 
     Args:
-        explainer: how the links are cut into batches and the batches put together.
+        explainer: its links must stay to the last epoch (`patience=None`).
         links: (src, dst) of the explainer's first link type.
         one_by_one: a batch has one link.
     """
@@ -49,16 +55,13 @@ class BarePasses:
         self, explainer: PaGELink, links: Sequence[tuple[int, int]], one_by_one: bool = False
     ) -> None:
         self.predictor = explainer.predictor
-        at_once = 1 if one_by_one else LINKS_A_BATCH
-        self.batches = [
-            _prepare(explainer, [parts[i] for i in chunk])
-            for first in range(0, len(links), at_once)
-            for parts in [[extract(explainer, link) for link in links[first : first + at_once]]]
-            for chunk in chunks_by_edges(
-                np.array([int(part.visible.sum()) for part in parts]),
-                EDGES_A_BATCH, explainer.predictor.mode,
-            )
-        ]  # fmt: skip
+        with _noting(self.predictor) as self.batches:
+            if one_by_one:
+                for link in links:
+                    explainer.explain(*link)
+            else:
+                for _ in explainer.explain_many(links):
+                    pass
 
     def as_pagelink(self, epochs: int) -> None:
         """Run all batches the way pagelink runs the model."""
@@ -81,16 +84,31 @@ def extract(explainer: PaGELink, link: tuple[int, int]) -> ComputationGraphs:
     return explainer.extractor.extract(*(np.array([end]) for end in ends))
 
 
-def _prepare(explainer: PaGELink, parts: Sequence[ComputationGraphs]) -> BareBatch:
-    predictor, graph = explainer.predictor, explainer.graph
-    batch = ComputationGraphs.joined(parts)
-    relation = np.full(batch.num_links, graph.edge_types.index(explainer.link_types[0]))
-    wanted = predictor.needed(batch)
-    inputs = predictor.inputs(batch, wanted, range(batch.num_links), relation)
-    number = np.full(len(batch.edges), -1)
-    number[wanted] = np.arange(int(wanted.sum()))
-    recorded = predictor.record(inputs)[1].renumbered(torch.from_numpy(number))
-    return BareBatch(recorded, int(wanted.sum()), batch.num_links)
+@contextmanager
+def _noting(predictor: LinkPredictor) -> Iterator[list[BareBatch]]:
+    """Note what the model is run on, weighted, for as long as the context is open."""
+    noted: list[BareBatch] = []
+    weighted = predictor.weighted
+
+    @contextmanager
+    def noting(recorded: ModelInput) -> Iterator[Run]:
+        with weighted(recorded) as run:
+            passes = 0
+
+            def noting_run(weights: Tensor) -> Tensor:
+                nonlocal passes
+                passes += 1
+                if passes == 1:
+                    noted.append(BareBatch(recorded, len(weights)))
+                return run(weights)
+
+            yield noting_run
+
+    predictor.weighted = noting  # type: ignore[method-assign]
+    try:
+        yield noted
+    finally:
+        del predictor.weighted  # the method of the class shows again
 
 
 def _passes(run: Run, num_masked: int, epochs: int) -> None:

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 GIGABYTE = 10**9
 CANDIDATES = 1_000
-"""The heaviest links are looked for among so many."""
+HEAVIEST = 32
+"""So many links with large computation graphs are taken, of so many candidates."""
 _MODULE = "pagelink.evaluation.speed_process"
 _UNIT = 1 if sys.platform == "darwin" else 1024
 """Bytes in what `ru_maxrss` counts by."""
@@ -60,13 +61,12 @@ def _memory(dataset: str, links: int, seed: int, tiny: bool) -> Iterator[tuple[s
     import torch
 
     from pagelink.evaluation.speed_subjects import explain_all, load_subject
-    from pagelink.explainer import LINKS_A_BATCH
     from pagelink.settings import Settings
 
     torch.set_num_threads(1)
     subject = load_subject(dataset, seed, tiny)
     explainer = subject.explainer(Settings(), seed)
-    heaviest = _heaviest(explainer, subject.pairs[:CANDIDATES], min(LINKS_A_BATCH, links // 3))
+    heaviest = _heaviest(explainer, subject.pairs[:CANDIDATES], min(HEAVIEST, links // 3))
     between = subject.links(links - 2 * len(heaviest))
     yield "before", _peak()
     yield "with paths", explain_all(explainer, [*heaviest, *between, *heaviest])

@@ -116,8 +116,6 @@ class DataRows:
         )
         for threads in sizes.threads:
             with torch_threads(threads):
-                if small:
-                    interleaved(works, 1)
                 rounds = interleaved(works, repeats)
             used = {f"{k}, cpu_s": cpu(samples, len(links)) for k, samples in rounds.items()}
             used |= {f"{k}, wall_s": wall(samples, len(links)) for k, samples in rounds.items()}

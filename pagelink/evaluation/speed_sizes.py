@@ -30,7 +30,7 @@ class Sizes:
     rival_nodes: int = 5_000
     rival_edges: int = 50_000
     rival_hidden: int = 64
-    rival_links: int = 16
+    rival_links: int = 32
     rival_epochs: tuple[int, ...] = (20, 100)
     rival_repeats: int = 1
 
@@ -42,8 +42,8 @@ class Sizes:
 
     paper_range: tuple[int, ...] = (20, *range(500, 5_501, 500))
     large_range: tuple[int, ...] = (5_500, 200_000, 400_000, 600_000, 800_000, 1_000_000)
-    linear_repeats: int = 15
-    large_repeats: int = 3
+    linear_repeats: int = 40
+    large_repeats: int = 5
 
     memory_links: tuple[int, int] = (200, 1_000)
     first_repeats: int = 3
