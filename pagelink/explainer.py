@@ -6,32 +6,31 @@ import dataclasses
 import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 from torch_geometric.data import Data, HeteroData
 
+from pagelink.asked_links import Key, Link, LinkLike, LinkReader, as_link_types
+from pagelink.batches import Batch, Batches
 from pagelink.computation_graph import ComputationGraphs
 from pagelink.constraints import compile_constraints
-from pagelink.errors import LinkError, SettingsError, did_you_mean
+from pagelink.errors import SettingsError
 from pagelink.explanation import Explanation
-from pagelink.graph import HOMOGENEOUS_NODE_TYPE, Bools, EdgeType, Longs, TypedGraph
+from pagelink.graph import Bools, EdgeType, Longs, TypedGraph
 from pagelink.learning import learn_masks
 from pagelink.paths import PathGraphs, allowed_facts, best_paths, build_path_graphs
 from pagelink.predictor import Forward, LinkPredictor, Output
 from pagelink.pruning import prune
-from pagelink.reach import chunks_by_edges, extractor_for, find_reach
-from pagelink.results import Doubles, Link, ResultBuilder
+from pagelink.reach import extractor_for, find_reach
+from pagelink.results import Doubles, ResultBuilder
 from pagelink.settings import Settings
+from pagelink.timer import Timer
 
-Key = int | str
-LinkLike = tuple[Key, Key] | tuple[Key, Key, EdgeType | str]
-
-LINKS_A_BATCH = 32
-EDGES_A_BATCH = 400_000
-"""Visible edges that go through the model at once; a batch has at least one link all the same."""
+LINKS_A_BATCH = 256
+MEMORY = 1.0
+"""Gigabytes that a batch of links may take."""
 
 
 class PaGELink:
@@ -78,7 +77,7 @@ class PaGELink:
         self.settings = settings or Settings()
         self.seed = seed
         self.threshold = threshold
-        self.link_types = _as_link_types(link_type, isinstance(data, HeteroData))
+        self.link_types = as_link_types(link_type, isinstance(data, HeteroData))
         self.graph = TypedGraph.from_data(data, self.link_types, reverse)
         self.predictor = LinkPredictor(model, data, self.graph, forward, output)
         with torch.inference_mode(False):
@@ -90,6 +89,10 @@ class PaGELink:
                 "computation graph would leave out edges that move its score. Use None."
             )
         self.extractor = extractor_for(self.graph, self.reach, num_hops)
+        self._reader = LinkReader(self.graph, self.link_types)
+        self._batches = Batches(
+            self.extractor, self.reach.bytes_an_edge, self.predictor.mode != "subgraphs"
+        )
         self._constraints = compile_constraints(self.graph, self.settings)
         self._builder = ResultBuilder(
             self.graph, self.settings, self.seed, self.reach, self.threshold, self._constraints,
@@ -115,119 +118,89 @@ class PaGELink:
         Raises:
             LinkError: there is no such node or link type.
         """
-        link = self._resolve((src, dst) if link_type is None else (src, dst, link_type))
+        link = self._reader.read((src, dst) if link_type is None else (src, dst, link_type))
         started = time.process_time()
-        (answer,) = self._explain(self._extract(link), [link])
+        timer = Timer(self.settings.deadline)
+        (answer,) = self._explain(self._batches.extract([link])[0], [link], timer)
         return dataclasses.replace(answer, seconds=time.process_time() - started)
 
     def explain_many(
-        self, links: Iterable[LinkLike], *, progress: bool = False, batch_size: int = LINKS_A_BATCH
+        self,
+        links: Iterable[LinkLike],
+        *,
+        progress: bool = False,
+        batch_size: int = LINKS_A_BATCH,
+        memory: float = MEMORY,
     ) -> Iterator[Explanation]:
         """Explain any number of links, in order, as an iterator.
 
         Every link gets an explanation. A malformed one gets the reason `invalid` and a message.
+        How links are cut into batches does not change the results.
 
         Args:
             links: `(src, dst)` or `(src, dst, link_type)`, by indices or names.
             progress: show a progress bar.
-            batch_size: how many links go through the model side by side at most. It does not change
-                the results.
+            batch_size: how many links go through the model side by side at most.
+            memory: about how many gigabytes a batch of links may take; beside it there are the
+                graph and the model. A link that needs more is explained by itself.
         """
         if batch_size < 1:
             raise SettingsError(f"batch_size must be at least 1, got {batch_size}.")
+        if not memory > 0:
+            raise SettingsError(f"memory must be above 0 gigabytes, got {memory}.")
         if not progress:
-            yield from self._stream(links, batch_size)
+            yield from self._stream(links, batch_size, memory)
             return
         from rich.progress import track
 
         known = links if isinstance(links, Sequence) else list(links)
         yield from track(
-            self._stream(known, batch_size), description="explaining", total=len(known)
+            self._stream(known, batch_size, memory), description="explaining", total=len(known)
         )
 
-    def _stream(self, links: Iterable[LinkLike], batch_size: int) -> Iterator[Explanation]:
-        waiting: list[Link] = []
-        for given in links:
-            try:
-                waiting.append(self._resolve(given))
-            except LinkError as error:
-                waiting.append(Link.broken(given, self.link_types[0], str(error)))
-            if len(waiting) == batch_size:
-                yield from self._explain_batch(waiting)
-                waiting = []
-        if waiting:
-            yield from self._explain_batch(waiting)
+    def _stream(
+        self, links: Iterable[LinkLike], batch_size: int, memory: float
+    ) -> Iterator[Explanation]:
+        read = map(self._reader.read_any, links)
+        for batch in self._batches.cut(read, batch_size, memory):
+            answers = iter(self._explain_batch(batch))
+            for link in batch.links:
+                yield next(answers) if link.message is None else self._builder.invalid(link)
 
-    def _resolve(self, row: LinkLike) -> Link:
-        # Rows of tensors and arrays are welcome, too.
-        as_list = getattr(row, "tolist", None)
-        given: Any = row if as_list is None else as_list()
-        if not isinstance(given, tuple | list) or len(given) not in (2, 3):
-            raise LinkError(f"A link is (src, dst) or (src, dst, link_type), got {given!r}.")
-        link_type = self.link_types[0] if len(given) == 2 else self._find_link_type(given[2])
-        src = self.graph.find_node(link_type[0], given[0])
-        dst = self.graph.find_node(link_type[2], given[1])
-        if src == dst:
-            raise LinkError(
-                f"{self.graph.node_name(src)!r} is both source and target: there is no path from a "
-                "node to itself."
-            )
-        return Link(link_type, src, dst, self.graph.link_fact(src, dst, link_type))
-
-    def _find_link_type(self, given: EdgeType | str) -> EdgeType:
-        known = self.link_types
-        fitting = [t for t in known if given in (t, t[1], list(t))]
-        if len(fitting) > 1:
-            choices = " or ".join(map(str, fitting))
-            raise LinkError(f"{len(fitting)} link types are called {given!r}: choose {choices}.")
-        if fitting:
-            return fitting[0]
-        words = [str(t) for t in known] + [t[1] for t in known]
-        raise LinkError(
-            f"{given!r} is not a link type of this explainer ({', '.join(map(str, known))})."
-            + did_you_mean(str(given), words)
-        )
-
-    def _explain_batch(self, links: list[Link]) -> Iterator[Explanation]:
-        """Extract the links, and explain as many side by side as there is room for."""
+    def _explain_batch(self, batch: Batch) -> list[Explanation]:
+        """Explain the links of a batch side by side; each says its share of the seconds."""
         started = time.process_time()
-        valid = [link for link in links if link.message is None]
-        parts = [self._extract(link) for link in valid]
-        counts = np.array([int(part.visible.sum()) for part in parts])
-        extraction = (time.process_time() - started) / max(len(valid), 1)
-        answers: list[Explanation] = []
-        for chunk in chunks_by_edges(counts, EDGES_A_BATCH, self.predictor.mode):
-            started = time.process_time()
-            found = self._explain_or_say_why([parts[i] for i in chunk], [valid[i] for i in chunk])
-            seconds = (time.process_time() - started) / len(chunk) + extraction
-            answers += [dataclasses.replace(answer, seconds=seconds) for answer in found]
-        remaining = iter(answers)
-        for link in links:
-            yield next(remaining) if link.message is None else self._builder.invalid(link)
+        answers = self._explain_or_say_why(batch.graphs, batch.valid, batch.seconds)
+        cpu = batch.cpu + time.process_time() - started
+        weight = 1 + np.array(batch.visible, dtype=np.float64)
+        return [
+            dataclasses.replace(answer, seconds=seconds)
+            for answer, seconds in zip(answers, (cpu * weight / weight.sum()).tolist(), strict=True)
+        ]
 
     def _explain_or_say_why(
-        self, parts: list[ComputationGraphs], links: list[Link]
+        self, graphs: list[ComputationGraphs], links: list[Link], seconds: float
     ) -> list[Explanation]:
         """Explain links side by side; if that fails, one by one, so that one costs only itself."""
+        if not links:
+            return []
+        timer = Timer(self.settings.deadline, len(links), seconds)
         try:
-            return self._explain(ComputationGraphs.joined(parts), links)
+            return self._explain(ComputationGraphs.joined(graphs), links, timer)
         except Exception as error:
             if len(links) == 1:
                 return [self._builder.failed(links[0], error)]
         return [
             answer
-            for part, link in zip(parts, links, strict=True)
-            for answer in self._explain_or_say_why([part], [link])
+            for graph, link in zip(graphs, links, strict=True)
+            for answer in self._explain_or_say_why([graph], [link], seconds / len(links))
         ]
 
-    def _extract(self, link: Link, fact: int | None = None) -> ComputationGraphs:
-        ends = link.src, link.dst, link.fact if fact is None else fact
-        return self.extractor.extract(*(np.array([value]) for value in ends))
-
     @torch.inference_mode(False)
-    def _explain(self, batch: ComputationGraphs, links: list[Link]) -> list[Explanation]:
+    def _explain(
+        self, batch: ComputationGraphs, links: list[Link], timer: Timer
+    ) -> list[Explanation]:
         """The method, for a batch of computation graphs."""
-        started = time.perf_counter()
         settings = self.settings
         relation = np.array([self.graph.edge_types.index(link.type) for link in links])
         logits = self._logits(batch, relation)
@@ -237,16 +210,16 @@ class PaGELink:
         answerable = np.isfinite(logits) & paths.has_path()
         if self.threshold is not None:
             answerable &= logits >= self.threshold
+        chosen = np.flatnonzero(answerable)
         masks = learn_masks(
-            self.predictor, batch, kept, paths, relation, np.flatnonzero(answerable), settings,
-            self.seed, started,
-        )  # fmt: skip
-        arc_logits = masks.edge_logits[paths.arc_slot]
-        found = best_paths(
-            paths, arc_logits, settings.paths_within_budget, np.flatnonzero(answerable)
+            self.predictor, batch, kept, paths, relation, chosen, settings, self.seed, timer
         )
+        found = best_paths(
+            paths, masks.edge_logits[paths.arc_slot], settings.paths_within_budget, chosen,
+            timer.last_moment(),
+        )  # fmt: skip
         return self._builder.build(
-            links, batch, logits, deployed, undone, paths, masks, found, np.flatnonzero(answerable)
+            links, batch, logits, deployed, undone, paths, masks, found, chosen
         )
 
     def _prune(self, batch: ComputationGraphs) -> tuple[Bools, PathGraphs, Bools]:
@@ -273,7 +246,7 @@ class PaGELink:
     def _logits(self, batch: ComputationGraphs, relation: Longs) -> Doubles:
         wanted = self.predictor.needed(batch)
         inputs = self.predictor.inputs(batch, wanted, range(batch.num_links), relation)
-        return self.predictor.logits(inputs).double().cpu().numpy()
+        return self.predictor.logits(inputs).cpu().double().numpy()
 
     def _deployed_logits(self, logits: Doubles, links: list[Link], relation: Longs) -> Doubles:
         """The logits with the links themselves in the graph, where they are in it."""
@@ -281,29 +254,10 @@ class PaGELink:
         inside = [i for i, link in enumerate(links) if link.fact >= 0]
         together = self.predictor.mode == "subgraphs" and inside
         for group in [inside] if together else [[i] for i in inside]:
-            batch = ComputationGraphs.joined([self._extract(links[i], fact=-1) for i in group])
+            there = [dataclasses.replace(links[i], fact=-1) for i in group]
+            batch = ComputationGraphs.joined(self._batches.extract(there))
             deployed[group] = self._logits(batch, relation[group])
         return deployed
-
-
-def _as_link_types(
-    given: EdgeType | str | Sequence[EdgeType], hetero: bool
-) -> tuple[EdgeType, ...]:
-    expected = "A link type is (source type, relation, target type)"
-    if isinstance(given, str):
-        if hetero:
-            raise LinkError(f"A link type is (source type, relation, target type), got {given!r}.")
-        return ((HOMOGENEOUS_NODE_TYPE, given, HOMOGENEOUS_NODE_TYPE),)
-    if not isinstance(given, Sequence) or not given:
-        raise LinkError(f"{expected}, got {given!r}.")
-    if all(isinstance(part, str) for part in given):
-        if hetero or len(given) == 3:
-            if len(given) != 3:
-                raise LinkError(f"{expected}, got {given!r}.")
-            return (tuple(given),)  # type: ignore[return-value]
-        kind = HOMOGENEOUS_NODE_TYPE
-        return tuple((kind, str(relation), kind) for relation in given)
-    return tuple(_as_link_types(link_type, hetero)[0] for link_type in given)
 
 
 def _check_arguments(settings: object, seed: object, threshold: object) -> None:

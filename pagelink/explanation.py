@@ -67,6 +67,9 @@ class Path:
         return len(self.edges)
 
 
+Stored = tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]
+
+
 class EdgeMask(Mapping[EdgeType, npt.NDArray[np.float32]]):
     """The learned mask of a link, per edge type, one value per edge of the data in its order.
 
@@ -74,19 +77,43 @@ class EdgeMask(Mapping[EdgeType, npt.NDArray[np.float32]]):
     made when it is asked for.
     """
 
-    def __init__(
-        self,
-        sizes: Mapping[EdgeType, int],
-        values: Mapping[EdgeType, tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]],
-    ) -> None:
+    def __init__(self, sizes: Mapping[EdgeType, int], values: Mapping[EdgeType, Stored]) -> None:
         self._sizes = dict(sizes)
         self._values = dict(values)
+        self._edges: tuple[npt.NDArray[Any], ...] = ()
+
+    @classmethod
+    def of_edges(
+        cls,
+        sizes: Mapping[EdgeType, int],
+        relation: npt.NDArray[Any],
+        column: npt.NDArray[Any],
+        logits: npt.NDArray[np.float32],
+    ) -> EdgeMask:
+        """Return the mask of some edges: the position of their type in `sizes`, column, logit.
+
+        They are put in order by type when they are first asked for.
+        """
+        mask = cls(sizes, {})
+        mask._edges = relation, column, logits
+        return mask
+
+    def _stored(self) -> dict[EdgeType, Stored]:
+        if self._edges:
+            relation, column, logits = self._edges
+            order = np.argsort(relation, kind="stable")
+            bounds = np.searchsorted(relation[order], np.arange(len(self._sizes) + 1))
+            column, value = column[order].astype(np.int64), 1 / (1 + np.exp(-logits[order]))
+            for edge_type, first, last in zip(self._sizes, bounds, bounds[1:], strict=False):
+                if last > first:
+                    self._values[edge_type] = column[first:last], value[first:last]
+            self._edges = ()
+        return self._values
 
     def __getitem__(self, edge_type: EdgeType) -> npt.NDArray[np.float32]:
         dense = np.zeros(self._sizes[edge_type], dtype=np.float32)
-        if edge_type in self._values:
-            index, value = self._values[edge_type]
-            dense[index] = value
+        index, value = self.stored(edge_type)
+        dense[index] = value
         return dense
 
     def __iter__(self) -> Iterator[EdgeType]:
@@ -95,10 +122,10 @@ class EdgeMask(Mapping[EdgeType, npt.NDArray[np.float32]]):
     def __len__(self) -> int:
         return len(self._sizes)
 
-    def stored(self, edge_type: EdgeType) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+    def stored(self, edge_type: EdgeType) -> Stored:
         """Return the columns that have a value, and the values."""
         empty = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float32)
-        return self._values.get(edge_type, empty)
+        return self._stored().get(edge_type, empty)
 
     def to_list(self) -> list[dict[str, Any]]:
         """Return the stored values as plain lists."""

@@ -17,9 +17,13 @@ from numba import njit
 from torch import Tensor
 from torch_geometric.nn import GCNConv, GraphConv, LGConv, MessagePassing, aggr
 
-from pagelink.graph import Longs
+from pagelink.graph import Ints, Longs
+from pagelink.kernels import kernel
+from pagelink.threads import over_ranges
 
-Floats = npt.NDArray[np.float32]
+Groups = tuple[Longs, Ints, Ints]
+"""Range of each group of edges, the edges in order, and their other ends."""
+EDGES_FOR_THREADS = 10_000
 
 # Layers whose message is the source's vector times the number `edge_weight`.
 _SCALED = (GCNConv.message, GraphConv.message, LGConv.message)
@@ -48,7 +52,7 @@ def is_plain_layer(module: MessagePassing) -> bool:
         type(module.aggr_module) in (aggr.SumAggregation, aggr.MeanAggregation)
         and kind.aggregate is MessagePassing.aggregate
         and kind.update is MessagePassing.update
-        and module.node_dim == -2
+        and module.node_dim in (-2, 0)  # the same for matrices
         and module.decomposed_layers == 1
         and not {"propagate", "message", "aggregate", "update"} & set(vars(module))
         and not any(getattr(module, hooks) for hooks in _HOOKS)
@@ -90,7 +94,7 @@ class WeightedSum(torch.autograd.Function):
         """Return one vector per target."""
         vectors, values = x.detach().contiguous().numpy(), weights.detach().contiguous().numpy()
         out = np.empty((len(edges.share), vectors.shape[1]), dtype=np.float32)
-        _sum_groups(*edges.by_dst, vectors, values, out)
+        _over_groups(_sum_groups, edges.by_dst, vectors, values, out)
         if mean:
             out *= edges.share[:, None]
         ctx.edges, ctx.mean = edges, mean
@@ -108,10 +112,10 @@ class WeightedSum(torch.autograd.Function):
         by_x = by_weights = None
         if ctx.needs_input_grad[0]:
             by_x = np.empty(x.shape, dtype=np.float32)
-            _sum_groups(*edges.by_src, gradient, weights, by_x)
+            _over_groups(_sum_groups, edges.by_src, gradient, weights, by_x)
         if ctx.needs_input_grad[1]:
             by_weights = np.empty(len(weights), dtype=np.float32)
-            _dot_groups(*edges.by_dst, x, gradient, by_weights)
+            _over_groups(_dot_groups, edges.by_dst, x, gradient, by_weights)
         made = (None if g is None else torch.from_numpy(g) for g in (by_x, by_weights))
         return (*made, None, None)  # type: ignore[return-value]
 
@@ -131,7 +135,16 @@ def weighted_sum(x: Tensor, weights: Tensor, edges: Neighbours, mean: bool) -> T
     return cast(Tensor, WeightedSum.apply(x, weights, edges, mean))  # type: ignore[no-untyped-call]
 
 
-@njit(cache=True, nogil=True)
+def _over_groups(work: Any, groups: Groups, *arrays: npt.NDArray[Any]) -> None:
+    """Run a kernel over all groups, by several threads where that is worth it."""
+    ptr = groups[0]
+    if torch.get_num_threads() == 1 or ptr[-1] < EDGES_FOR_THREADS:
+        work(0, len(ptr) - 1, *groups, *arrays)
+    else:
+        over_ranges(lambda first, last: work(first, last, *groups, *arrays), 1 + np.diff(ptr))
+
+
+@kernel
 def _grouped(key, other, size):  # type: ignore[no-untyped-def]
     """Group edges by one end: range of each group, the edges in order, and their other ends."""
     ptr = np.zeros(size + 1, dtype=np.int64)
@@ -150,11 +163,11 @@ def _grouped(key, other, size):  # type: ignore[no-untyped-def]
     return ptr, edges, ends
 
 
-@njit(cache=True, nogil=True)
-def _sum_groups(ptr, edges, ends, vectors, weights, out):  # type: ignore[no-untyped-def]
+@kernel
+def _sum_groups(first, last, ptr, edges, ends, vectors, weights, out):  # type: ignore[no-untyped-def]
     """out[v]: sum over the edges of group v of weight times the vector of the other end."""
     dim = vectors.shape[1]
-    for v in range(len(ptr) - 1):
+    for v in range(first, last):
         for k in range(dim):
             out[v, k] = 0
         for i in range(ptr[v], ptr[v + 1]):
@@ -164,11 +177,12 @@ def _sum_groups(ptr, edges, ends, vectors, weights, out):  # type: ignore[no-unt
                 out[v, k] += weight * vectors[u, k]
 
 
+# Sums of a product may be taken in any order: then they are done several at a time.
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def _dot_groups(ptr, edges, ends, vectors, others, out):  # type: ignore[no-untyped-def]
+def _dot_groups(first, last, ptr, edges, ends, vectors, others, out):  # type: ignore[no-untyped-def]
     """out[e] of an edge of group v: the product of the other end's vector and others[v]."""
     dim = vectors.shape[1]
-    for v in range(len(ptr) - 1):
+    for v in range(first, last):
         for i in range(ptr[v], ptr[v + 1]):
             u = ends[i]
             total = np.float32(0)

@@ -7,7 +7,6 @@ the seed and the link, Adam works value by value.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -23,6 +22,7 @@ from pagelink.graph import Bools, Longs, TypedGraph
 from pagelink.paths import PathGraphs, best_paths
 from pagelink.predictor import LinkPredictor
 from pagelink.settings import Settings
+from pagelink.timer import Timer
 
 Floats = npt.NDArray[np.float32]
 
@@ -72,7 +72,7 @@ def learn_masks(
     links: Longs,
     settings: Settings,
     seed: int,
-    started: float | None = None,
+    timer: Timer | None = None,
 ) -> LearnedMasks:
     """Learn the masks of some links of a batch, all of them side by side.
 
@@ -91,9 +91,9 @@ def learn_masks(
         links: the links to learn, each with a path.
         settings: weights of the losses and the rest.
         seed: where the start comes from.
-        started: when the work on the batch began, by `time.perf_counter`, for the deadline.
+        timer: says when the time of the batch is over. None: never.
     """
-    clock = _Clock(settings.deadline, batch.num_links, started)
+    timer = timer or Timer(None)
     start = start_logits(predictor.graph, batch, kept, settings, seed)
     logits = np.where(kept, start, -np.inf).astype(np.float32)
     epochs = np.zeros(batch.num_links, dtype=np.int64)
@@ -112,12 +112,12 @@ def learn_masks(
         with predictor.weighted(recorded) as run:
             size = len(active)
             while len(active) and 2 * len(active) > size:
-                if clock.is_over():
+                if timer.no_time_for_another():
                     state.write(active, logits)
                     epochs[active] = epoch
                     out_of_time[active] = True
                     return LearnedMasks(logits, epochs, out_of_time)
-                state.step(run, active)
+                state.step(run, active, timer.until)
                 epoch += 1
                 done = active[state.steady[active] >= (settings.patience or settings.epochs)]
                 if epoch == settings.epochs:
@@ -127,25 +127,6 @@ def learn_masks(
                     epochs[done] = epoch
                     active = np.setdiff1d(active, done)
     return LearnedMasks(logits, epochs, out_of_time)
-
-
-class _Clock:
-    """Says when the links of a batch have used up their time, each its share."""
-
-    def __init__(self, deadline: float | None, num_links: int, started: float | None) -> None:
-        now = time.perf_counter()
-        self._end = None if deadline is None else (started or now) + deadline * num_links
-        self._last = now
-        self._longest = 0.0
-
-    def is_over(self) -> bool:
-        """Whether there is no time for a step as long as the longest one so far."""
-        if self._end is None:
-            return False
-        now = time.perf_counter()
-        self._longest = max(self._longest, now - self._last)
-        self._last = now
-        return now + self._longest > self._end
 
 
 class _State:
@@ -163,29 +144,32 @@ class _State:
     ) -> None:
         self._settings = settings
         self._paths = paths
-        self._start = start
-        edge_link = np.repeat(np.arange(batch.num_links), np.diff(batch.edge_ptr))
-        mine = kept & np.isin(np.arange(batch.num_links), links)[edge_link]
+        learned = np.zeros(batch.num_links, dtype=np.bool_)
+        learned[links] = True
+        mine = kept & np.repeat(learned, np.diff(batch.edge_ptr))
         moved = batch.visible.copy()
         moved[paths.arc_slot] = True
         if settings.entropy or settings.size:
             moved[:] = True
         # Kept edges that no message and no path ever touches all move alike, by beta alone: one
         # value per link stands for them.
+        self._idle_edges = mine & ~moved
         self._slots = np.flatnonzero(mine & moved)
-        self._idle_slots = np.flatnonzero(mine & ~moved)
-        self._link_of, self._idle_link_of = edge_link[self._slots], edge_link[self._idle_slots]
-        self._num_kept = np.bincount(edge_link[mine], minlength=batch.num_links)
+        self._edge_ptr = batch.edge_ptr
+        self._ptr = np.searchsorted(self._slots, batch.edge_ptr)
+        self._link_of = np.repeat(np.arange(batch.num_links), np.diff(self._ptr))
+        idle = np.add.reduceat(np.append(self._idle_edges, False), batch.edge_ptr[:-1], dtype=int)
+        self._num_kept = np.diff(self._ptr) + np.where(np.diff(batch.edge_ptr) > 0, idle, 0)
         # Arcs of links that are not learned have no value; the search never looks at them.
         last = len(self._slots) - 1
         self._arc_value = np.minimum(np.searchsorted(self._slots, paths.arc_slot), last)
 
         device = predictor.device
-        number = np.full(len(batch.edges), -1)
+        number = np.full(len(batch.edges), -1, dtype=np.int32)
         number[self._slots] = np.arange(len(self._slots))
         self.number = torch.from_numpy(number).to(device)
         self._values = torch.from_numpy(start[self._slots]).to(device).requires_grad_()
-        self._idle = torch.zeros(batch.num_links, requires_grad=True)
+        self._idle = torch.zeros(batch.num_links, device=device).requires_grad_()
         self._adam = torch.optim.Adam([self._values, self._idle], lr=settings.learning_rate)
         self._share = torch.from_numpy(1 / self._num_kept[self._link_of]).float().to(device)
         self._best = np.zeros(len(self._slots), dtype=np.bool_)
@@ -193,7 +177,9 @@ class _State:
         self.steady = np.zeros(batch.num_links, dtype=np.int64)
         """Per link, for how many epochs E_path has not changed."""
 
-    def step(self, run: Callable[[Tensor], Tensor], active: Longs) -> None:
+    def step(
+        self, run: Callable[[Tensor], Tensor], active: Longs, until: float | None = None
+    ) -> None:
         """Take one epoch for the active links."""
         settings, values = self._settings, self._values
         mask = torch.sigmoid(values)
@@ -209,16 +195,16 @@ class _State:
             gradient = torch.zeros_like(values)
         if not bool(torch.isfinite(gradient).all()):
             raise ModelError("The model's score has a gradient that is not finite.")
-        path_gradient, idle_gradient = self._path_gradients(active)
+        path_gradient, idle_gradient = self._path_gradients(active, until)
         values.grad = gradient + torch.from_numpy(path_gradient).to(values.device)
-        self._idle.grad = torch.from_numpy(idle_gradient)
+        self._idle.grad = torch.from_numpy(idle_gradient).to(values.device)
         self._adam.step()
 
-    def _path_gradients(self, active: Longs) -> tuple[Floats, Floats]:
+    def _path_gradients(self, active: Longs, until: float | None) -> tuple[Floats, Floats]:
         """Gradients of L_path by M, and find E_path on the way."""
         settings = self._settings
         arc_logits = self._values.detach().cpu().numpy()[self._arc_value]
-        found = best_paths(self._paths, arc_logits, settings.paths_per_epoch, active)
+        found = best_paths(self._paths, arc_logits, settings.paths_per_epoch, active, until)
         num_links = len(self.steady)
         best = self._edges_of(found.arcs)
         changed = np.bincount(self._link_of[best != self._best], minlength=num_links) > 0
@@ -247,8 +233,9 @@ class _State:
 
     def write(self, links: Longs, logits: Floats) -> None:
         """Write the values of some links to where the result is kept."""
-        chosen = np.isin(self._link_of, links)
-        logits[self._slots[chosen]] = self._values.detach().cpu().numpy()[chosen]
-        chosen = np.isin(self._idle_link_of, links)
-        moved = self._idle.detach().numpy()[self._idle_link_of[chosen]]
-        logits[self._idle_slots[chosen]] = self._start[self._idle_slots[chosen]] + moved
+        values, idle = self._values.detach().cpu().numpy(), self._idle.detach().cpu().numpy()
+        for link in links.tolist():
+            first, last = self._ptr[link], self._ptr[link + 1]
+            logits[self._slots[first:last]] = values[first:last]
+            edges = slice(self._edge_ptr[link], self._edge_ptr[link + 1])
+            logits[edges][self._idle_edges[edges]] += idle[link]

@@ -10,8 +10,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet
 
+from pagelink.asked_links import LinkLike
 from pagelink.errors import GraphError
-from pagelink.explainer import LinkLike
 
 REQUIRED = ("src", "dst")
 OPTIONAL = ("link_type",)

@@ -220,7 +220,7 @@ class Tracer:
 
 
 class Weighting:
-    """Multiplies the messages of a model by edge weights, pass after pass, on one and the same graph.
+    """Multiplies the messages of a model by edge weights, pass after pass on the same graph.
 
     Set `weights` (one value per input edge) before each forward pass.
 
@@ -276,7 +276,7 @@ class Weighting:
 
         def propagate(edge_index: Any, size: Any = None, **arguments: Any) -> Tensor:
             call = self._plain[self._next] if self._next < len(self._plain) else None
-            x = None if call is None else arguments.get(call.argument)
+            x: Any = None if call is None else arguments.get(call.argument)
             x = x[0] if isinstance(x, tuple | list) else x
             number = self._next
             known = call is not None and edge_index.shape[1] == len(self._calls[number])

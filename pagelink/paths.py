@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import torch
+import torch.nn.functional as F  # noqa: N812
 
 from pagelink.computation_graph import ComputationGraphs
 from pagelink.constraints import ANYTHING, Automaton, Constraints
@@ -181,7 +183,9 @@ def best_paths(
         links: which links to search, in this order. None: all of them.
         until: when to stop at the latest, by `time.perf_counter`. None: never.
     """
-    cost = np.logaddexp(0, -arc_logits.astype(np.float64)) + paths.arc_log_degree
+    # log sigmoid by torch: many times faster than numpy's logaddexp, and this runs in every epoch.
+    logits = torch.from_numpy(arc_logits.astype(np.float64))
+    cost = F.softplus(-logits, threshold=40).numpy() + paths.arc_log_degree
     whole = np.rint(np.minimum(cost, MAX_COST) * FIXED_POINT).astype(np.int64)
     return cheapest_paths(paths, whole, num_paths, links, until)
 

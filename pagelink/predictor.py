@@ -348,9 +348,10 @@ def _slice_homogeneous(data: Data, keep: Tensor | None, column: Tensor) -> None:
     of_edges = [key for key in tensors if key != "edge_index" and data.is_edge_attr(key)]
     of_nodes = [key for key in tensors if key not in of_edges and data.is_node_attr(key)]
     for key in of_edges:
-        data[key] = tensors[key][column]
-    for key in of_nodes if keep is not None else []:
-        data[key] = tensors[key][keep]
+        data[key] = tensors[key][column.to(tensors[key].device)]
+    if keep is not None:
+        for key in of_nodes:
+            data[key] = tensors[key][keep.to(tensors[key].device)]
     if "name" in data:
         del data["name"]
 

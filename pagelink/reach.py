@@ -5,7 +5,9 @@ L is found, not asked: the smallest radius at which the ego graph gives the full
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,6 +50,8 @@ class Reach:
     """Per relation, whether messages may come from the source of its edges."""
     note: str = ""
     """Why the model runs on the full graph, if it does."""
+    bytes_an_edge: float = 0.0
+    """What a step of learning takes in the model, per edge that goes through it."""
 
 
 class _FailsOnPartError(Exception):
@@ -99,9 +103,8 @@ def find_reach(predictor: LinkPredictor, link_types: Sequence[EdgeType], seed: i
         along = np.any([reach.along_relations for reach in reaches], axis=0)
         worst = Reach(worst.mode, num_hops, seen, along)
     predictor.mode = worst.mode
-    for probe, _ in probes:
-        _prove(predictor, probe.part(0), worst)
-    return worst
+    taken = max(_prove(predictor, probe.part(0), worst) for probe, _ in probes)
+    return dataclasses.replace(worst, bytes_an_edge=taken)
 
 
 def _draw_probe(predictor: LinkPredictor, link_type: EdgeType, seed: int) -> tuple[_Probe, Tracer]:
@@ -295,6 +298,21 @@ def _check_nothing_passes_outside(
         )
 
 
+@contextmanager
+def _saved_bytes() -> Iterator[dict[int, int]]:
+    """Sizes of what a forward pass keeps for going back, by address."""
+    saved: dict[int, int] = {}
+
+    def pack(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.layout == torch.strided:
+            storage = tensor.untyped_storage()
+            saved[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        yield saved
+
+
 def _check_alone(
     predictor: LinkPredictor,
     batch: ComputationGraphs,
@@ -355,8 +373,12 @@ def chunks_by_edges(counts: Longs, limit: int, mode: Mode) -> list[list[int]]:
     return chunks
 
 
-def _prove(predictor: LinkPredictor, probe: _Probe, reach: Reach) -> None:
-    """Show that weight 1 reproduces the model and that the weights get a gradient."""
+def _prove(predictor: LinkPredictor, probe: _Probe, reach: Reach) -> float:
+    """Show that weight 1 reproduces the model and that the weights get a gradient.
+
+    Returns:
+        The bytes that a pass with gradients takes, per edge.
+    """
     extractor = extractor_for(predictor.graph, reach, None)
     batch = extractor.extract(probe.src, probe.dst, np.full(len(probe.src), -1))
     reached = False
@@ -364,9 +386,10 @@ def _prove(predictor: LinkPredictor, probe: _Probe, reach: Reach) -> None:
         inputs = predictor.inputs(batch, predictor.needed(batch), links, probe.relation)
         logits, recorded, _ = predictor.record(inputs)
         _check_alone(predictor, batch, links, probe, logits)
-        weights = torch.ones(len(batch.edges), device=logits.device, requires_grad=True)
+        weights = torch.ones(len(batch.edges), device=predictor.device, requires_grad=True)
         with predictor.weighted(recorded) as run:
-            weighted = run(weights)
+            with _saved_bytes() as saved:
+                weighted = run(weights)
             if not torch.allclose(weighted.detach(), logits, rtol=1e-4, atol=1e-5):
                 raise MaskError(
                     "Edge weights of 1 change the model's scores from "
@@ -379,7 +402,8 @@ def _prove(predictor: LinkPredictor, probe: _Probe, reach: Reach) -> None:
         if links[0] == 0:
             _check_nothing_passes_outside(predictor, inputs, recorded, len(batch.edges))
         if reached:
-            return
+            # Going back makes gradients as large as what was kept.
+            return 2 * sum(saved.values()) / max(int(inputs.slots.shape[0]), 1)
     raise ModelError(
         "The edge weights get no gradient from the model's score on any of "
         f"{len(probe.src)} links: its messages do not reach its output."

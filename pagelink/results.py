@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
 from typing import Any
@@ -11,38 +10,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pagelink.asked_links import Link
 from pagelink.computation_graph import ComputationGraphs
 from pagelink.constraints import Constraints
-from pagelink.explanation import EdgeMask, Explanation, Path, PathEdge, Reason
-from pagelink.graph import Bools, EdgeType, Longs, TypedGraph
+from pagelink.explanation import EdgeMask, Explanation, Reason
+from pagelink.graph import Bools, Longs, TypedGraph
 from pagelink.learning import LearnedMasks
+from pagelink.named_paths import named_paths
 from pagelink.paths import FoundPaths, PathGraphs, allowed_facts, build_path_graphs
 from pagelink.reach import Reach
 from pagelink.settings import Settings
 
 Doubles = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Link:
-    """A link to explain, in flat nodes."""
-
-    type: EdgeType
-    src: int
-    dst: int
-    fact: int
-    """The fact of the graph that states the link itself, or -1."""
-    message: str | None = None
-    """Why the link is malformed, or None."""
-    given: tuple[str, str] = ("", "")
-    """A malformed link as it was given."""
-
-    @classmethod
-    def broken(cls, given: Any, link_type: EdgeType, message: str) -> Link:
-        """A link that cannot be explained."""
-        parts = [str(part) for part in given] if isinstance(given, tuple | list) else [str(given)]
-        src, dst = [*parts, "?", "?"][:2]
-        return cls(link_type, -1, -1, -1, message, (src, dst))
 
 
 @cache
@@ -110,14 +89,17 @@ class ResultBuilder:
             names = [self._graph.node_name(end) for end in (link.src, link.dst)]
             values: dict[str, Any] = {}
             if i in row:
-                values["paths"] = self._paths(paths, masks, found, row[i], batch)
+                values["paths"] = named_paths(
+                    self._graph, batch, paths, masks.edge_logits, found, row[i]
+                )
                 values["edge_mask"] = self._edge_mask(batch, masks, i)
                 values["epochs"] = int(masks.epochs[i])
-                if masks.out_of_time[i]:
+                if masks.out_of_time[i] or not found.complete[row[i]]:
+                    what = "these are the best paths" if values["paths"] else "no path was found"
                     values["reason"] = "out_of_time"
                     values["message"] = (
                         f"The deadline of {self._settings.deadline:g} seconds was over after "
-                        f"{masks.epochs[i]} steps of learning; these are the best paths by then."
+                        f"{masks.epochs[i]} steps of learning; {what} by then."
                     )
             elif not np.isfinite(logits[i]):
                 values["reason"] = "invalid"
@@ -185,67 +167,15 @@ class ResultBuilder:
             )
         return tuple(notes)
 
-    def _paths(
-        self,
-        paths: PathGraphs,
-        masks: LearnedMasks,
-        found: FoundPaths,
-        row: int,
-        batch: ComputationGraphs,
-    ) -> tuple[Path, ...]:
-        result = []
-        for arcs, length in zip(found.arcs[row], found.lengths[row], strict=True):
-            if length:
-                result.append(self._path(paths, masks, arcs[:length], batch))
-        return tuple(result)
-
-    def _path(
-        self, paths: PathGraphs, masks: LearnedMasks, arcs: Longs, batch: ComputationGraphs
-    ) -> Path:
-        graph = self._graph
-        slots = paths.arc_slot[arcs]
-        walked_back = paths.arc_reversed[arcs]
-        logits = masks.edge_logits[slots].astype(np.float64)
-        edges = []
-        nodes: list[int] = []
-        for slot, back, logit in zip(slots, walked_back, logits, strict=True):
-            edge = batch.edges[slot]
-            edge_type = graph.edge_types[graph.relation[edge]]
-            ends = [int(graph.src[edge]), int(graph.dst[edge])]
-            nodes += ends[:: -1 if back else 1][1 if nodes else 0 :]
-            words, backwards = graph.relation_words(edge_type)
-            edges.append(
-                PathEdge(
-                    type=edge_type,
-                    index=int(graph.column[edge]),
-                    reversed=bool(back),
-                    label=words,
-                    label_backwards=bool(back) != backwards,
-                    mask=float(1 / (1 + np.exp(-logit))),
-                    attributes=graph.edge_attributes(int(edge)),
-                )
-            )
-        return Path(
-            nodes=tuple(graph.node(node) for node in nodes),
-            edges=tuple(edges),
-            names=tuple(graph.node_name(node) for node in nodes),
-            degrees=tuple(int(graph.degree[node]) for node in nodes),
-            score=float(-(np.logaddexp(0, -logits) + paths.arc_log_degree[arcs]).sum()),
-        )
-
     def _edge_mask(self, batch: ComputationGraphs, masks: LearnedMasks, link: int) -> EdgeMask:
         graph = self._graph
         here = slice(batch.edge_ptr[link], batch.edge_ptr[link + 1])
         kept = np.isfinite(masks.edge_logits[here])
         edges = batch.edges[here][kept]
-        mask = 1 / (1 + np.exp(-masks.edge_logits[here][kept]))
-        relation = graph.relation[edges]
-        values = {}
-        for position in np.unique(relation):
-            mine = relation == position
-            columns = graph.column[edges[mine]].astype(np.int64)
-            values[graph.edge_types[position]] = (columns, mask[mine].astype(np.float32))
-        return EdgeMask(self._mask_sizes, values)
+        return EdgeMask.of_edges(
+            self._mask_sizes, graph.relation[edges], graph.column[edges],
+            masks.edge_logits[here][kept],
+        )  # fmt: skip
 
     def _why_no_path(self, batch: ComputationGraphs, link: int) -> tuple[Reason, str]:
         """Lift the bounds one after the other, and name the one that stood in the way."""

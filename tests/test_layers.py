@@ -14,10 +14,11 @@ PACKAGE = Path(__file__).parent.parent / "pagelink"
 
 # Each module of the road imports only from modules before it.
 ROAD = (
-    "errors", "settings", "files", "kernels", "threads", "graph_data", "reverse_relations", "graph",
-    "table_files", "table_folders", "triples", "tables", "constraints", "ego_kernels",
-    "computation_graph", "pruning", "walk_kernels", "path_kernels", "paths", "fused", "masking",
-    "predictor", "reach", "learning", "influence", "explanation", "results", "explainer", "pyg",
+    "errors", "settings", "files", "timer", "kernels", "threads", "graph_data", "reverse_relations",
+    "graph", "asked_links", "table_files", "table_folders", "triples", "tables", "constraints",
+    "ego_kernels", "computation_graph", "batches", "pruning", "walk_kernels", "path_kernels",
+    "paths", "fused", "masking", "predictor", "reach", "learning", "influence", "explanation",
+    "named_paths", "results", "explainer", "pyg",
 )  # fmt: skip
 # These use the road and each other, without cycles, and are never used by the road.
 BESIDE = (
