@@ -21,7 +21,7 @@ from pagelink.explanation import Explanation
 from pagelink.graph import Bools, EdgeType, Longs, TypedGraph
 from pagelink.learning import learn_masks
 from pagelink.paths import PathGraphs, allowed_facts, best_paths, build_path_graphs
-from pagelink.predictor import Forward, LinkPredictor, Output
+from pagelink.predictor import Forward, LinkPredictor, ModelInput, Output
 from pagelink.pruning import prune
 from pagelink.reach import extractor_for, find_reach
 from pagelink.results import Doubles, ResultBuilder
@@ -203,7 +203,7 @@ class PaGELink:
         """The method, for a batch of computation graphs."""
         settings = self.settings
         relation = np.array([self.graph.edge_types.index(link.type) for link in links])
-        logits = self._logits(batch, relation)
+        logits, recorded = self._logits(batch, relation)
         deployed = self._deployed_logits(logits, links, relation)
 
         kept, paths, undone = self._prune(batch)
@@ -212,8 +212,9 @@ class PaGELink:
             answerable &= logits >= self.threshold
         chosen = np.flatnonzero(answerable)
         masks = learn_masks(
-            self.predictor, batch, kept, paths, relation, chosen, settings, self.seed, timer
-        )
+            self.predictor, batch, kept, paths, relation, chosen, settings, self.seed, timer,
+            recorded,
+        )  # fmt: skip
         found = best_paths(
             paths, masks.edge_logits[paths.arc_slot], settings.paths_within_budget, chosen,
             timer.last_moment(),
@@ -243,10 +244,11 @@ class PaGELink:
             self.graph, batch, allowed, settings.max_length, settings.max_degree, self._constraints
         )
 
-    def _logits(self, batch: ComputationGraphs, relation: Longs) -> Doubles:
+    def _logits(self, batch: ComputationGraphs, relation: Longs) -> tuple[Doubles, ModelInput]:
         wanted = self.predictor.needed(batch)
-        inputs = self.predictor.inputs(batch, wanted, range(batch.num_links), relation)
-        return self.predictor.logits(inputs).cpu().double().numpy()
+        inputs = self.predictor.inputs(batch, wanted, np.arange(batch.num_links), relation)
+        logits, recorded, _ = self.predictor.record(inputs)
+        return logits.cpu().double().numpy(), recorded
 
     def _deployed_logits(self, logits: Doubles, links: list[Link], relation: Longs) -> Doubles:
         """The logits with the links themselves in the graph, where they are in it."""
@@ -256,7 +258,7 @@ class PaGELink:
         for group in [inside] if together else [[i] for i in inside]:
             there = [dataclasses.replace(links[i], fact=-1) for i in group]
             batch = ComputationGraphs.joined(self._batches.extract(there))
-            deployed[group] = self._logits(batch, relation[group])
+            deployed[group] = self._logits(batch, relation[group])[0]
         return deployed
 
 

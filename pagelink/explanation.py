@@ -42,7 +42,7 @@ class PathEdge:
     """What else is known of the fact: its source, its date, and the like."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Path:
     """A simple path from the source to the target of the link.
 
@@ -50,18 +50,26 @@ class Path:
     """
 
     nodes: tuple[Node, ...]
-    edges: tuple[PathEdge, ...] = field(compare=False)
-    names: tuple[str, ...] = field(compare=False)
+    edges: tuple[PathEdge, ...]
+    names: tuple[str, ...]
     """How the nodes are called, in the same order."""
-    degrees: tuple[int, ...] = field(compare=False)
+    degrees: tuple[int, ...]
     """Degrees of the nodes in the whole graph, in the same order."""
-    score: float = field(compare=False)
+    score: float
     """Score(p) of the paper: the sum over its edges of log sigmoid(M_e) - log D_v."""
-    relations: tuple[tuple[EdgeType, bool], ...] = field(init=False, repr=False)
 
-    def __post_init__(self) -> None:
-        relations = tuple((edge.type, edge.reversed) for edge in self.edges)
-        object.__setattr__(self, "relations", relations)
+    @property
+    def relations(self) -> tuple[tuple[EdgeType, bool], ...]:
+        """Edge type of each fact, and whether it is walked against the stored direction."""
+        return tuple((edge.type, edge.reversed) for edge in self.edges)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Path):
+            return NotImplemented
+        return (self.nodes, self.relations) == (other.nodes, other.relations)
+
+    def __hash__(self) -> int:
+        return hash((self.nodes, self.relations))
 
     def __len__(self) -> int:
         return len(self.edges)

@@ -20,7 +20,7 @@ from pagelink.computation_graph import ComputationGraphs
 from pagelink.errors import ModelError
 from pagelink.graph import Bools, Longs, TypedGraph
 from pagelink.paths import PathGraphs, best_paths
-from pagelink.predictor import LinkPredictor
+from pagelink.predictor import LinkPredictor, ModelInput
 from pagelink.settings import Settings
 from pagelink.timer import Timer
 
@@ -73,6 +73,7 @@ def learn_masks(
     settings: Settings,
     seed: int,
     timer: Timer | None = None,
+    recorded: ModelInput | None = None,
 ) -> LearnedMasks:
     """Learn the masks of some links of a batch, all of them side by side.
 
@@ -92,6 +93,7 @@ def learn_masks(
         settings: weights of the losses and the rest.
         seed: where the start comes from.
         timer: says when the time of the batch is over. None: never.
+        recorded: all links of the batch as they went through the model before, if they did.
     """
     timer = timer or Timer(None)
     start = start_logits(predictor.graph, batch, kept, settings, seed)
@@ -105,19 +107,23 @@ def learn_masks(
     wanted = predictor.needed(batch)
     if settings.remove_pruned:
         wanted = wanted & kept
+        recorded = None
     epoch = 0
     while len(active):
-        inputs = predictor.inputs(batch, wanted, active.tolist(), relation)
-        recorded = predictor.record(inputs)[1].renumbered(state.number)
-        with predictor.weighted(recorded) as run:
-            size = len(active)
-            while len(active) and 2 * len(active) > size:
+        if recorded is not None and 2 * len(active) > batch.num_links:
+            inside = np.arange(batch.num_links)
+        else:
+            inside = active
+            recorded = predictor.record(predictor.inputs(batch, wanted, active, relation))[1]
+        with predictor.weighted(recorded.renumbered(state.number)) as run:
+            recorded = None
+            while len(active) and 2 * len(active) > len(inside):
                 if timer.no_time_for_another():
                     state.write(active, logits)
                     epochs[active] = epoch
                     out_of_time[active] = True
                     return LearnedMasks(logits, epochs, out_of_time)
-                state.step(run, active, timer.until)
+                state.step(run, active, np.searchsorted(inside, active), timer.until)
                 epoch += 1
                 done = active[state.steady[active] >= (settings.patience or settings.epochs)]
                 if epoch == settings.epochs:
@@ -178,12 +184,19 @@ class _State:
         """Per link, for how many epochs E_path has not changed."""
 
     def step(
-        self, run: Callable[[Tensor], Tensor], active: Longs, until: float | None = None
+        self,
+        run: Callable[[Tensor], Tensor],
+        active: Longs,
+        place: Longs,
+        until: float | None = None,
     ) -> None:
-        """Take one epoch for the active links."""
+        """Take one epoch for the active links, given their places among the model's answers."""
         settings, values = self._settings, self._values
         mask = torch.sigmoid(values)
-        loss = settings.pred_weight * F.softplus(-run(mask)).sum() if settings.pred_weight else 0.0
+        loss: Tensor | float = 0.0
+        if settings.pred_weight:
+            answers = run(mask)[torch.from_numpy(place).to(values.device)]
+            loss = settings.pred_weight * F.softplus(-answers).sum()
         if settings.entropy:
             entropy = mask * F.softplus(-values) + (1 - mask) * F.softplus(values)
             loss = loss + settings.entropy * (self._share * entropy).sum()

@@ -72,6 +72,7 @@ def _path_edges(
     logits: npt.NDArray[np.float64],
 ) -> list[PathEdge]:
     masks = 1 / (1 + np.exp(-logits))
+    words = [graph.relation_words(edge_type) for edge_type in graph.edge_types]
     made = []
     for edge, relation, column, back, mask in zip(
         flat_edges.tolist(), graph.relation[flat_edges].tolist(),
@@ -79,14 +80,14 @@ def _path_edges(
         backwards.tolist(), masks.tolist(), strict=True,
     ):  # fmt: skip
         edge_type = graph.edge_types[relation]
-        words, words_backwards = graph.relation_words(edge_type)
+        label, label_backwards = words[relation]
         made.append(
             PathEdge(
                 type=edge_type,
                 index=column,
                 reversed=back,
-                label=words,
-                label_backwards=back != words_backwards,
+                label=label,
+                label_backwards=back != label_backwards,
                 mask=mask,
                 attributes=graph.edge_attributes(edge),
             )

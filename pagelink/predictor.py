@@ -91,7 +91,7 @@ class LinkPredictor:
         self._by_relation = np.argsort(graph.relation, kind="stable")
 
     def inputs(
-        self, batch: ComputationGraphs, wanted: Bools, links: Sequence[int], relation: Longs
+        self, batch: ComputationGraphs, wanted: Bools, links: Sequence[int] | Longs, relation: Longs
     ) -> ModelInput:
         """Put links of a batch side by side, each with its wanted edges.
 

@@ -42,7 +42,9 @@ class Sizes:
 
     paper_range: tuple[int, ...] = (20, *range(500, 5_501, 500))
     large_range: tuple[int, ...] = (5_500, 200_000, 400_000, 600_000, 800_000, 1_000_000)
-    linear_repeats: int = 40
+    linear_repeats: int = 10
+    linear_copies: int = 32
+    """Links of one size that are explained side by side."""
     large_repeats: int = 5
 
     memory_links: tuple[int, int] = (200, 1_000)
@@ -55,6 +57,6 @@ QUICK = Sizes(
     movielens_links=6, hetionet_links=4, fewer_links=3,
     rival_nodes=200, rival_edges=1_000, rival_hidden=8, rival_links=2, rival_epochs=(3, 4),
     growth_core=60, growth_links=2, growth_edges=(300, 600), growth_repeats=2,
-    paper_range=(20, 60, 100, 140), large_range=(140, 300, 450, 600), linear_repeats=2,
+    paper_range=(20, 60, 100, 140), large_range=(140, 300, 450, 600), linear_repeats=2, linear_copies=2,
     large_repeats=2, memory_links=(6, 9), first_repeats=1,
 )  # fmt: skip

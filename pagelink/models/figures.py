@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import torch
-from sklearn.metrics import average_precision_score, roc_auc_score
 from torch import Tensor
 
 from pagelink.models.links import LinkSplit
@@ -38,6 +37,9 @@ def link_metrics(positive: Tensor, negative: Tensor) -> tuple[float, float]:
         return float("nan"), float("nan")
     truth = np.repeat([1, 0], [len(positive), len(negative)])
     logits = torch.cat([positive, negative]).cpu().numpy()
+    # Imported when needed: it takes a second, and explaining has no use for it.
+    from sklearn.metrics import average_precision_score, roc_auc_score
+
     return float(roc_auc_score(truth, logits)), float(average_precision_score(truth, logits))
 
 
