@@ -165,6 +165,9 @@ def explain(
     before: Annotated[str | None, typer.Option(help="Only facts before this date.")] = None,
     date_column: Annotated[str | None, typer.Option(help="Column of the dates.")] = None,
     deadline: Annotated[float | None, typer.Option(help="Seconds for a link.")] = None,
+    memory: Annotated[
+        float, typer.Option(help="About how many gigabytes links side by side may take.")
+    ] = 1.0,
     threshold: Annotated[
         float, typer.Option(help="Links with a lower raw score are not predicted.")
     ] = 0.0,
@@ -194,7 +197,7 @@ def explain(
     checkpoint = _load(graph, model)
     explainer = _explainer(checkpoint, settings, None if rank_only else threshold, seed)
     if links is not None and out is not None:
-        _explain_table(explainer, links, out, graph, model, threshold=explainer.threshold)
+        _explain_table(explainer, links, out, graph, model, memory, threshold=explainer.threshold)
         return
     explanation = explainer.explain(src or "", dst or "")
     console.print(str(explanation), markup=False)
@@ -331,13 +334,19 @@ def _explainer(
 
 
 def _explain_table(
-    explainer: PaGELink, links: Path, out: Path, graph: Path, model: Path, **identity: Any
+    explainer: PaGELink,
+    links: Path,
+    out: Path,
+    graph: Path,
+    model: Path,
+    memory: float,
+    **identity: Any,
 ) -> None:
     from pagelink.jobs import explain_table, fingerprint
 
     with _progress("explaining") as step:
         result = explain_table(
-            explainer, links, out, progress=step,
+            explainer, links, out, progress=step, memory=memory,
             identity={"model": fingerprint(model), "graph": fingerprint(graph), **identity},
         )  # fmt: skip
     if result.resumed:

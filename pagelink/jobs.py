@@ -21,7 +21,8 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from pagelink.errors import SettingsError
-from pagelink.explainer import PaGELink
+from pagelink.explainer import MEMORY, PaGELink
+from pagelink.explanation import Explanation
 from pagelink.files import complete_file, write_text
 from pagelink.link_tables import LinkRow, read_links
 from pagelink.views.rows import SCHEMA, to_rows, to_table
@@ -54,6 +55,7 @@ def explain_table(
     identity: Mapping[str, Any],
     progress: Callable[[int, int], None] = lambda done, total: None,
     part_size: int = LINKS_A_PART,
+    memory: float = MEMORY,
 ) -> JobResult:
     """Explain the links of a table and write the rows of their explanations.
 
@@ -65,6 +67,7 @@ def explain_table(
             taken up again by a job of the same identity, settings, seed and links.
         progress: called with the number of links done and the number of all.
         part_size: links per part.
+        memory: about how many gigabytes the links that are explained side by side may take.
 
     Raises:
         SettingsError: the ending is not known, or the parts of another job are in the way.
@@ -92,7 +95,8 @@ def explain_table(
             done += len(chunk)
             progress(done, len(rows))
             continue
-        _write_part(file, _explain(explainer, chunk, lambda n: progress(n, len(rows)), start))
+        explanations = explainer.explain_many((row.link for row in chunk), memory=memory)
+        _write_part(file, _rows(explanations, chunk, lambda n: progress(n, len(rows)), start))
     result = _summary(parts, out, len(rows), done)
     _put_together(parts, out)
     shutil.rmtree(parts)
@@ -125,10 +129,12 @@ def _take_up(parts: Path, job: Mapping[str, Any]) -> None:
         )
 
 
-def _explain(
-    explainer: PaGELink, chunk: list[LinkRow], progress: Callable[[int], None], done: int
+def _rows(
+    explanations: Iterator[Explanation],
+    chunk: list[LinkRow],
+    progress: Callable[[int], None],
+    done: int,
 ) -> Iterator[dict[str, Any]]:
-    explanations = explainer.explain_many(row.link for row in chunk)
     for row, explanation in zip(chunk, explanations, strict=True):
         yield from to_rows(explanation, row.line)
         done += 1

@@ -57,6 +57,6 @@ QUICK = Sizes(
     movielens_links=6, hetionet_links=4, fewer_links=3,
     rival_nodes=200, rival_edges=1_000, rival_hidden=8, rival_links=2, rival_epochs=(3, 4),
     growth_core=60, growth_links=2, growth_edges=(300, 600), growth_repeats=2,
-    paper_range=(20, 60, 100, 140), large_range=(140, 300, 450, 600), linear_repeats=2, linear_copies=2,
-    large_repeats=2, memory_links=(6, 9), first_repeats=1,
+    paper_range=(20, 60, 100, 140), large_range=(140, 300, 450, 600), linear_repeats=2,
+    linear_copies=2, large_repeats=2, memory_links=(6, 9), first_repeats=1,
 )  # fmt: skip
