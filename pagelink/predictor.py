@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from torch_geometric.data import Data, HeteroData
 
 from pagelink.computation_graph import FAR, ComputationGraphs
+from pagelink.copies import Copies
 from pagelink.errors import ModelError, SettingsError
 from pagelink.fused import PlainCall
 from pagelink.graph import Bools, Ints, Longs, TypedGraph
@@ -80,6 +81,8 @@ class LinkPredictor:
         self.graph = graph
         self.output = output
         self.mode: Mode = "subgraphs"
+        self.shares_copies = True
+        """Edited copies of a graph may share the nodes that the edits cannot change."""
         self._data = data
         self._hetero = isinstance(data, HeteroData)
         self._forward = forward or (_call_hetero if self._hetero else _call_homogeneous)
@@ -214,48 +217,85 @@ class LinkPredictor:
         tiny = torch.finfo(output.dtype).eps
         return torch.logit(output, eps=tiny)
 
+    def copied_inputs(
+        self,
+        batch: ComputationGraphs,
+        graph: Bools,
+        copies: Copies,
+        links: Longs,
+        relation: Longs,
+    ) -> ModelInput:
+        """Put edited copies of the links' graphs side by side, with the graphs they are copies of.
+
+        Args:
+            batch: computation graphs.
+            graph: the edges of the batch that the edited graphs have.
+            copies: the copies, of those graphs.
+            links: per copy, the link it is of.
+            relation: position in `graph.edge_types` of the link type of each link of the batch.
+        """
+        slots, src, dst = _edges_of(batch, graph, links)
+        return self._side_by_side(
+            batch,
+            np.concatenate([slots, copies.slots]),
+            np.concatenate([src, copies.src]),
+            np.concatenate([dst, copies.dst]),
+            copies.ends,
+            relation[links],
+            copies.node_of,
+        )
+
     def _subgraphs(
         self, batch: ComputationGraphs, wanted: Bools, links: Longs, relation: Longs
     ) -> ModelInput:
-        graph = self.graph
-        chosen = np.zeros(batch.num_links, dtype=np.bool_)
-        chosen[links] = True
-        edge_link = np.repeat(np.arange(batch.num_links), np.diff(batch.edge_ptr))
-        slots = np.flatnonzero(wanted & chosen[edge_link])
-        shift = batch.node_ptr[edge_link[slots]]
-        src, dst = shift + batch.src[slots], shift + batch.dst[slots]
+        num_nodes = self.graph.num_nodes
         link_of = np.repeat(np.arange(batch.num_links), np.diff(batch.node_ptr))
-        keys = link_of * graph.num_nodes + batch.nodes  # ascending, as the nodes of a link are
+        keys = link_of * num_nodes + batch.nodes  # ascending, as the nodes of a link are
         ends = np.searchsorted(
-            keys, links * graph.num_nodes + np.stack([batch.link_src, batch.link_dst])[:, links]
+            keys, links * num_nodes + np.stack([batch.link_src, batch.link_dst])[:, links]
         )
+        return self._side_by_side(batch, *_edges_of(batch, wanted, links), ends, relation[links])
 
+    def _side_by_side(
+        self,
+        batch: ComputationGraphs,
+        slots: Longs,
+        src: Longs,
+        dst: Longs,
+        ends: Longs,
+        relation: Longs,
+        copied: Ints | None = None,
+    ) -> ModelInput:
+        """One graph of these edges; ends count the nodes of the batch, then the copied ones."""
+        graph = self.graph
+        flat = batch.nodes if copied is None else np.concatenate([batch.nodes, batch.nodes[copied]])
         # At the rim of the model's reach nothing counts but a node's own features, which are the
         # same for every link: one node stands for all its copies.
-        used = np.zeros(len(batch.nodes), dtype=np.bool_)
+        used = np.zeros(len(flat), dtype=np.bool_)
         used[src] = used[dst] = used[ends] = True
-        rim = batch.hops >= (batch.num_hops or FAR)
+        rim = np.zeros(len(flat), dtype=np.bool_)
+        rim[: len(batch.hops)] = batch.hops >= (batch.num_hops or FAR)
         own_at, shared_at = np.flatnonzero(used & ~rim), np.flatnonzero(used & rim)
-        shared_flat, stands_for = np.unique(batch.nodes[shared_at], return_inverse=True)
-        flat = np.concatenate([batch.nodes[own_at], shared_flat]).astype(np.int64)
-        order = np.argsort(graph.node_type_of[flat], kind="stable")
-        place = np.empty(len(flat), dtype=np.int64)
-        place[order] = np.arange(len(flat))
-        flat = flat[order]
-        start = np.searchsorted(graph.node_type_of[flat], np.arange(len(graph.node_types) + 1))
-        place -= start[graph.node_type_of[flat[place]]]
-        number = np.zeros(len(batch.nodes), dtype=np.int64)
+        shared_flat, stands_for = np.unique(flat[shared_at], return_inverse=True)
+        nodes = np.concatenate([flat[own_at], shared_flat]).astype(np.int64)
+        order = np.argsort(graph.node_type_of[nodes], kind="stable")
+        place = np.empty(len(nodes), dtype=np.int64)
+        place[order] = np.arange(len(nodes))
+        nodes = nodes[order]
+        start = np.searchsorted(graph.node_type_of[nodes], np.arange(len(graph.node_types) + 1))
+        place -= start[graph.node_type_of[nodes[place]]]
+        number = np.zeros(len(flat), dtype=np.int64)
         number[own_at] = place[: len(own_at)]
         number[shared_at] = place[len(own_at) :][stands_for]
         node_ids = [
-            flat[start[k] : start[k + 1]] - graph.node_offset[k]
+            nodes[start[k] : start[k + 1]] - graph.node_offset[k]
             for k in range(len(graph.node_types))
         ]
         order = np.argsort(graph.relation[batch.edges[slots]], kind="stable")
         slots, src, dst = slots[order], src[order], dst[order]
         edge_index = np.stack([number[src], number[dst]])
         return self._assemble(
-            node_ids, batch.edges[slots], edge_index, slots, number[ends], relation[links]
+            node_ids, batch.edges[slots], edge_index, slots, number[ends], relation
         )
 
     def _on_all_nodes(
@@ -312,6 +352,16 @@ class LinkPredictor:
     def described_call(self) -> str:
         """How the model is called, for messages."""
         return self._described_call
+
+
+def _edges_of(batch: ComputationGraphs, wanted: Bools, links: Longs) -> tuple[Longs, Longs, Longs]:
+    """The wanted edges of some links, and their ends, counted through the nodes of the batch."""
+    chosen = np.zeros(batch.num_links, dtype=np.bool_)
+    chosen[links] = True
+    slots = np.flatnonzero(wanted & np.repeat(chosen, np.diff(batch.edge_ptr)))
+    count = np.diff(np.searchsorted(slots, batch.edge_ptr))
+    shift = np.repeat(batch.node_ptr[:-1], count)
+    return slots, shift + batch.src[slots], shift + batch.dst[slots]
 
 
 def _call_hetero(model: nn.Module, data: Any, edge_label_index: Tensor) -> Tensor:

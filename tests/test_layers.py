@@ -16,7 +16,7 @@ PACKAGE = Path(__file__).parent.parent / "pagelink"
 ROAD = (
     "errors", "settings", "files", "timer", "kernels", "threads", "graph_data", "reverse_relations",
     "graph", "asked_links", "table_files", "table_folders", "triples", "tables", "constraints",
-    "ego_kernels", "computation_graph", "batches", "pruning", "walk_kernels", "path_kernels",
+    "ego_kernels", "computation_graph", "copies", "batches", "pruning", "walk_kernels", "path_kernels",
     "paths", "fused", "masking", "predictor", "reach", "learning", "influence", "explanation",
     "named_paths", "results", "explainer", "pyg",
 )  # fmt: skip

@@ -1,0 +1,93 @@
+"""What facts are worth to the model: its logits after really removing them, or really adding them.
+
+Many edited copies of the computation graphs of a batch go through the model in one pass. A mask of
+0 is not removal (a mean still counts the edge), so edges are taken out of the model's input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from pagelink.computation_graph import ComputationGraphs
+from pagelink.copies import Copier, Edits
+from pagelink.graph import Bools, Longs
+from pagelink.predictor import LinkPredictor
+
+Doubles = npt.NDArray[np.float64]
+EDGES_A_PASS = 400_000
+
+
+class Influence:
+    """Asks the model about edited graphs of the links of a batch.
+
+    Args:
+        predictor: the model.
+        batch: the computation graphs.
+        relation: per link, the position of its link type in `graph.edge_types`.
+        edges_a_pass: edges that go through the model at once, about.
+    """
+
+    def __init__(
+        self,
+        predictor: LinkPredictor,
+        batch: ComputationGraphs,
+        relation: Longs,
+        edges_a_pass: int = EDGES_A_PASS,
+    ) -> None:
+        self._predictor = predictor
+        self._batch = batch
+        self._relation = relation
+        self._edges_a_pass = edges_a_pass
+        self._copier = None
+        if predictor.mode == "subgraphs" and predictor.shares_copies and batch.num_hops:
+            self._copier = Copier(batch, batch.num_hops)
+
+    def logits(self, graph: Bools, edits: Edits) -> Doubles:
+        """Return the logit of each copy's link, on its copy.
+
+        Args:
+            graph: the graphs that are edited: which edges of the batch they have.
+            edits: what is other in each copy.
+        """
+        answers = np.empty(edits.num_copies, dtype=np.float64)
+        if self._copier is None:
+            for i in range(edits.num_copies):
+                answers[i] = self._alone(graph, edits.part(i, i + 1))
+            return answers
+        order = np.argsort(edits.link, kind="stable")
+        sorted_edits = edits.chosen(order)
+        for first, last in self._passes(graph, sorted_edits):
+            part = sorted_edits.part(first, last)
+            inputs = self._predictor.copied_inputs(
+                self._batch, graph, self._copier.copy(part, graph), part.link, self._relation
+            )
+            logits = self._predictor.logits(inputs)
+            answers[order[first:last]] = logits.cpu().double().numpy()
+        return answers
+
+    def _alone(self, graph: Bools, edit: Edits) -> float:
+        wanted = graph.copy()
+        wanted[edit.slots] = ~graph[edit.slots]
+        inputs = self._predictor.inputs(self._batch, wanted, edit.link, self._relation)
+        return float(self._predictor.logits(inputs))
+
+    def _passes(self, graph: Bools, edits: Edits) -> Iterator[tuple[int, int]]:
+        """Cut copies, in order of their links, into ranges of so many edges, graphs included."""
+        assert self._copier is not None
+        total = np.concatenate([[0], np.cumsum(graph)])
+        whole = np.diff(total[self._batch.edge_ptr])
+        costs = self._copier.most_edges(edits)
+        first, room, inside = 0, float(self._edges_a_pass), -1
+        for i, (link, cost) in enumerate(zip(edits.link.tolist(), costs.tolist(), strict=True)):
+            needed = cost + (whole[link] if link != inside else 0)
+            if i > first and needed > room:
+                yield first, i
+                first, room = i, float(self._edges_a_pass)
+                needed = cost + whole[link]
+            room -= needed
+            inside = link
+        if edits.num_copies:
+            yield first, edits.num_copies
