@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, get_args
 
-import numpy as np
-import numpy.typing as npt
-
+from pagelink.edge_mask import EdgeMask, EdgeType
 from pagelink.errors import GraphError
 from pagelink.settings import Settings
 
-EdgeType = tuple[str, str, str]
 Node = tuple[str, int]
 Reason = Literal[
     "not_connected", "beyond_max_length", "pruned_away", "excluded",
     "predicted_negative", "invalid", "out_of_time",
 ]  # fmt: skip
 REASONS: tuple[str, ...] = get_args(Reason)
+Verdict = Literal["supported", "structure_not_used", "structure_against"]
+"""Of an explanation: the paths carry the prediction; no set of paths moves the score; without any
+path the score is as high or higher."""
+VERDICTS: tuple[str, ...] = get_args(Verdict)
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,8 @@ class PathEdge:
     """The learned mask of the edge, 0..1."""
     attributes: Mapping[str, Any] = field(default_factory=dict)
     """What else is known of the fact: its source, its date, and the like."""
+    influence: float | None = None
+    """How much the logit falls when this fact alone is removed; None if it was not measured."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +60,22 @@ class Path:
     """Degrees of the nodes in the whole graph, in the same order."""
     score: float
     """Score(p) of the paper: the sum over its edges of log sigmoid(M_e) - log D_v."""
+    influence: float | None = None
+    """How much the logit falls when the facts of this path alone are removed."""
+    marginal: float | None = None
+    """How much the influence of the returned paths falls when this one is left out of them."""
+    connection: float | None = None
+    """Its influence minus the mean influence of control pairs: two facts of the same relations at
+    source and target that are on no common path. None if there are no such facts."""
+    is_evidence: bool | None = None
+    """Whether its marginal influence is positive; else it is only context. None: not measured."""
+
+    @property
+    def weakest(self) -> int | None:
+        """Position of the fact whose removal alone lowers the score least."""
+        values = [edge.influence for edge in self.edges]
+        known = [value for value in values if value is not None]
+        return values.index(min(known)) if known else None
 
     @property
     def relations(self) -> tuple[tuple[EdgeType, bool], ...]:
@@ -75,92 +94,41 @@ class Path:
         return len(self.edges)
 
 
-Stored = tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]
+@dataclass(frozen=True)
+class Evidence:
+    """What the returned paths are worth to the model, measured on graphs that were really edited.
 
-
-class EdgeMask(Mapping[EdgeType, npt.NDArray[np.float32]]):
-    """The learned mask of a link, per edge type, one value per edge of the data in its order.
-
-    Only the edges that have a value are stored; an array over all edges of a type, 0 elsewhere, is
-    made when it is asked for.
+    G is the graph with the explained link taken out, G0 is G without any fact that lies on a path
+    of at most `max_length` facts from source to target.
     """
 
-    def __init__(self, sizes: Mapping[EdgeType, int], values: Mapping[EdgeType, Stored]) -> None:
-        self._sizes = dict(sizes)
-        self._values = dict(values)
-        self._edges: tuple[npt.NDArray[Any], ...] = ()
+    verdict: Verdict
+    influence: float
+    """How much the returned paths together add to the logit: by removing their facts from G, or, if
+    `inserted`, by adding them to G0."""
+    inserted: bool
+    """The paths stand in for each other, so that removing a few of them changes little: influence
+    is what they add to G0."""
+    logit_without_these: float
+    """The logit on G without the facts of the returned paths."""
+    logit_without_paths: float
+    """The logit on G0."""
+    logit_without_edges: float
+    """The logit on a graph without any edge."""
+    logit_only_these: float
+    """The logit with the facts of the returned paths and no other edge."""
+    sufficiency: float | None
+    """The share of f(G) - f(G0) that the returned paths bring back when they are added to G0; None
+    if that difference is not positive."""
+    rho_reached: float | None
+    """Influence as a share of the best influence of any set that was measured; None if none has a
+    positive one."""
+    num_sets: int
+    """Sets of paths that were measured."""
 
-    @classmethod
-    def of_edges(
-        cls,
-        sizes: Mapping[EdgeType, int],
-        relation: npt.NDArray[Any],
-        column: npt.NDArray[Any],
-        logits: npt.NDArray[np.float32],
-    ) -> EdgeMask:
-        """Return the mask of some edges: the position of their type in `sizes`, column, logit.
-
-        They are put in order by type when they are first asked for.
-        """
-        mask = cls(sizes, {})
-        mask._edges = relation, column, logits
-        return mask
-
-    def _stored(self) -> dict[EdgeType, Stored]:
-        if self._edges:
-            relation, column, logits = self._edges
-            order = np.argsort(relation, kind="stable")
-            bounds = np.searchsorted(relation[order], np.arange(len(self._sizes) + 1))
-            column, value = column[order].astype(np.int64), 1 / (1 + np.exp(-logits[order]))
-            for edge_type, first, last in zip(self._sizes, bounds, bounds[1:], strict=False):
-                if last > first:
-                    self._values[edge_type] = column[first:last], value[first:last]
-            self._edges = ()
-        return self._values
-
-    def __getitem__(self, edge_type: EdgeType) -> npt.NDArray[np.float32]:
-        dense = np.zeros(self._sizes[edge_type], dtype=np.float32)
-        index, value = self.stored(edge_type)
-        dense[index] = value
-        return dense
-
-    def __iter__(self) -> Iterator[EdgeType]:
-        return iter(self._sizes)
-
-    def __len__(self) -> int:
-        return len(self._sizes)
-
-    def stored(self, edge_type: EdgeType) -> Stored:
-        """Return the columns that have a value, and the values."""
-        empty = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float32)
-        return self._stored().get(edge_type, empty)
-
-    def to_list(self) -> list[dict[str, Any]]:
-        """Return the stored values as plain lists."""
-        return [
-            {
-                "type": list(edge_type),
-                "size": size,
-                "index": self.stored(edge_type)[0].tolist(),
-                "value": [round(float(v), 6) for v in self.stored(edge_type)[1]],
-            }
-            for edge_type, size in self._sizes.items()
-        ]
-
-    @classmethod
-    def from_list(cls, entries: list[dict[str, Any]]) -> EdgeMask:
-        """Return the mask that `to_list` gave."""
-        sizes: dict[EdgeType, int] = {}
-        values = {}
-        for entry in entries:
-            src, relation, dst = entry["type"]
-            edge_type = (src, relation, dst)
-            sizes[edge_type] = entry["size"]
-            values[edge_type] = (
-                np.asarray(entry["index"], dtype=np.int64),
-                np.asarray(entry["value"], dtype=np.float32),
-            )
-        return cls(sizes, values)
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as a plain dict."""
+        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -193,6 +161,8 @@ class Explanation:
     seed: int
     seconds: float = field(compare=False)
     """CPU seconds for this link (its share of its batch)."""
+    evidence: Evidence | None = None
+    """What the paths are worth to the model; None if it was not measured."""
     link_in_graph: bool = False
     """Whether the explained link was among the edges of the graph."""
     threshold: float | None = 0.0
@@ -251,6 +221,7 @@ class Explanation:
             "link_in_graph": self.link_in_graph,
             "threshold": self.threshold,
             "paths": [_path_to_dict(path) for path in self.paths],
+            "evidence": None if self.evidence is None else self.evidence.to_dict(),
             "reason": self.reason,
             "message": self.message,
             "notes": list(self.notes),
@@ -266,7 +237,7 @@ class Explanation:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Explanation:
         """Return the explanation that `to_dict` gave."""
-        reason = values["reason"]
+        reason, evidence = values["reason"], values.get("evidence")
         if reason is not None and reason not in REASONS:
             raise GraphError(f"reason must be one of {REASONS}, got {reason!r}.")
         plain = {
@@ -282,6 +253,7 @@ class Explanation:
             src=tuple(values["src"]),
             dst=tuple(values["dst"]),
             paths=tuple(_path_from_dict(path) for path in values["paths"]),
+            evidence=None if evidence is None else Evidence(**evidence),
             notes=tuple(values["notes"]),
             edge_mask=EdgeMask.from_list(values["edge_mask"]),
             settings=Settings.from_dict(values["settings"]),
@@ -293,12 +265,16 @@ def _sigmoid(logit: float) -> float:
     return 1 / (1 + math.exp(-logit)) if logit >= 0 else 1 - 1 / (1 + math.exp(logit))
 
 
+_MEASURED = ("influence", "marginal", "connection", "is_evidence")
+
+
 def _path_to_dict(path: Path) -> dict[str, Any]:
     return {
         "nodes": [list(node) for node in path.nodes],
         "names": list(path.names),
         "degrees": list(path.degrees),
         "score": path.score,
+        **{name: getattr(path, name) for name in _MEASURED},
         "edges": [
             {
                 "type": list(edge.type),
@@ -308,6 +284,7 @@ def _path_to_dict(path: Path) -> dict[str, Any]:
                 "label_backwards": edge.label_backwards,
                 "mask": edge.mask,
                 "attributes": {key: _plain(value) for key, value in edge.attributes.items()},
+                "influence": edge.influence,
             }
             for edge in path.edges
         ],
@@ -321,6 +298,7 @@ def _path_from_dict(values: Mapping[str, Any]) -> Path:
         names=tuple(values["names"]),
         degrees=tuple(values["degrees"]),
         score=values["score"],
+        **{name: values.get(name) for name in _MEASURED},
     )
 
 

@@ -10,14 +10,33 @@ from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from pagelink.computation_graph import ComputationGraphs
 from pagelink.copies import Copier, Edits
 from pagelink.graph import Bools, Longs
-from pagelink.predictor import LinkPredictor
+from pagelink.predictor import LinkPredictor, ModelInput
 
 Doubles = npt.NDArray[np.float64]
 EDGES_A_PASS = 400_000
+
+
+def edge_gradient(
+    predictor: LinkPredictor, recorded: ModelInput, num_edges: int
+) -> npt.NDArray[np.float32]:
+    """Return the gradient of each link's logit by the weights of its edges, at weight 1.
+
+    Args:
+        predictor: the model.
+        recorded: links of a batch as they went through the model.
+        num_edges: edges of the batch.
+    """
+    weights = torch.ones(num_edges, device=predictor.device).requires_grad_()
+    with predictor.weighted(recorded) as run:
+        logits = run(weights)
+        (gradient,) = torch.autograd.grad(logits.sum(), weights)
+    found: npt.NDArray[np.float32] = gradient.float().cpu().numpy()
+    return np.nan_to_num(found, posinf=0.0, neginf=0.0)
 
 
 class Influence:

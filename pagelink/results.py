@@ -13,7 +13,8 @@ import numpy.typing as npt
 from pagelink.asked_links import Link
 from pagelink.computation_graph import ComputationGraphs
 from pagelink.constraints import Constraints
-from pagelink.explanation import EdgeMask, Explanation, Reason
+from pagelink.edge_mask import EdgeMask
+from pagelink.explanation import Explanation, Reason
 from pagelink.graph import Bools, Longs, TypedGraph
 from pagelink.learning import LearnedMasks
 from pagelink.named_paths import named_paths

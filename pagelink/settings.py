@@ -19,7 +19,8 @@ _RANGES: dict[str, tuple[type, int, bool]] = {
     "hub_degree": (int, 1, True), "epochs": (int, 0, False), "learning_rate": (float, 0, False),
     "alpha": (float, 0, False), "beta": (float, 0, False), "pred_weight": (float, 0, False),
     "paths_per_epoch": (int, 1, False), "patience": (int, 1, True), "entropy": (float, 0, False),
-    "size": (float, 0, False), "deadline": (float, 0, True),
+    "size": (float, 0, False), "deadline": (float, 0, True), "rho": (float, 0, False),
+    "candidates": (int, 1, False), "verified": (int, 1, False), "controls": (int, 0, False),
 }  # fmt: skip
 # Of each tuple: whether its items are tuples themselves, and of which length (0: any).
 _TUPLES = {
@@ -27,7 +28,7 @@ _TUPLES = {
 }  # fmt: skip
 _CHOICES = {
     "path_loss": ("mean", "sum"), "path_schedule": ("all", "cycle"), "start": ("even", "noise"),
-    "remove_pruned": (True, False), "unpruned_fallback": (True, False),
+    "remove_pruned": (True, False), "unpruned_fallback": (True, False), "measure": (True, False),
 }  # fmt: skip
 
 
@@ -120,6 +121,19 @@ class Settings:
     of the relation's two types. Differs from the paper: `even` starts every edge at 0, because
     after a few steps the top edges of a noisy start are still mostly noise."""
 
+    # What the paths are worth to the model (beyond the paper)
+    measure: bool = True
+    """Measure on the model what the paths are worth. False: the paper's ranking, unmeasured."""
+    rho: float = 0.7
+    """Between concise and faithful, 0 to 1: of the sets of paths that reach this share of the best
+    influence found, the most concise is returned. 0: the paper's ranking. 1: influence alone."""
+    candidates: int = 10
+    """Candidate paths by the mask, by conciseness and by the gradient, each."""
+    verified: int = 300
+    """Sets of candidate paths to measure on the model for a link."""
+    controls: int = 5
+    """Control pairs per path, for the figure that says whether a path matters as a whole."""
+
     def __post_init__(self) -> None:
         for name in _TUPLES:
             object.__setattr__(self, name, _as_tuples(name, getattr(self, name)))
@@ -136,6 +150,8 @@ class Settings:
                 raise SettingsError(f"{name} must be {words} from {low} up{none}, got {value!r}.")
         if not self.learning_rate > 0:
             raise SettingsError(f"learning_rate must be above 0, got {self.learning_rate!r}.")
+        if self.rho > 1:
+            raise SettingsError(f"rho must be from 0 to 1, got {self.rho!r}.")
         for name, allowed in _CHOICES.items():
             if getattr(self, name) not in allowed:
                 raise SettingsError(
@@ -176,6 +192,7 @@ class Settings:
             path_schedule="all",
             patience=None,
             start="noise",
+            measure=False,
         )
 
     def replace(self, **changes: Any) -> Settings:

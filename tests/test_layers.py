@@ -16,9 +16,10 @@ PACKAGE = Path(__file__).parent.parent / "pagelink"
 ROAD = (
     "errors", "settings", "files", "timer", "kernels", "threads", "graph_data", "reverse_relations",
     "graph", "asked_links", "table_files", "table_folders", "triples", "tables", "constraints",
-    "ego_kernels", "computation_graph", "copies", "batches", "pruning", "walk_kernels", "path_kernels",
-    "paths", "fused", "masking", "predictor", "reach", "learning", "influence", "explanation",
-    "named_paths", "results", "explainer", "pyg",
+    "ego_kernels", "computation_graph", "copies", "batches", "pruning", "walk_kernels",
+    "path_kernels", "paths", "fused", "masking", "predictor", "influence", "reach", "learning",
+    "candidates", "selection", "edge_mask", "explanation", "named_paths", "evidence", "results",
+    "explainer", "pyg",
 )  # fmt: skip
 # These use the road and each other, without cycles, and are never used by the road.
 BESIDE = (

@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 import resvg_py
 
-from pagelink.explanation import REASONS, EdgeMask, Explanation, Node, Path, PathEdge
+from pagelink.edge_mask import EdgeMask
+from pagelink.explanation import REASONS, Explanation, Node, Path, PathEdge
 from pagelink.settings import Settings
 from pagelink.views.html import to_html, to_html_fragment
 from pagelink.views.lettering import ELLIPSIS, shorten, text_width, wrap
