@@ -7,7 +7,10 @@ no array of one vector per edge, which is where a model spends most of its time 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -76,11 +79,18 @@ class Neighbours:
     """The edges of a propagation, in order of their targets and in order of their sources."""
 
     def __init__(self, src: Longs, dst: Longs, num_src: int, num_dst: int) -> None:
-        self.by_dst = _grouped(dst, src, num_dst)
-        self.by_src = _grouped(src, dst, num_src)
+        self._ends = src, dst, num_src
+        self.by_dst: Groups = _grouped(dst, src, num_dst)
         count = np.maximum(np.diff(self.by_dst[0]), 1)
         self.share = (1 / count).astype(np.float32)
         """Per target, one over the number of its edges."""
+
+    @cached_property
+    def by_src(self) -> Groups:
+        """The edges in order of their sources; only gradients need it."""
+        src, dst, num_src = self._ends
+        groups: Groups = _grouped(src, dst, num_src)
+        return groups
 
 
 class WeightedSum(torch.autograd.Function):
@@ -133,6 +143,41 @@ def fits(x: object) -> bool:
 def weighted_sum(x: Tensor, weights: Tensor, edges: Neighbours, mean: bool) -> Tensor:
     """Sum or average the vectors of each target's in-neighbours, times the weights of the edges."""
     return cast(Tensor, WeightedSum.apply(x, weights, edges, mean))  # type: ignore[no-untyped-call]
+
+
+@contextmanager
+def summed(layers: Mapping[MessagePassing, PlainCall]) -> Iterator[None]:
+    """Let layers sum their neighbours without writing messages out, without weights."""
+    with ExitStack() as stack:
+        for module, call in layers.items():
+            if is_plain_layer(module):
+                stack.callback(module.__dict__.pop, "propagate")
+                module.__dict__["propagate"] = _summing(module, module.propagate, call)
+        yield
+
+
+def _summing(
+    module: MessagePassing, written_out: Callable[..., Tensor], call: PlainCall
+) -> Callable[..., Tensor]:
+    source, target = (0, 1) if module.flow == "source_to_target" else (1, 0)
+
+    def propagate(edge_index: Any, size: Any = None, **arguments: Any) -> Tensor:
+        given: Any = arguments.get(call.argument)
+        x = given[0] if isinstance(given, tuple | list) else given
+        num_dst = None if size is None else size[target]
+        if num_dst is None and isinstance(given, Tensor):
+            num_dst = given.shape[0]
+        elif num_dst is None and isinstance(given, tuple | list) and given[1] is not None:
+            num_dst = given[1].shape[0]
+        if num_dst is None or type(edge_index) is not Tensor or not fits(x):
+            return written_out(edge_index, size=size, **arguments)
+        ends = edge_index.detach().numpy()
+        weights = arguments.get("edge_weight") if call.scaled else None
+        weights = x.new_ones(ends.shape[1]) if weights is None else weights.view(-1)
+        edges = Neighbours(ends[source], ends[target], x.shape[0], num_dst)
+        return weighted_sum(x, weights, edges, call.mean)
+
+    return propagate
 
 
 def _over_groups(work: Any, groups: Groups, *arrays: npt.NDArray[Any]) -> None:

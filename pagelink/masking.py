@@ -139,6 +139,8 @@ class Tracer:
         """Per propagation, the number of the input edge of each message, or ADDED."""
         self.plain: list[PlainCall | None] = []
         """Per propagation, how it is done without writing messages out, if it can be."""
+        self.layers: dict[MessagePassing, list[PlainCall | None]] = {}
+        """The same, by layer."""
         self.collected_outside: list[str] = []
         """Modules that collect vectors along the edges outside of any MessagePassing layer."""
         self._inside: list[tuple[str, nn.Module]] = []
@@ -158,6 +160,15 @@ class Tracer:
             return
         if collected.dim() >= 2:
             self.collected_outside.append(self._inside[-1][0] if self._inside else "")
+
+    def plain_layers(self) -> dict[MessagePassing, PlainCall]:
+        """Layers of which every call can be done without writing messages out, in one way."""
+        found = {}
+        for layer, calls in self.layers.items():
+            ways = {call and (call.argument, call.scaled, call.mean) for call in calls}
+            if len(ways) == 1 and calls[0] is not None:
+                found[layer] = calls[0]
+        return found
 
     @contextmanager
     def listen(self, model: nn.Module) -> Iterator[None]:
@@ -182,8 +193,9 @@ class Tracer:
 
     def _note_plain(self, module: MessagePassing, inputs: Any, out: Tensor) -> None:
         arguments, message = self._message
-        if out.dim() == 2:
-            self.plain[-1] = plain_call(module, arguments, message, out.shape[0])
+        call = plain_call(module, arguments, message, out.shape[0]) if out.dim() == 2 else None
+        self.plain[-1] = call
+        self.layers.setdefault(module, []).append(call)
         del self._message
 
     def _enter(self, name: str) -> Callable[..., None]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -18,11 +18,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data, HeteroData
+from torch_geometric.nn import MessagePassing
 
 from pagelink.computation_graph import FAR, ComputationGraphs
 from pagelink.copies import Copies
 from pagelink.errors import ModelError, SettingsError
-from pagelink.fused import PlainCall
+from pagelink.fused import PlainCall, summed
 from pagelink.graph import Bools, Ints, Longs, TypedGraph
 from pagelink.masking import Tracer, Weighting, borrowed, check_maskable
 
@@ -83,6 +84,7 @@ class LinkPredictor:
         self.mode: Mode = "subgraphs"
         self.shares_copies = True
         """Edited copies of a graph may share the nodes that the edits cannot change."""
+        self._plain_layers: Mapping[MessagePassing, PlainCall] = {}
         self._data = data
         self._hetero = isinstance(data, HeteroData)
         self._forward = forward or (_call_hetero if self._hetero else _call_homogeneous)
@@ -154,7 +156,7 @@ class LinkPredictor:
 
     def logits(self, inputs: ModelInput) -> Tensor:
         """Return the model's logits of the links, without weights and without gradients."""
-        with borrowed(self.model), torch.no_grad():
+        with borrowed(self.model), torch.no_grad(), summed(self._plain_layers):
             return self._run(inputs.data, inputs.edge_label_index)
 
     def record(self, inputs: ModelInput) -> tuple[Tensor, ModelInput, Tracer]:
@@ -172,6 +174,7 @@ class LinkPredictor:
             data.edge_index = tracer.trace(data.edge_index, 0)
         with borrowed(self.model), torch.no_grad(), tracer.listen(self.model):
             logits = self._run(data, inputs.edge_label_index)
+        self._plain_layers = tracer.plain_layers()
         slots = torch.cat([inputs.slots, inputs.slots.new_tensor([-1])])
         calls = tuple(slots[numbers] for numbers in tracer.calls)
         return logits, dataclasses.replace(inputs, calls=calls, plain=tuple(tracer.plain)), tracer
