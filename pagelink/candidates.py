@@ -51,6 +51,8 @@ class Candidates:
     lengths: Longs
     scores: Doubles
     """Score(p) by the learned mask."""
+    concise: Doubles
+    """Score(p) without the mask: minus the sum of log D_v."""
     slots: Ragged
     """Per candidate, all edges of its facts: every copy and both directions."""
 
@@ -58,6 +60,15 @@ class Candidates:
     def link(self) -> Longs:
         """The link of each candidate."""
         return np.repeat(np.arange(len(self.ptr) - 1), np.diff(self.ptr))
+
+    def found(self, links: Longs, members: Longs) -> FoundPaths:
+        """The chosen candidates of some links, as the result of a search."""
+        there = members >= 0
+        return FoundPaths(
+            arcs=np.where(there[:, :, None], self.arcs[members], -1),
+            lengths=np.where(there, self.lengths[members], 0),
+            complete=np.ones(len(links), dtype=np.bool_),
+        )
 
     def removal(self, link: Longs, members: Longs) -> Edits:
         """Edits by the facts of sets of candidates.
@@ -95,14 +106,12 @@ def find_candidates(
     """
     arc_logits = edge_logits[paths.arc_slot]
     arc_facts = facts.of_slots(batch, paths.arc_slot)
-    total = np.concatenate([[0.0], np.cumsum(edge_gradient[arc_facts.values], dtype=np.float64)])
-    gain = np.diff(total[arc_facts.ptr])
+    gain = _sums(edge_gradient[arc_facts.values].astype(np.float64), arc_facts.ptr)
     # Each link by its own measure: the paths must not depend on who else is in the batch.
     first = paths.arc_ptr[paths.node_ptr[:-1] + np.arange(paths.num_links)]
-    sums = np.concatenate([[0.0], np.cumsum(np.abs(gain))])
-    count_of = np.diff(np.append(first, len(gain)))
-    mean = np.diff(sums[np.append(first, len(gain))]) / np.maximum(count_of, 1)
-    gain = gain / np.repeat(np.maximum(mean, 1e-30), count_of)
+    ptr = np.append(first, len(gain))
+    mean = _sums(np.abs(gain), ptr) / np.maximum(np.diff(ptr), 1)
+    gain = gain / np.repeat(np.maximum(mean, 1e-30), np.diff(ptr))
     rankings = [
         best_paths(paths, arc_logits, count, links),
         best_paths(paths, np.full(len(arc_logits), np.inf, dtype=np.float32), count, links),
@@ -152,17 +161,23 @@ def _together(
     arcs, link = arcs[order], link[order]
     walked = arcs >= 0
     lengths = walked.sum(1)
-    cost = np.logaddexp(0, -arc_logits[arcs[walked]].astype(np.float64))
-    cost += paths.arc_log_degree[arcs[walked]]
+    degrees = paths.arc_log_degree[arcs[walked]]
+    cost = np.logaddexp(0, -arc_logits[arcs[walked]].astype(np.float64)) + degrees
     bounds = np.concatenate([[0], np.cumsum(lengths)])
-    total = np.concatenate([[0.0], np.cumsum(cost)])
     return Candidates(
         ptr=np.searchsorted(link, np.arange(num_links + 1)),
         arcs=arcs,
         lengths=lengths,
-        scores=-np.diff(total[bounds]),
+        scores=-_sums(cost, bounds),
+        concise=-_sums(degrees, bounds),
         slots=arc_facts.take(arcs[walked]).joined(bounds),
     )
+
+
+def _sums(values: Doubles, ptr: Longs) -> Doubles:
+    """Sums of values[ptr[i]:ptr[i + 1]]."""
+    total = np.concatenate([[0.0], np.cumsum(values)])
+    return np.diff(total[ptr])
 
 
 class FactIndex:

@@ -28,6 +28,11 @@ class Edits:
     ptr: Longs
     slots: Longs
 
+    @classmethod
+    def none(cls, links: Longs) -> Edits:
+        """A copy of each of some links, unchanged."""
+        return cls(links, np.zeros(len(links) + 1, dtype=np.int64), np.empty(0, dtype=np.int64))
+
     @property
     def num_copies(self) -> int:
         """Number of copies."""

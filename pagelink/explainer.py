@@ -6,6 +6,7 @@ import dataclasses
 import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -14,17 +15,22 @@ from torch_geometric.data import Data, HeteroData
 
 from pagelink.asked_links import Key, Link, LinkLike, LinkReader, as_link_types
 from pagelink.batches import Batch, Batches
+from pagelink.candidates import FactIndex, find_candidates
 from pagelink.computation_graph import ComputationGraphs
 from pagelink.constraints import compile_constraints
+from pagelink.copies import Edits
 from pagelink.errors import SettingsError
+from pagelink.evidence import Appraiser, Measured, without_paths
 from pagelink.explanation import Explanation
 from pagelink.graph import Bools, EdgeType, Longs, TypedGraph
-from pagelink.learning import learn_masks
-from pagelink.paths import PathGraphs, allowed_facts, best_paths, build_path_graphs
+from pagelink.influence import Influence, edge_gradient
+from pagelink.learning import LearnedMasks, learn_masks
+from pagelink.paths import FoundPaths, PathGraphs, allowed_facts, best_paths, build_path_graphs
 from pagelink.predictor import Forward, LinkPredictor, ModelInput, Output
 from pagelink.pruning import prune
 from pagelink.reach import extractor_for, find_reach
 from pagelink.results import Doubles, ResultBuilder
+from pagelink.selection import select
 from pagelink.settings import Settings
 from pagelink.timer import Timer
 
@@ -215,6 +221,11 @@ class PaGELink:
             self.predictor, batch, kept, paths, relation, chosen, settings, self.seed, timer,
             recorded,
         )  # fmt: skip
+        if settings.measure and len(chosen) and not timer.is_over():
+            found, measured = self._measure(batch, relation, paths, masks, recorded, logits, chosen)
+            return self._builder.build(
+                links, batch, logits, deployed, undone, paths, masks, found, chosen, measured
+            )
         found = best_paths(
             paths, masks.edge_logits[paths.arc_slot], settings.paths_within_budget, chosen,
             timer.last_moment(),
@@ -222,6 +233,36 @@ class PaGELink:
         return self._builder.build(
             links, batch, logits, deployed, undone, paths, masks, found, chosen
         )
+
+    def _measure(
+        self,
+        batch: ComputationGraphs,
+        relation: Longs,
+        paths: PathGraphs,
+        masks: LearnedMasks,
+        recorded: ModelInput,
+        logits: Doubles,
+        links: Longs,
+    ) -> tuple[FoundPaths, dict[int, Measured]]:
+        """Choose among candidate paths by what they are worth to the model."""
+        settings, facts = self.settings, self._facts
+        gradient = edge_gradient(self.predictor, recorded, len(batch.edges))
+        candidates = find_candidates(
+            facts, batch, paths, links, masks.edge_logits, gradient, settings.candidates
+        )
+        whole = self.predictor.needed(batch)
+        bare = without_paths(self.graph, facts, batch, whole, settings.max_length)
+        influence = Influence(self.predictor, batch, relation)
+        logits_bare = np.full(batch.num_links, np.nan)
+        logits_bare[links] = influence.logits(bare, Edits.none(links))
+        chosen = select(influence, candidates, whole, bare, logits, logits_bare, settings)
+        appraiser = Appraiser(self.graph, facts, batch, paths, candidates, chosen, whole, bare)
+        measured = appraiser.measure(influence, links, logits, logits_bare, settings, self.seed)
+        return candidates.found(links, chosen.members[links]), measured
+
+    @cached_property
+    def _facts(self) -> FactIndex:
+        return FactIndex(self.graph)
 
     def _prune(self, batch: ComputationGraphs) -> tuple[Bools, PathGraphs, Bools]:
         """Prune, and undo it for links that it would cut apart."""

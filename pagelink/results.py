@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import metadata
 from typing import Any
@@ -14,6 +14,7 @@ from pagelink.asked_links import Link
 from pagelink.computation_graph import ComputationGraphs
 from pagelink.constraints import Constraints
 from pagelink.edge_mask import EdgeMask
+from pagelink.evidence import Measured, worth_attached
 from pagelink.explanation import Explanation, Reason
 from pagelink.graph import Bools, Longs, TypedGraph
 from pagelink.learning import LearnedMasks
@@ -82,6 +83,7 @@ class ResultBuilder:
         masks: LearnedMasks,
         found: FoundPaths,
         answered: Longs,
+        measured: Mapping[int, Measured] | None = None,
     ) -> list[Explanation]:
         """Return an explanation per link; `found` holds the paths of the `answered` ones."""
         row = {int(link): i for i, link in enumerate(answered)}
@@ -93,6 +95,9 @@ class ResultBuilder:
                 values["paths"] = named_paths(
                     self._graph, batch, paths, masks.edge_logits, found, row[i]
                 )
+                if measured is not None:
+                    values["paths"] = worth_attached(values["paths"], measured[i].paths)
+                    values["evidence"] = measured[i].evidence
                 values["edge_mask"] = self._edge_mask(batch, masks, i)
                 values["epochs"] = int(masks.epochs[i])
                 if masks.out_of_time[i] or not found.complete[row[i]]:

@@ -1,8 +1,9 @@
 """Which set of paths explains a link: concise, and of measured influence on the very model.
 
-Effects are not additive, so whole sets are measured. All sets of a pool of candidates are: one half
-of the pool are the best by Score, the other half the most influential alone. Among the sets that
-reach rho of the best influence found, the most concise one is taken.
+Effects are not additive, so whole sets are measured: all sets of a pool of candidates, some of them
+the most concise, the others the most influential alone. Among the sets that
+reach rho of the best influence found, and in which every path adds to what the others do, the most
+concise one is taken.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
-from math import comb
+from math import ceil, comb
 
 import numpy as np
 import numpy.typing as npt
@@ -48,15 +49,6 @@ class Selection:
     """Sets measured."""
 
 
-@dataclass(frozen=True)
-class Sets:
-    """Sets of candidates, in order of their links."""
-
-    link: Longs
-    members: Longs
-    """[num_sets, most], -1 behind the last."""
-
-
 def select(
     influence: Influence,
     candidates: Candidates,
@@ -81,102 +73,145 @@ def select(
     link = candidates.link
     every = np.arange(len(link))[:, None]
     alone = logits[link] - influence.logits(graph, candidates.removal(link, every))
-    sets = _sets(candidates, alone, most, settings.verified)
-    larger = (sets.members[:, 1:] >= 0).any(1)
-    effect = np.empty(len(sets.link))
-    effect[~larger] = alone[sets.members[~larger, 0]]
-    effect[larger] = logits[sets.link[larger]] - influence.logits(
-        graph, candidates.removal(sets.link[larger], sets.members[larger])
-    )
-    num_links = len(logits)
-    best = _largest(effect, sets.link, num_links)
-    largest = _largest(np.abs(effect), sets.link, num_links)
+    sets = _Sets(_pools(candidates, alone, most, settings), most)
+
+    removed = logits[:, None] - sets.measured(influence, candidates, graph, alone, logits)
+    effect = removed
+    best = _highest(effect)
     span = logits - logits_without_paths
     inserted = (span > 0) & (best < REDUNDANT * span) & np.isfinite(best)
-    again = inserted[sets.link]
-    if again.any():
-        added = influence.logits(
-            without_paths, candidates.removal(sets.link[again], sets.members[again])
-        )
-        effect[again] = added - logits_without_paths[sets.link[again]]
-        best = np.where(inserted, _largest(effect, sets.link, num_links), best)
-    chosen = _choose(sets, effect, best, candidates, settings.rho, most)
+    if inserted.any():
+        added = sets.measured(influence, candidates, without_paths, None, logits, inserted)
+        effect = np.where(inserted[:, None], added - logits_without_paths[:, None], effect)
+        best = _highest(effect)
+
+    # Filler is no evidence: every path of a set must add to what the others do.
+    # Where no set speaks for the link, the one that speaks least against it is shown as what it is.
+    bar = np.where(best > 0, settings.rho * best, best)
+    good = sets.valid & sets.every_member_adds(effect) & (effect >= bar[:, None])
+    worth = np.where(good, sets.conciseness(candidates), -np.inf)
+    place = np.argmax(worth, axis=1)
+    members = np.take_along_axis(sets.members(), place[:, None, None], axis=1)[:, 0]
+    found = effect[np.arange(len(place)), place]
+    if settings.rho == 0:
+        # The paper's ranking: the best by Score, as many as are wanted.
+        has = np.flatnonzero(np.isfinite(best))
+        members = _ranked(candidates, candidates.scores, most)
+        found[has] = _effects(influence, candidates, graph, without_paths, members, has, inserted,
+                              logits, logits_without_paths)  # fmt: skip
     return Selection(
-        members=_most_influential_first(chosen[0], alone),
-        influence=chosen[1],
-        best=best,
-        largest=largest,
+        members=_most_influential_first(members, alone),
+        influence=found,
+        best=np.maximum(best, found),
+        largest=_highest(np.abs(removed)),
         inserted=inserted,
         alone=alone,
-        num_sets=np.bincount(sets.link, minlength=num_links),
+        num_sets=sets.valid.sum(1),
     )
 
 
-def _choose(
-    sets: Sets, effect: Doubles, best: Doubles, candidates: Candidates, rho: float, most: int
-) -> tuple[Longs, Doubles]:
-    """Per link, the most concise set that reaches rho of the best; and its influence."""
-    num_links = len(best)
-    score = np.where(sets.members >= 0, candidates.scores[sets.members], 0.0).sum(1)
-    # Where no set speaks for the link there is no evidence, and as with rho = 0 the paths are those
-    # of the paper: the best by Score, as many as are wanted.
-    paper = (best <= 0) | (rho == 0)
-    ranked = _by_score(candidates, most)
-    eligible = effect >= rho * best[sets.link]
-    members = np.full((num_links, most), -1)
-    influence = np.full(num_links, -np.inf)
-    order = np.lexsort((-score, ~eligible, sets.link))
-    first = np.searchsorted(sets.link[order], np.arange(num_links))
-    has = first < len(order)
-    has[has] = sets.link[order][first[has]] == np.flatnonzero(has)
-    members[has], influence[has] = sets.members[order[first[has]]], effect[order[first[has]]]
-    for i in np.flatnonzero(paper & has):
-        members[i] = ranked[i]
-        same = (sets.link == i) & (np.sort(sets.members, axis=1) == np.sort(ranked[i])).all(1)
-        influence[i] = effect[np.flatnonzero(same)[0]]
-    return members, influence
+class _Sets:
+    """All sets of one to `most` candidates of each link's pool, in one and the same order."""
+
+    def __init__(self, pools: Longs, most: int) -> None:
+        self._pools = pools
+        self._chosen, self._smaller = _subsets(pools.shape[1], most)
+        self._single: Bools = np.asarray((self._chosen >= 0).sum(1) == 1)
+        sizes = (pools >= 0).sum(1)
+        self.valid: Bools = self._chosen.max(1)[None] < sizes[:, None]
+        """[num_links, num_sets]: the pool is large enough for the set."""
+
+    def members(self) -> Longs:
+        """[num_links, num_sets, most]: candidates, -1 behind the last."""
+        inside = self.valid[:, :, None] & (self._chosen >= 0)
+        return np.where(inside, self._pools[:, self._chosen], -1)
+
+    def measured(
+        self,
+        influence: Influence,
+        candidates: Candidates,
+        graph: Bools,
+        alone: Doubles | None,
+        logits: Doubles,
+        links: Bools | None = None,
+    ) -> Doubles:
+        """The logit of each set's copy of a graph; -inf effects where there is no such set.
+
+        What was measured of single candidates before is `alone`.
+        """
+        answers = np.full(self.valid.shape, np.inf)
+        wanted = self.valid if links is None else self.valid & links[:, None]
+        if alone is not None:
+            single = wanted & self._single[None]
+            answers[single] = (logits[:, None] - alone[self.members()[:, :, 0]])[single]
+            wanted = wanted & ~single
+        link, number = np.nonzero(wanted)
+        members = self.members()[link, number]
+        answers[link, number] = influence.logits(graph, candidates.removal(link, members))
+        return answers
+
+    def every_member_adds(self, effect: Doubles) -> Bools:
+        """Whether leaving any member out of a set lowers its effect."""
+        extended = np.concatenate([effect, np.full((len(effect), 1), -np.inf)], axis=1)
+        without = extended[:, self._smaller].max(2)  # the last column where there is none
+        adds: Bools = effect > np.where(self._single[None], -np.inf, without)
+        return adds
+
+    def conciseness(self, candidates: Candidates) -> Doubles:
+        """Per set, how much more concise its paths are in all than the least concise candidate.
+
+        Counted from there, so that a path less is not a gain in itself.
+        """
+        lowest = np.full(len(candidates.ptr) - 1, np.inf)
+        np.minimum.at(lowest, candidates.link, candidates.concise)
+        members = self.members()
+        gain = candidates.concise[members] - lowest[:, None, None]
+        total: Doubles = np.where(members >= 0, gain, 0.0).sum(2)
+        return total
 
 
-def _sets(candidates: Candidates, alone: Doubles, most: int, verified: int) -> Sets:
-    """All sets of each link's pool, the single candidates outside of it, and the best by Score."""
-    size = _pool_size(most, verified)
-    ranked = _by_score(candidates, most)
-    links, members = [], []
-    for i in range(len(candidates.ptr) - 1):
-        mine = np.arange(candidates.ptr[i], candidates.ptr[i + 1])
-        if len(mine) == 0:
-            continue
-        pool = _pool(mine, candidates.scores[mine], alone[mine], size)
-        singles = np.full((len(mine), most), -1)
-        singles[:, 0] = mine
-        larger = _subsets(len(pool), most)
-        found = [singles, np.where(larger >= 0, pool[larger], -1)]
-        if (ranked[i] >= 0).sum() > 1 and not np.isin(ranked[i], [*pool, -1]).all():
-            found.append(ranked[i][None])
-        members += found
-        links.append(np.full(sum(len(part) for part in found), i))
-    if not links:
-        return Sets(np.empty(0, dtype=np.int64), np.empty((0, most), dtype=np.int64))
-    return Sets(np.concatenate(links), np.concatenate(members))
+def _effects(
+    influence: Influence,
+    candidates: Candidates,
+    graph: Bools,
+    without_paths: Bools,
+    members: Longs,
+    links: Longs,
+    inserted: Bools,
+    logits: Doubles,
+    logits_without_paths: Doubles,
+) -> Doubles:
+    """The influence of one set for each of some links."""
+    effects = np.empty(len(links))
+    for edited, mine in ((graph, ~inserted[links]), (without_paths, inserted[links])):
+        chosen = links[mine]
+        answers = influence.logits(edited, candidates.removal(chosen, members[chosen]))
+        effects[mine] = (
+            logits[chosen] - answers if edited is graph else answers - logits_without_paths[chosen]
+        )
+    return effects
 
 
-def _by_score(candidates: Candidates, most: int) -> Longs:
-    """Per link, its candidates of highest Score."""
-    ranked = np.full((len(candidates.ptr) - 1, most), -1)
-    order = np.lexsort((-candidates.scores, candidates.link))
-    for i in range(len(ranked)):
-        mine = order[candidates.ptr[i] : candidates.ptr[i + 1]][:most]
-        ranked[i, : len(mine)] = mine
+def _ranked(candidates: Candidates, values: Doubles, count: int) -> Longs:
+    """[num_links, count]: the candidates of highest value, -1 behind the last."""
+    link = candidates.link
+    order = np.lexsort((-values, link))
+    place = np.arange(len(link)) - candidates.ptr[link]  # order keeps the links together
+    ranked = np.full((len(candidates.ptr) - 1, count), -1)
+    inside = place < count
+    ranked[link[inside], place[inside]] = order[inside]
     return ranked
 
 
-def _pool(mine: Longs, scores: Doubles, alone: Doubles, size: int) -> Longs:
-    """Half of them the best by Score, half the most influential alone."""
-    concise = mine[np.argsort(-scores, kind="stable")]
-    strong = mine[np.argsort(-alone, kind="stable")]
-    half = concise[: (size + 1) // 2]
-    rest = strong[~np.isin(strong, half)]
-    return np.concatenate([half, rest])[:size]
+def _pools(candidates: Candidates, alone: Doubles, most: int, settings: Settings) -> Longs:
+    """Per link, the most concise candidates and the most influential ones alone, as rho has it."""
+    size = _pool_size(most, settings.verified)
+    concise = _ranked(candidates, candidates.concise, ceil((1 - settings.rho) * size))
+    strong = _ranked(candidates, alone, size)
+    repeated = (strong[:, :, None] == concise[:, None, :]).any(2)
+    both = np.concatenate([concise, np.where(repeated, -1, strong)], axis=1)
+    front = np.argsort(both < 0, axis=1, kind="stable")
+    return np.take_along_axis(both, front, axis=1)[:, :size]
 
 
 @cache
@@ -189,22 +224,27 @@ def _pool_size(most: int, verified: int) -> int:
 
 
 @cache
-def _subsets(size: int, most: int) -> Longs:
-    """All subsets of two and more of 0..size-1, -1 behind the last."""
-    found = [
-        [*chosen, *[-1] * (most - k)]
-        for k in range(2, min(most, size) + 1)
-        for chosen in combinations(range(size), k)
-    ]
-    return np.array(found, dtype=np.int64).reshape(len(found), most)
+def _subsets(size: int, most: int) -> tuple[Longs, Longs]:
+    """All subsets of 0..size-1, and of each the subsets of one fewer; -1 behind the last."""
+    found = [c for k in range(1, min(most, size) + 1) for c in combinations(range(size), k)]
+    number = {chosen: i for i, chosen in enumerate(found)}
+    chosen = np.full((len(found), most), -1)
+    smaller = np.full((len(found), most), -1)
+    for i, one in enumerate(found):
+        chosen[i, : len(one)] = one
+        if len(one) > 1:
+            smaller[i, : len(one)] = [number[one[:j] + one[j + 1 :]] for j in range(len(one))]
+    return chosen, smaller
 
 
-def _largest(values: Doubles, link: Longs, num_links: int) -> Doubles:
-    largest = np.full(num_links, -np.inf)
-    np.maximum.at(largest, link, values)
-    return largest
+def _highest(values: Doubles) -> Doubles:
+    """The highest finite value of each row; -inf where there is none."""
+    found: Doubles = np.where(np.isfinite(values), values, -np.inf).max(1, initial=-np.inf)
+    return found
 
 
 def _most_influential_first(members: Longs, alone: Doubles) -> Longs:
-    strength = np.where(members >= 0, alone[members], -np.inf) if len(alone) else members
+    if len(alone) == 0:
+        return members
+    strength = np.where(members >= 0, alone[members], -np.inf)
     return np.take_along_axis(members, np.argsort(-strength, axis=1, kind="stable"), axis=1)

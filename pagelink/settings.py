@@ -127,9 +127,9 @@ class Settings:
     rho: float = 0.7
     """Between concise and faithful, 0 to 1: of the sets of paths that reach this share of the best
     influence found, the most concise is returned. 0: the paper's ranking. 1: influence alone."""
-    candidates: int = 10
+    candidates: int = 20
     """Candidate paths by the mask, by conciseness and by the gradient, each."""
-    verified: int = 300
+    verified: int = 100
     """Sets of candidate paths to measure on the model for a link."""
     controls: int = 5
     """Control pairs per path, for the figure that says whether a path matters as a whole."""

@@ -36,6 +36,10 @@ class Timer:
         self._last = now
         return now + self._longest > self.until
 
+    def is_over(self) -> bool:
+        """Whether the time is up."""
+        return self.until is not None and time.perf_counter() >= self.until
+
     def last_moment(self) -> float | None:
         """When the last search must end: at the end, but it has a tenth of a second at least."""
         return None if self.until is None else max(self.until, time.perf_counter() + LAST_SEARCH)

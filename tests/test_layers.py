@@ -18,7 +18,8 @@ ROAD = (
     "graph", "asked_links", "table_files", "table_folders", "triples", "tables", "constraints",
     "ego_kernels", "computation_graph", "copies", "batches", "pruning", "walk_kernels",
     "path_kernels", "paths", "fused", "masking", "predictor", "influence", "reach", "learning",
-    "candidates", "selection", "edge_mask", "explanation", "named_paths", "evidence", "results",
+    "candidates", "selection", "edge_mask", "explanation", "named_paths", "controls", "evidence",
+    "results",
     "explainer", "pyg",
 )  # fmt: skip
 # These use the road and each other, without cycles, and are never used by the road.
