@@ -6,11 +6,14 @@ each other have at the same place; where it comes up again further away, a capti
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pagelink.explanation import Node
 from pagelink.views.lettering import shorten, text_width, wrap
 from pagelink.views.naming import NodeWords, isolate
+from pagelink.views.score_wording import signed_change
+from pagelink.views.shapes import Arrow, Badge, Box, Heading, Layout, Question
 from pagelink.views.wording import PathWords, Wording
 
 NAME_SIZE, DETAIL_SIZE, LABEL_SIZE, TEXT_SIZE = 13.5, 11.0, 12.0, 14.0
@@ -18,79 +21,16 @@ NAME_LINE, DETAIL_LINE, TEXT_LINE = 17.0, 15.0, 21.0
 MARGIN, PADDING = 28.0, 12.0
 QUESTION_ROW = 64.0
 BADGE_COLUMN = 34.0
+HEADING_SIZE, _HEADING_ROW = 13.0, 34.0
 _ROW_SPACE, _CAPTION_SPACE = 24.0, 12.0
 _ARROW_SPACE = 48.0
 _END_WIDTHS, _INNER_WIDTHS, _LABEL_WIDTHS = (92.0, 150.0), (88.0, 160.0), (48.0, 150.0)
-_MIDDLE_WIDTH, _NO_ROWS_HEIGHT = 380.0, 44.0
-_END_LINES, _INNER_LINES, _MESSAGE_LINES = 4, 2, 6
+_MIDDLE_WIDTH, _VERDICT_WIDTH, _NO_ROWS_HEIGHT = 380.0, 560.0, 44.0
+_END_LINES, _INNER_LINES, _MESSAGE_LINES, _VERDICT_LINES = 4, 2, 6, 12
+_UNMEASURED_THICKNESS, _THICKNESS = 1.6, (1.2, 4.4)
+_LEAST_OF_ALL = 0.1
+"""A fact has the thickest line only if it does this share of what all paths do together."""
 _REPEAT_NAME_AFTER = 640.0
-
-
-@dataclass(frozen=True)
-class Box:
-    """A node, drawn once for all the rows it spans."""
-
-    words: NodeWords
-    x: float
-    y: float
-    width: float
-    height: float
-    name: tuple[str, ...]
-    detail: str
-    text_x: float
-    text_ys: tuple[float, ...]
-    """Where its lettering starts; a very tall box repeats it."""
-    caption: str
-    strong: bool
-    """The source, the target, or a node that several paths share."""
-
-
-@dataclass(frozen=True)
-class Arrow:
-    """One step of a path, drawn from the left to the right."""
-
-    x1: float
-    x2: float
-    y: float
-    backwards: bool
-    label: str
-    title: str
-
-
-@dataclass(frozen=True)
-class Badge:
-    """The rank of a path, at the start of its row."""
-
-    x: float
-    y: float
-    rank: int
-
-
-@dataclass(frozen=True)
-class Question:
-    """The link that is explained: a dashed line, its label in the middle."""
-
-    x1: float
-    x2: float
-    y: float
-    label: str
-    label_width: float
-    title: str
-
-
-@dataclass(frozen=True)
-class Layout:
-    """A drawing, placed."""
-
-    width: float
-    height: float
-    boxes: tuple[Box, ...]
-    arrows: tuple[Arrow, ...]
-    badges: tuple[Badge, ...]
-    question: Question
-    message: tuple[str, ...]
-    message_x: float
-    message_y: float
 
 
 @dataclass(frozen=True)
@@ -103,6 +43,15 @@ class _Measures:
     row_height: float
     middle_left: float
     middle_width: float
+    message: tuple[str, ...]
+    headed: tuple[int, ...]
+    """Rows with a heading above them."""
+
+    @property
+    def top(self) -> float:
+        """Where the rows begin: below the question and the message."""
+        message = len(self.message) * TEXT_LINE + 20 if self.message else 0
+        return MARGIN + QUESTION_ROW + message
 
     @property
     def middle_right(self) -> float:
@@ -116,32 +65,49 @@ class _Measures:
 
     def row_y(self, row: int) -> float:
         """Return the middle of a row."""
-        return MARGIN + QUESTION_ROW + (row + 0.5) * self.row_height
+        headings = sum(first <= row for first in self.headed)
+        return self.top + (row + 0.5) * self.row_height + headings * _HEADING_ROW
 
 
 def place(said: Wording) -> Layout:
     """Return where everything of the drawing goes."""
     measures = _measure(said)
-    message = wrap(" ".join(said.opening), measures.middle_width - 56, TEXT_SIZE, _MESSAGE_LINES)
-    rows_height = len(said.paths) * measures.row_height if said.paths else _NO_ROWS_HEIGHT
-    height = QUESTION_ROW + rows_height + (len(message) * TEXT_LINE + 20 if message else 0)
+    last = measures.row_y(len(said.paths) - 1) + measures.row_height / 2
+    bottom = last if said.paths else measures.top + (0 if measures.message else _NO_ROWS_HEIGHT)
+    height = bottom - MARGIN
     ends = (
         _end(said.link.subject, MARGIN, measures.end_width, height, badges=bool(said.paths)),
         _end(said.link.object, measures.middle_right, measures.end_width, height, badges=False),
     )
+    middle = measures.middle_left + measures.middle_width / 2
+    headings = [group.heading for group in said.groups if group.is_context]
     return Layout(
         width=measures.middle_right + ends[1].width + MARGIN,
         height=height + 2 * MARGIN,
-        boxes=(*ends, *_inner_boxes(said.paths, measures)),
-        arrows=tuple(arrow for path in said.paths for arrow in _arrows(path, measures)),
+        boxes=(*ends, *_inner_boxes(said, measures)),
+        arrows=tuple(_arrows(said, measures)),
         badges=tuple(
-            Badge(measures.middle_left - BADGE_COLUMN / 2 - 2, measures.row_y(row), path.rank)
-            for row, path in enumerate(said.paths)
+            Badge(
+                x=measures.middle_left - BADGE_COLUMN / 2 - 2,
+                y=measures.row_y(path.rank - 1),
+                rank=path.rank,
+                muted=group.is_context,
+            )
+            for group in said.groups
+            for path in group.paths
+        ),
+        headings=tuple(
+            Heading(
+                x=middle,
+                y=measures.row_y(row) - measures.row_height / 2 - _HEADING_ROW / 2 + 8,
+                text=shorten(text, measures.middle_width - 24, HEADING_SIZE, bold=True),
+            )
+            for row, text in zip(measures.headed, headings, strict=True)
         ),
         question=_question(said, measures),
-        message=message,
-        message_x=measures.middle_left + measures.middle_width / 2,
-        message_y=MARGIN + QUESTION_ROW + rows_height + TEXT_LINE / 2 + (4 if said.paths else -18),
+        message=measures.message,
+        message_x=middle,
+        message_y=MARGIN + QUESTION_ROW + TEXT_LINE / 2 + 4,
     )
 
 
@@ -164,17 +130,22 @@ def _measure(said: Wording) -> _Measures:
     end_width = _within(_END_WIDTHS, [_content_width(said.link.subject),
                                       _content_width(said.link.object)])  # fmt: skip
     inner_width = _within(_INNER_WIDTHS, [_content_width(node) for node in inner])
-    lines = max((len(_name(node, inner_width, _INNER_LINES)) for node in inner), default=1)
-    inner_height = 2 * PADDING - 2 + lines * NAME_LINE + DETAIL_LINE
+    name = max((len(_name(node, inner_width, _INNER_LINES)) for node in inner), default=1)
+    inner_height = 2 * PADDING - 2 + name * NAME_LINE + DETAIL_LINE
     captions = len({node.node for node in inner}) < len(inner)
     full_width = inner_width + 2 * PADDING
+    smallest = _MIDDLE_WIDTH if said.verdict is None else _VERDICT_WIDTH
+    middle_width = max([smallest, *(_row_width(path, full_width) for path in said.paths)])
+    lines = _MESSAGE_LINES if said.verdict is None else _VERDICT_LINES
     return _Measures(
         end_width=end_width + 2 * PADDING,
         inner_width=full_width,
         inner_height=inner_height,
         row_height=inner_height + _ROW_SPACE + (_CAPTION_SPACE if captions else 0),
         middle_left=MARGIN + end_width + 2 * PADDING + (BADGE_COLUMN if said.paths else 0),
-        middle_width=max([_MIDDLE_WIDTH, *(_row_width(path, full_width) for path in said.paths)]),
+        middle_width=middle_width,
+        message=wrap(" ".join(said.opening), middle_width - 56, TEXT_SIZE, lines),
+        headed=tuple(group.paths[0].rank - 1 for group in said.groups if group.is_context),
     )
 
 
@@ -224,25 +195,28 @@ def _end(words: NodeWords, x: float, width: float, height: float, *, badges: boo
         text_ys=tuple(middle - lettering / 2 for middle in middles),
         caption="",
         strong=True,
+        muted=False,
     )
 
 
-def _inner_boxes(paths: tuple[PathWords, ...], measures: _Measures) -> list[Box]:
+def _inner_boxes(said: Wording, measures: _Measures) -> list[Box]:
     rows_of: dict[Node, list[int]] = {}
-    for row, path in enumerate(paths):
+    for row, path in enumerate(said.paths):
         for node in path.nodes[1:-1]:
             rows_of.setdefault(node.node, []).append(row)
     boxes = []
-    for row, path in enumerate(paths):
-        for at, words in enumerate(path.nodes[1:-1], start=1):
-            if row and _same_place(paths[row - 1], path, at):
-                continue
-            last = row
-            while last + 1 < len(paths) and _same_place(paths[last + 1], path, at):
-                last += 1
-            others = [other for other in rows_of[words.node] if not row <= other <= last]
-            x = measures.inner_x(len(path.nodes) - 2, at - 1)
-            boxes.append(_inner_box(words, x, (row, last), others, measures))
+    for group in said.groups:
+        for row, path in enumerate(group.paths):
+            for at, words in enumerate(path.nodes[1:-1], start=1):
+                if row and _same_place(group.paths[row - 1], path, at):
+                    continue
+                last = row
+                while last + 1 < len(group.paths) and _same_place(group.paths[last + 1], path, at):
+                    last += 1
+                rows = path.rank - 1, group.paths[last].rank - 1
+                others = [row for row in rows_of[words.node] if not rows[0] <= row <= rows[1]]
+                x = measures.inner_x(len(path.nodes) - 2, at - 1)
+                boxes.append(_inner_box(words, x, rows, others, measures, group.is_context))
     return boxes
 
 
@@ -251,7 +225,12 @@ def _same_place(other: PathWords, path: PathWords, at: int) -> bool:
 
 
 def _inner_box(
-    words: NodeWords, x: float, rows: tuple[int, int], others: list[int], measures: _Measures
+    words: NodeWords,
+    x: float,
+    rows: tuple[int, int],
+    others: list[int],
+    measures: _Measures,
+    muted: bool,
 ) -> Box:
     first, last = (measures.row_y(row) for row in rows)
     content = measures.inner_width - 2 * PADDING
@@ -269,6 +248,7 @@ def _inner_box(
         text_ys=((first + last - lettering) / 2,),
         caption=_caption(others, measures.inner_width + _ARROW_SPACE),
         strong=bool(others) or rows[0] != rows[1],
+        muted=muted,
     )
 
 
@@ -282,19 +262,37 @@ def _caption(others: list[int], limit: float) -> str:
     return caption
 
 
-def _arrows(path: PathWords, measures: _Measures) -> list[Arrow]:
-    num_inner = len(path.nodes) - 2
-    lefts = [measures.inner_x(num_inner, at) for at in range(num_inner)]
-    starts = [measures.middle_left, *(left + measures.inner_width for left in lefts)]
-    stops = [*lefts, measures.middle_right]
-    return [
-        Arrow(
-            x1=start,
-            x2=stop,
-            y=measures.row_y(path.rank - 1),
-            backwards=step.backwards,
-            label=shorten(step.fact.relation, stop - start - _ARROW_SPACE, LABEL_SIZE),
-            title=str(step),
-        )
-        for start, stop, step in zip(starts, stops, path.steps, strict=True)
-    ]
+def _arrows(said: Wording, measures: _Measures) -> Iterator[Arrow]:
+    effects = [abs(step.edge.influence or 0) for path in said.paths for step in path.steps]
+    # Where paths stand in for each other no fact alone does much, and none looks as if it did.
+    largest = max([abs(said.influence or 0) * _LEAST_OF_ALL, *effects])
+    for group in said.groups:
+        for path in group.paths:
+            num_inner = len(path.nodes) - 2
+            lefts = [measures.inner_x(num_inner, at) for at in range(num_inner)]
+            starts = [measures.middle_left, *(left + measures.inner_width for left in lefts)]
+            stops = [*lefts, measures.middle_right]
+            for start, stop, step in zip(starts, stops, path.steps, strict=True):
+                room = stop - start - _ARROW_SPACE
+                yield Arrow(
+                    x1=start,
+                    x2=stop,
+                    y=measures.row_y(path.rank - 1),
+                    backwards=step.backwards,
+                    label=shorten(step.fact.relation, room, LABEL_SIZE),
+                    title=str(step),
+                    effect=shorten(signed_change(step.edge.influence), room, DETAIL_SIZE),
+                    thickness=(
+                        _THICKNESS[0]
+                        if group.is_context
+                        else _thickness(step.edge.influence, largest)
+                    ),
+                    muted=group.is_context,
+                )
+
+
+def _thickness(influence: float | None, largest: float) -> float:
+    if influence is None:
+        return _UNMEASURED_THICKNESS
+    thin, thick = _THICKNESS
+    return thin + (thick - thin) * abs(influence) / largest if largest else thin

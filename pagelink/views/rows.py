@@ -8,22 +8,41 @@ from typing import Any
 import pyarrow as pa
 
 from pagelink.explanation import Explanation
-from pagelink.views.wording import wording
+from pagelink.views.wording import PathWords, wording
 
 SCHEMA = pa.schema([
     ("line", pa.int64()), ("src_type", pa.string()), ("src", pa.string()),
     ("src_index", pa.int64()), ("relation", pa.string()), ("dst_type", pa.string()),
     ("dst", pa.string()), ("dst_index", pa.int64()), ("probability", pa.float64()),
     ("logit", pa.float64()), ("reason", pa.string()), ("message", pa.string()),
+    ("verdict", pa.string()), ("influence", pa.float64()), ("inserted", pa.bool_()),
+    ("logit_without_these", pa.float64()), ("logit_without_paths", pa.float64()),
+    ("logit_without_edges", pa.float64()), ("sufficiency", pa.float64()),
+    ("rho_reached", pa.float64()),
     ("path", pa.int64()), ("score", pa.float64()), ("length", pa.int64()), ("text", pa.string()),
+    ("path_influence", pa.float64()), ("path_marginal", pa.float64()),
+    ("path_connection", pa.float64()), ("is_evidence", pa.bool_()),
     ("node_types", pa.list_(pa.string())), ("node_indices", pa.list_(pa.int64())),
     ("node_names", pa.list_(pa.string())), ("relations", pa.list_(pa.string())),
     ("edge_indices", pa.list_(pa.int64())), ("masks", pa.list_(pa.float64())),
+    ("edge_influences", pa.list_(pa.float64())),
     ("attributes", pa.list_(pa.string())), ("notes", pa.string()), ("seed", pa.int64()),
     ("seconds", pa.float64()),
 ])  # fmt: skip
 """`line` is the line of the link in its table, `path` the rank from 1 on (null without paths),
-`attributes` a JSON object per fact of the path."""
+`attributes` a JSON object per fact of the path.
+
+What was measured, null where it was not: of the returned paths together, `verdict`, `influence`
+(how much they add to the logit: by removal, or if `inserted` by insertion into the graph without
+paths), `logit_without_these`, `logit_without_paths`, `logit_without_edges`, `sufficiency` (null too
+if without the paths the logit is not lower) and `rho_reached`, as `Evidence` has them; of each
+path, `path_influence`, `path_marginal`, `path_connection` and `is_evidence`, as `Path` has them;
+`edge_influences`, how much the logit falls without each fact alone. Paths with `is_evidence` false
+come last, as in the other views."""
+_OF_THE_LINK = (
+    "verdict", "influence", "inserted", "logit_without_these", "logit_without_paths",
+    "logit_without_edges", "sufficiency", "rho_reached",
+)  # fmt: skip
 
 
 def to_rows(explanation: Explanation, line: int | None = None) -> list[dict[str, Any]]:
@@ -44,31 +63,39 @@ def to_rows(explanation: Explanation, line: int | None = None) -> list[dict[str,
         "notes": " ".join(explanation.notes) or None,
         "seed": explanation.seed,
         "seconds": explanation.seconds,
+        **{name: getattr(explanation.evidence, name, None) for name in _OF_THE_LINK},
     }
     empty = {name: None for name in SCHEMA.names if name not in common}
     if not explanation.paths:
         return [{**common, **empty}]
-    said = wording(explanation)
-    return [
-        {
-            **common,
-            "path": words.rank,
-            "score": path.score,
-            "length": len(path),
-            "text": "; ".join(str(step.fact) for step in words.steps),
-            "node_types": [node_type for node_type, _ in path.nodes],
-            "node_indices": [index for _, index in path.nodes],
-            "node_names": list(path.names),
-            "relations": [edge.type[1] for edge in path.edges],
-            "edge_indices": [edge.index for edge in path.edges],
-            "masks": [edge.mask for edge in path.edges],
-            "attributes": [
-                json.dumps(dict(edge.attributes), default=str, ensure_ascii=False)
-                for edge in path.edges
-            ],
-        }
-        for path, words in zip(explanation.paths, said.paths, strict=True)
-    ]
+    return [{**common, **_path_columns(words)} for words in wording(explanation).paths]
+
+
+def _path_columns(words: PathWords) -> dict[str, Any]:
+    path = words.path
+    return {
+        "path": words.rank,
+        "score": path.score,
+        "length": len(path),
+        "text": "; ".join(str(step.fact) for step in words.steps),
+        "path_influence": path.influence,
+        "path_marginal": path.marginal,
+        "path_connection": path.connection,
+        "is_evidence": path.is_evidence,
+        "node_types": [node_type for node_type, _ in path.nodes],
+        "node_indices": [index for _, index in path.nodes],
+        "node_names": list(path.names),
+        "relations": [edge.type[1] for edge in path.edges],
+        "edge_indices": [edge.index for edge in path.edges],
+        "masks": [edge.mask for edge in path.edges],
+        "edge_influences": (
+            None if path.weakest is None else [edge.influence for edge in path.edges]
+        ),
+        "attributes": [
+            json.dumps(dict(edge.attributes), default=str, ensure_ascii=False)
+            for edge in path.edges
+        ],
+    }
 
 
 def to_table(rows: list[dict[str, Any]]) -> pa.Table:

@@ -11,6 +11,7 @@ from pagelink.views.lettering import shorten, text_width
 from pagelink.views.naming import words
 from pagelink.views.palette import Colour, type_colours
 from pagelink.views.rendering import render
+from pagelink.views.shapes import Layout
 from pagelink.views.wording import Wording, wording
 
 _LEGEND_SIZE, _LEGEND_LINE = 12.0, 24.0
@@ -24,7 +25,7 @@ class _LegendEntry:
     x: float
     y: float
     text: str
-    sign: Colour | Literal["question", "fact"]
+    sign: Colour | Literal["question", "fact", "effect"]
     """The colour of a node type, or the kind of line."""
 
 
@@ -60,18 +61,20 @@ def draw(said: Wording, colours: dict[str, Colour]) -> Drawing:
 
 def _title(said: Wording) -> str:
     """Return the drawing in one line, for readers who do not see it."""
-    shown = said.introduction or " ".join(said.opening)
-    return f"{said.link}. {said.score_sentence} {shown}".rstrip(". ") + "."
+    shown = [*said.opening, *(f"{group.heading}." for group in said.groups)]
+    return " ".join([f"{said.link}.", said.score_sentence, *shown])
 
 
-def _legend(colours: dict[str, Colour], placed: layout.Layout) -> list[_LegendEntry]:
+def _legend(colours: dict[str, Colour], placed: Layout) -> list[_LegendEntry]:
     """Place the legend below the drawing, in as many lines as it needs."""
-    signs: list[tuple[str, Colour | Literal["question", "fact"]]] = [
+    signs: list[tuple[str, Colour | Literal["question", "fact", "effect"]]] = [
         (words(kind), colour) for kind, colour in colours.items()
     ]
     signs.append(("the link in question", "question"))
     if placed.arrows:
         signs.append(("a fact, read along the arrow", "fact"))
+    if any(arrow.effect for arrow in placed.arrows):
+        signs.append(("change of the score without that fact alone", "effect"))
     entries = []
     x, y = layout.MARGIN, placed.height + _LEGEND_LINE / 4
     room = placed.width - 2 * layout.MARGIN

@@ -11,10 +11,14 @@ def to_text(explanation: Explanation) -> str:
     said = wording(explanation)
     head = [*said.opening, f"The link: {said.link}", said.score_sentence]
     blocks = ["\n".join(head)]
-    if said.paths:
-        blocks.append(f"{said.introduction}:")
-        blocks.extend(_path_block(path) for path in said.paths)
+    for group in said.groups:
+        blocks.append(f"{group.heading}:")
+        blocks.extend(_path_block(path) for path in group.paths)
+    if said.caveat:
         blocks.append(said.caveat)
+    if said.figures:
+        lines = [f"- {about}: {answer}" for about, answer in said.figures]
+        blocks.append("\n".join(["The model's answers:", *lines]))
     if said.notes:
         blocks.append("\n".join(["Notes:", *(f"- {note}" for note in said.notes)]))
     return "\n\n".join(blocks)

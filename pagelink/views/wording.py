@@ -2,40 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
-from pagelink.explanation import Explanation, Path, PathEdge
-from pagelink.views.naming import NodeWords, clean, count, isolate, node_words, type_words, words
-
-
-@dataclass(frozen=True)
-class Fact:
-    """One statement about two nodes, in the direction in which its words read."""
-
-    subject: NodeWords
-    relation: str
-    object: NodeWords
-
-    def __str__(self) -> str:
-        return f"{self.subject.isolated} {isolate(self.relation)} {self.object.isolated}"
-
-
-@dataclass(frozen=True)
-class Step:
-    """A fact as a path walks it."""
-
-    fact: Fact
-    backwards: bool
-    """The fact's words read from the walk's end to its start."""
-    edge: PathEdge
-    stored: str
-    """The edge type as the graph stores it."""
-    details: str
-    """What else is known of the fact, such as its source and date; may be empty."""
-
-    def __str__(self) -> str:
-        return f"{self.fact} ({self.details})" if self.details else str(self.fact)
+from pagelink.explanation import Explanation, Node, Path, Verdict
+from pagelink.views import evidence_wording
+from pagelink.views.naming import NodeWords, clean, count, node_words, words
+from pagelink.views.score_wording import ScoreWords, score_sentence, score_words
+from pagelink.views.statements import Fact, Step, enumerated, path_steps
 
 
 @dataclass(frozen=True)
@@ -46,20 +19,19 @@ class PathWords:
     nodes: tuple[NodeWords, ...]
     steps: tuple[Step, ...]
     remarks: tuple[str, ...]
-    """Sentences about the path as a whole; evidence for it belongs here."""
+    """Sentences about the path as a whole: where it passes, what it is worth to the model."""
     score: str
+    path: Path
 
 
 @dataclass(frozen=True)
-class ScoreWords:
-    """The model's word on the link, under one circumstance."""
+class PathGroup:
+    """Paths that are shown together, under a heading."""
 
-    circumstance: str
-    """Empty, or whether the link itself was part of the graph."""
-    chance: str
-    """For example "93 in 100"."""
-    raw: str
-    probability: float
+    heading: str
+    paths: tuple[PathWords, ...]
+    is_context: bool
+    """They were measured, and the model does not rely on them."""
 
 
 @dataclass(frozen=True)
@@ -68,52 +40,75 @@ class Wording:
 
     link: Fact
     opening: tuple[str, ...]
-    """What a reader has to know before all else: why there are no paths. A verdict belongs here."""
+    """What a reader has to know before all else: the verdict, or why there are no paths."""
     scores: tuple[ScoreWords, ...]
     score_sentence: str
-    introduction: str
-    """The sentence before the paths; empty if there are none."""
-    paths: tuple[PathWords, ...]
+    groups: tuple[PathGroup, ...]
+    """The paths: first those that the model relies on, then those shown only for context."""
     caveat: str
-    """What the ranking of the paths does and does not say; empty if there are none."""
+    """What the choice of the paths does and does not say; empty if there are none."""
+    figures: tuple[tuple[str, str], ...]
+    """The model's answers on edited graphs, each with what it is about; empty if unmeasured."""
     notes: tuple[str, ...]
+    verdict: Verdict | None
+    influence: float | None
+    """Of the paths together."""
+    is_whole: bool
+    """Nothing went wrong on the way to this explanation."""
+
+    @property
+    def paths(self) -> tuple[PathWords, ...]:
+        """All paths in the order of their numbers."""
+        return tuple(path for group in self.groups for path in group.paths)
 
 
 def wording(explanation: Explanation) -> Wording:
     """Return what the explanation says."""
     nodes = node_words(explanation)
     link = Fact(nodes[explanation.src], words(explanation.link_type[1]), nodes[explanation.dst])
-    scores = _scores(explanation)
-    paths = tuple(
-        _path_words(rank, path, tuple(nodes[node] for node in path.nodes))
-        for rank, path in enumerate(explanation.paths, start=1)
-    )
+    scores = score_words(explanation)
     return Wording(
         link=link,
         opening=_opening(explanation, link),
         scores=scores,
-        score_sentence=_ranking_sentence(explanation) or _score_sentence(scores),
-        introduction=_introduction(len(paths)),
-        paths=paths,
-        caveat=_caveat(explanation) if paths else "",
+        score_sentence=score_sentence(explanation, scores),
+        groups=_groups(explanation, nodes),
+        caveat=_caveat(explanation),
+        figures=evidence_wording.figures(explanation),
         notes=tuple(note for note in map(clean, explanation.notes) if note),
+        verdict=getattr(explanation.evidence, "verdict", None),
+        influence=getattr(explanation.evidence, "influence", None),
+        is_whole=explanation.reason is None,
     )
 
 
-def _path_words(rank: int, path: Path, nodes: tuple[NodeWords, ...]) -> PathWords:
-    steps = []
-    for edge, start, end in zip(path.edges, nodes[:-1], nodes[1:], strict=True):
-        subject, object_ = (end, start) if edge.label_backwards else (start, end)
-        fact = Fact(subject, words(edge.label), object_)
-        details = ", ".join(f"{clean(k)}: {clean(str(v))}" for k, v in edge.attributes.items())
-        steps.append(Step(fact, edge.label_backwards, edge, type_words(edge.type), details))
+def _groups(explanation: Explanation, nodes: dict[Node, NodeWords]) -> tuple[PathGroup, ...]:
+    shown, context = evidence_wording.split(explanation)
+    measured = explanation.evidence is not None
+    groups = []
+    for paths, is_context, first in ((shown, False, 1), (context, True, len(shown) + 1)):
+        if is_context:
+            heading = evidence_wording.context_heading(explanation, paths)
+        elif measured:
+            heading = evidence_wording.evidence_heading(paths)
+        else:
+            heading = _ranking_heading(len(paths))
+        told = tuple(
+            _path_words(explanation, rank, path, tuple(nodes[node] for node in path.nodes))
+            for rank, path in enumerate(paths, start=first)
+        )
+        groups.append(PathGroup(heading, told, is_context))
+    return tuple(group for group in groups if group.paths)
+
+
+def _path_words(
+    explanation: Explanation, rank: int, path: Path, nodes: tuple[NodeWords, ...]
+) -> PathWords:
+    steps = path_steps(path, nodes)
     inner = [f"{node.short} with {node.links}" for node in nodes[1:-1]]
-    remark = f"Passes through {_enumerated(inner)}." if inner else "A direct link between the two."
-    return PathWords(rank, nodes, tuple(steps), (remark,), f"{path.score:.2f}")
-
-
-def _enumerated(items: list[str]) -> str:
-    return " and ".join([", ".join(items[:-1]), items[-1]] if len(items) > 1 else items)
+    remark = f"Passes through {enumerated(inner)}." if inner else "A direct link between the two."
+    measured = evidence_wording.path_remarks(explanation, path, steps)
+    return PathWords(rank, nodes, steps, (remark, *measured), f"{path.score:.2f}", path)
 
 
 def _opening(explanation: Explanation, link: Fact) -> tuple[str, ...]:
@@ -124,7 +119,8 @@ def _opening(explanation: Explanation, link: Fact) -> tuple[str, ...]:
         state = "This explanation is not complete."
     else:
         state = ""
-    return tuple(sentence for sentence in (state, message) if sentence)
+    sentences = (*evidence_wording.verdict(explanation), state, message)
+    return tuple(sentence for sentence in sentences if sentence)
 
 
 def _reason_in_words(explanation: Explanation, link: Fact) -> str:
@@ -143,73 +139,21 @@ def _reason_in_words(explanation: Explanation, link: Fact) -> str:
     return in_words[explanation.reason]
 
 
-def _scores(explanation: Explanation) -> tuple[ScoreWords, ...]:
-    if explanation.threshold is None:
-        return ()  # what a ranking model returns is no chance
-    taken_out = _score("with the link taken out", explanation.logit, explanation.probability)
-    deployed = _score(
-        "with the link in place", explanation.logit_deployed, explanation.probability_deployed
-    )
-    if explanation.link_in_graph:
-        return tuple(score for score in (deployed, taken_out) if score is not None)
-    alone = _score("", explanation.logit, explanation.probability)
-    return () if alone is None else (alone,)
-
-
-def _score(circumstance: str, logit: float | None, probability: float | None) -> ScoreWords | None:
-    if logit is None or probability is None or not math.isfinite(logit):
-        return None
-    return ScoreWords(circumstance, _chance(probability), f"{logit:.2f}", probability)
-
-
-def _chance(probability: float) -> str:
-    # Rounding must not turn a strong opinion into a certainty.
-    if probability > 0.99:
-        return "more than 99 in 100"
-    if probability < 0.01:
-        return "less than 1 in 100"
-    return f"{round(100 * probability)} in 100"
-
-
-def _score_sentence(scores: tuple[ScoreWords, ...]) -> str:
-    if not scores:
-        return "There is no score of the model for this link."
-    told = [f"{score.chance} (raw score {score.raw})" for score in scores]
-    if not scores[0].circumstance:
-        return f"The model puts the chance of this link at {told[0]}."
-    each = [f"{text} {score.circumstance}" for text, score in zip(told, scores, strict=True)]
-    return (
-        "The link is already part of the graph. The model puts its chance at "
-        f"{_enumerated(each)}. The explanation is about the model with the link taken out."
-    )
-
-
-def _ranking_sentence(explanation: Explanation) -> str:
-    """What a model that only ranks says of the link: a score that is high or low beside others."""
-    if explanation.threshold is not None or explanation.logit is None:
-        return ""
-    if explanation.link_in_graph and explanation.logit_deployed is not None:
-        return (
-            "The link is already part of the graph. The model scores it with "
-            f"{explanation.logit_deployed:.2f} with the link in place and {explanation.logit:.2f} "
-            "with the link taken out. The explanation is about the model with the link taken out."
-        )
-    return f"The model scores this link with {explanation.logit:.2f}."
-
-
-def _introduction(num_paths: int) -> str:
-    if num_paths == 0:
-        return ""
+def _ranking_heading(num_paths: int) -> str:
     if num_paths == 1:
         return "The path that ranks best"
     return f"The {num_paths} paths that rank best, the best first"
 
 
 def _caveat(explanation: Explanation) -> str:
+    if not explanation.paths:
+        return ""
+    if explanation.evidence is not None:
+        return evidence_wording.rule(explanation, explanation.evidence)
     preferred = ["few facts", "nodes with few links"]
     if explanation.epochs:
         preferred.append("links to which the learned mask gives weight")
     return (
-        f"Each path is a chain of facts of the graph. The ranking prefers {_enumerated(preferred)}."
+        f"Each path is a chain of facts of the graph. The ranking prefers {enumerated(preferred)}."
         " How much the model's answer depends on a path was not measured."
     )
