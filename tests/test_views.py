@@ -17,17 +17,21 @@ import pytest
 import resvg_py
 
 from pagelink.edge_mask import EdgeMask
-from pagelink.explanation import REASONS, Explanation, Node, Path, PathEdge
+from pagelink.explanation import REASONS, VERDICTS, Evidence, Explanation, Node, Path, PathEdge
 from pagelink.settings import Settings
 from pagelink.views.html import to_html, to_html_fragment
 from pagelink.views.lettering import ELLIPSIS, shorten, text_width, wrap
 from pagelink.views.naming import clean, node_words
 from pagelink.views.palette import type_colours
-from pagelink.views.rows import to_rows, to_table
+from pagelink.views.rows import SCHEMA, to_rows, to_table
+from pagelink.views.score_wording import numbers, signed_change
+from pagelink.views.statements import num_facts
 from pagelink.views.svg import to_svg
 from pagelink.views.text import to_text
+from pagelink.views.wording import wording
 
 SVG = "{http://www.w3.org/2000/svg}"
+BOLD = ("pagelink-name", "pagelink-group")
 USER, ITEM = ("user", 3), ("item", 35)
 BUYS, BOUGHT = ("buys", False), ("buys", True)
 HAS, OWNED = ("has", False), ("has", True)
@@ -152,7 +156,73 @@ def without_paths() -> Explanation:
     return make_explanation(reason="not_connected", message="Nothing joins the two.")
 
 
-ALL = [simple, forty, wordy, late, without_paths]
+def make_evidence(verdict: str = "supported", **changes: Any) -> Evidence:
+    values: dict[str, Any] = {
+        "verdict": verdict, "influence": 2.95, "inserted": False, "logit_without_these": -0.36,
+        "logit_without_paths": -1.2, "logit_without_edges": -2.0, "logit_only_these": 1.7,
+        "sufficiency": 0.62, "rho_reached": 0.84, "num_sets": 175,
+    }  # fmt: skip
+    return Evidence(**{**values, **changes})
+
+
+def worth(path: Path, influence: float, *facts: float, **changes: Any) -> Path:
+    """Return the path with what it and each of its facts is worth."""
+    edges = tuple(
+        dataclasses.replace(edge, influence=fact)
+        for edge, fact in zip(path.edges, facts, strict=True)
+    )
+    known = {"marginal": influence, "is_evidence": True, **changes}
+    return dataclasses.replace(path, edges=edges, influence=influence, **known)
+
+
+def strong() -> Path:
+    return worth(through(("item", 54), ("user", 4)), 1.24, 0.9, 0.001, 0.5, connection=0.1)
+
+
+def weaker() -> Path:
+    return worth(through(("item", 54), ("user", 9)), 0.8, 0.9, 0.2, -0.05, connection=0.6)
+
+
+def idle() -> Path:
+    """Return a path that speaks against the link."""
+    path = through(("item", 54), ("attr", 2))
+    return worth(path, -0.3, -0.2, 0.0, 0.04, connection=-0.1, is_evidence=False)
+
+
+def relied() -> Explanation:
+    return make_explanation(idle(), strong(), weaker(), evidence=make_evidence())
+
+
+def redundant() -> Explanation:
+    evidence = make_evidence(inserted=True, influence=1.9, logit_without_these=2.57)
+    paths = (worth(path, 0.02, 0.01, 0.0, 0.01) for path in (strong(), weaker()))
+    return make_explanation(*paths, evidence=evidence)
+
+
+def not_used() -> Explanation:
+    evidence = make_evidence(
+        "structure_not_used", influence=0.003, logit_without_these=2.587, logit_without_paths=2.584,
+        logit_without_edges=2.58, logit_only_these=2.58, sufficiency=0.5,
+    )  # fmt: skip
+    paths = (worth(path, 0.003, 0.001, 0.0, 0.001) for path in (strong(), weaker()))
+    return make_explanation(*paths, evidence=evidence)
+
+
+def against() -> Explanation:
+    evidence = make_evidence("structure_against", logit_without_paths=3.6, sufficiency=None)
+    return make_explanation(strong(), idle(), evidence=evidence)
+
+
+def wordy_evidence() -> Explanation:
+    paths = [
+        worth(path, 1.0, *(0.5 for _ in path.edges), is_evidence=at < 3)
+        for at, path in enumerate(wordy().paths)
+    ]
+    return make_explanation(*paths, evidence=make_evidence(inserted=True))
+
+
+MEASURED = [relied, redundant, not_used, against, wordy_evidence]
+ALL = [simple, forty, wordy, late, without_paths, *MEASURED]
 
 
 def hostile() -> Explanation:
@@ -230,7 +300,7 @@ def text_areas(root: ElementTree.Element, kind: str) -> Iterator[Area]:
     for text in root.iter(f"{SVG}text"):
         if text.get("class") == kind:
             size, x, y = (float(text.get(key, "")) for key in ("font-size", "x", "y"))
-            half = text_width(text.text or "", size, bold=kind == "pagelink-name") / 2
+            half = text_width(text.text or "", size, bold=kind in BOLD) / 2
             yield (x - half, y - 0.8 * size, x + half, y + 0.25 * size)
 
 
@@ -362,6 +432,366 @@ def test_degree_of_inner_nodes_is_shown_everywhere() -> None:
 def test_without_mask_learning_no_learned_mask_is_credited() -> None:
     assert "learned mask" in to_text(simple())
     assert "learned mask" not in to_text(make_explanation(through(("item", 1)), epochs=0))
+
+
+# What the paths are worth
+
+
+def opening(explanation: Explanation) -> list[str]:
+    return to_text(explanation).split("\nThe link: ")[0].splitlines()
+
+
+@pytest.mark.parametrize(
+    ("make", "sentences"),
+    [
+        (relied, ["The model relies on two of these three paths: without the seven facts of all "
+                  "three its estimate falls from 93 in 100 to 41 in 100."]),
+        (redundant, ["The model relies on paths here, but many of them stand in for each other, so "
+                     "that taking away a few changes little: without these five facts its raw "
+                     "score falls from 2.59 to 2.57.",
+                     "Put into the graph without any path, these five facts raise its estimate "
+                     "from 23 in 100 to 67 in 100."]),
+        (not_used, ["The model does not rely on paths here: no combination of them changes its raw "
+                    "score noticeably (175 were tried), and without any it is 2.58 instead of "
+                    "2.59."]),
+        (against, ["The model does not rely on paths here: without any of them it scores higher, "
+                   "97 in 100 instead of 93 in 100."]),
+    ],
+)  # fmt: skip
+def test_the_verdict_is_said_first_in_every_view(make: Any, sentences: list[str]) -> None:
+    explanation = make()
+    assert opening(explanation) == sentences
+    page = Page(to_html(explanation)).text("p")
+    assert page.index(sentences[0]) < page.index("The model puts")
+    root = ElementTree.fromstring(to_svg(explanation))
+    drawn = [t for t in root.iter(f"{SVG}text") if t.get("class") == "pagelink-message"]
+    assert " ".join(text.text or "" for text in drawn) == " ".join(sentences)
+    below = [t for t in root.iter(f"{SVG}text") if t.get("class") == "pagelink-label"]
+    assert max(float(t.get("y", "")) for t in drawn) < min(float(t.get("y", "")) for t in below)
+    assert sentences[0] in root.get("aria-label", "")
+
+
+@pytest.mark.parametrize("make", [not_used, against])
+def test_paths_that_are_no_reasons_are_not_shown_as_such(make: Any) -> None:
+    heading = "2 paths of the graph that are not the model's reasons"
+    text = to_text(make())
+    assert f"{heading}:\n\n1. User 3" in text
+    assert "relies on" not in text
+    page = Page(to_html(make()))
+    assert heading in page.text("h2")
+    assert ("div", "class", "pagelink-opening") in page.attributes
+    assert ("li", "class", "pagelink-path") not in page.attributes
+    assert f">{heading.replace(chr(39), '&#39;')}</text>" in to_svg(make())
+    assert "Most of it" not in text
+    assert "evidence" not in text
+
+
+def test_context_is_shown_apart_after_the_evidence_and_numbered_on() -> None:
+    explanation = relied()
+    first, second = (
+        "The 2 paths that the model relies on, the most influential first",
+        "A path that adds nothing to the others, only for context",
+    )
+    assert [group.heading for group in wording(explanation).groups] == [first, second]
+    text = to_text(explanation)
+    places = [text.index(part) for part in (first, "1. User 3", "2. User 3", second, "3. User 3")]
+    assert places == sorted(places)
+    assert "Item 35 has Attr 2" in text[places[-1] :]
+    html = to_html(explanation)
+    assert html.index(f"{first}</h2>") < html.index(f"{second}</h2>")
+    assert html.count('class="pagelink-path pagelink-context"') == 1
+    assert '<ol class="pagelink-paths" start="3">' in html
+    assert "pagelink-opening pagelink-relied" in html
+
+    root = ElementTree.fromstring(to_svg(explanation))
+    muted = [
+        group.findtext(f"{SVG}title")
+        for group in root.iter(f"{SVG}g")
+        if group.find(f"{SVG}rect[@stroke-opacity]") is not None
+    ]
+    # Item 54 is on all three paths; it is not drawn through the heading.
+    assert muted == ["Item 54 (item, 12 links)", "Attr 2 (attr, 12 links)"]
+    headings = [t.text for t in root.iter(f"{SVG}text") if t.get("class") == "pagelink-group"]
+    assert headings == [second]
+    assert [row["path"] for row in to_rows(explanation)] == [1, 2, 3]
+    assert [row["is_evidence"] for row in to_rows(explanation)] == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        (make_path([USER, ITEM], [("rates", False)]), "this path: without this one fact its"),
+        (through(("item", 1)), "this path: without these two facts its"),
+        (through(*(("item", at) for at in range(13))), "this path: without these 14 facts its"),
+    ],
+)
+def test_facts_are_counted(path: Path, said: str) -> None:
+    measured = worth(path, 2.95, *(0.1 for _ in path.edges))
+    text = to_text(make_explanation(measured, evidence=make_evidence()))
+    assert text.startswith(f"The model relies on {said} estimate falls")
+    assert "The path that the model relies on:\n" in text
+    alone = "Without this fact alone" if len(path) == 1 else "Without this path's facts alone"
+    assert f"{alone} the score falls by 2.95 (from 2.59 to -0.36)." in text
+
+
+def test_a_fact_of_two_paths_is_one_fact_whichever_way_it_is_walked() -> None:
+    there = make_path([USER, ("item", 1), ("user", 2), ITEM], [BUYS, BOUGHT, BUYS])
+    back = make_path([USER, ("user", 2), ("item", 1), ITEM], [("knows", False), BUYS, HAS])
+    assert num_facts([there, back]) == 5
+    assert num_facts([there, there]) == 3
+    assert num_facts([]) == 0
+
+
+def test_chances_that_read_the_same_give_way_to_scores() -> None:
+    high = {"logit": 12.4, "logit_deployed": 12.4}
+    evidence = make_evidence(logit_without_these=9.1, logit_without_paths=7.0)
+    (sentence,) = opening(make_explanation(strong(), evidence=evidence, **high))
+    assert sentence.endswith("without these three facts its raw score falls from 12.40 to 9.10.")
+    evidence = make_evidence("structure_against", logit_without_paths=12.4)
+    (sentence,) = opening(make_explanation(strong(), evidence=evidence, **high))
+    assert sentence.endswith("without any of them it scores as high.")
+    evidence = make_evidence("structure_not_used", logit_without_paths=12.4, num_sets=1)
+    (sentence,) = opening(make_explanation(strong(), evidence=evidence, **high))
+    assert sentence.endswith("(1 was tried), and without any it is still 12.40.")
+
+
+def test_a_ranking_model_is_told_by_scores() -> None:
+    for verdict in VERDICTS:
+        explanation = make_explanation(
+            strong(), evidence=make_evidence(verdict, logit_without_paths=3.6), threshold=None
+        )
+        for view in (to_text, to_html, to_svg):
+            assert "in 100" not in view(explanation)
+    explanation = make_explanation(strong(), evidence=make_evidence(), threshold=None)
+    assert opening(explanation)[0].endswith("its score falls from 2.59 to -0.36.")
+
+
+def test_an_incomplete_explanation_says_both() -> None:
+    explanation = make_explanation(strong(), evidence=make_evidence(), reason="out_of_time")
+    first, *others = opening(explanation)
+    assert first.startswith("The model relies on this path")
+    assert others == ["This explanation is not complete.", "The time ran out."]
+    assert "pagelink-opening pagelink-relied" not in to_html(explanation)
+
+
+def test_paths_that_only_matter_together() -> None:
+    """Of two paths that are needed both, neither adds to the other."""
+    paths = (dataclasses.replace(path, is_evidence=False) for path in (strong(), weaker()))
+    text = to_text(make_explanation(*paths, evidence=make_evidence()))
+    assert text.startswith("The model relies on these paths together: without these five facts")
+    assert "2 paths of which none adds to the others, only for context:" in text
+
+
+def remarks(path: Path, **changes: Any) -> tuple[str, ...]:
+    explanation = make_explanation(path, evidence=make_evidence(), **changes)
+    return wording(explanation).paths[0].remarks[1:]
+
+
+@pytest.mark.parametrize(
+    ("influence", "said"),
+    [
+        (1.24, "falls by 1.24 (from 2.59 to 1.35)."),
+        (-0.3, "rises by 0.30 (from 2.59 to 2.89)."),
+        (0.002, "falls by less than 0.01 (from 2.590 to 2.588)."),
+        (0.0, "does not change."),
+    ],
+)
+def test_the_effect_of_a_path_is_said(influence: float, said: str) -> None:
+    path = worth(through(("item", 1)), influence, 0.0, 0.0)
+    assert remarks(path)[0] == f"Without this path's facts alone the score {said}"
+
+
+@pytest.mark.parametrize(
+    ("connection", "said"),
+    [
+        (0.25, "Most of it comes from its two ends; that they are joined adds 0.25."),
+        (0.0, "It comes from its two ends; that they are joined adds nothing."),
+        (-0.2, "It comes from its two ends; that they are joined adds nothing."),
+        (0.26, ""),
+        (None, ""),
+    ],
+)
+def test_whether_only_the_ends_matter_is_said(connection: float | None, said: str) -> None:
+    path = worth(through(("item", 1), ("user", 2)), 1.0, 0.5, 0.3, 0.5, connection=connection)
+    told = remarks(path)[0]
+    assert told.endswith(said or "(from 2.59 to 1.59).")
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        ((0.5, 0.01, 0.4), "A link in the chain, not evidence: User 2 buys Item 1."),
+        ((0.5, -0.01, 0.4), "A link in the chain, not evidence: User 2 buys Item 1."),
+        ((0.5, 0.02, 0.4),
+         "Its weakest fact: User 2 buys Item 1 (without it alone the score falls by 0.02)."),
+        ((0.5, 0.3, -0.4),
+         "Its weakest fact: User 2 buys Item 35 (without it alone the score rises by 0.40)."),
+        ((0.5, 0.3, 0.001),
+         "Its weakest fact: User 2 buys Item 35 (without it alone the score does not change)."),
+        ((0.5, 0.0, -0.4),
+         "A link in the chain, not evidence: User 2 buys Item 1. Its weakest fact: User 2 buys "
+         "Item 35 (without it alone the score rises by 0.40)."),
+    ],
+)  # fmt: skip
+def test_weak_facts_are_named(facts: tuple[float, ...], said: str) -> None:
+    assert remarks(worth(through(("item", 1), ("user", 2)), 1.0, *facts))[1:] == (said,)
+
+
+def test_several_inner_facts_that_do_nothing_are_counted() -> None:
+    path = through(("item", 1), ("attr", 1), ("item", 2))
+    assert remarks(worth(path, 1.0, 0.5, 0.0, 0.0, 0.5))[1:] == (
+        "Its two inner facts are links in the chain, not evidence.",
+    )
+    path = through(("item", 1), ("attr", 1), ("item", 2), ("user", 1))
+    assert remarks(worth(path, 1.0, 0.5, 0.0, 0.2, 0.0, 0.5))[1:] == (
+        "Two of its inner facts are links in the chain, not evidence.",
+    )
+
+
+def test_facts_that_do_the_same_have_no_weakest() -> None:
+    assert len(remarks(worth(through(("item", 1)), 1.0, 0.5, 0.5))) == 1
+
+
+def test_remarks_are_few_and_cut_long_names() -> None:
+    for make in MEASURED:
+        for path in wording(make()).paths:
+            assert 2 <= len(path.remarks) <= 3
+    name = "An Approach to Something that Takes Very Many Words to Say in Full"
+    path = worth(through(("item", 1), names={("item", 1): name}), 1.0, 0.5, 0.4)
+    assert remarks(path)[1].startswith("Its weakest fact: “An Approach to Something that")
+    assert name not in remarks(path)[1]
+
+
+def test_nothing_is_said_of_what_was_not_measured() -> None:
+    bare = simple()
+    said = wording(bare)
+    assert said.figures == ()
+    assert all(len(path.remarks) == 1 for path in said.paths)
+    assert [group.heading for group in said.groups] == [
+        "The 3 paths that rank best, the best first"
+    ]
+    assert "was not measured" in said.caveat
+    for view in (to_text(bare), to_html(bare), to_svg(bare)):
+        assert "The model relies" not in view
+        assert "does not rely" not in view
+        assert "without that fact" not in view
+    assert "was not measured" not in to_text(relied())
+    no_score = make_explanation(strong(), evidence=make_evidence(), logit=None, logit_deployed=None)
+    assert "There is no score of the model" in to_text(no_score)
+
+
+@pytest.mark.parametrize(
+    ("rho", "changes", "said"),
+    [
+        (0.7, {}, "taken out of the graph and the model was asked again; of the combinations that "
+                  "reach 70% of the largest effect the most concise one is shown, which reaches "
+                  "84%."),
+        (0.0, {}, "the most concise paths are shown, which reach 84% of the largest effect."),
+        (1.0, {"rho_reached": 1.0}, "the combination with the largest effect is shown."),
+        (0.7, {"rho_reached": None}, "none had an effect in favour of the link, and the most "
+                                     "concise paths are shown."),
+        (1.0, {"inserted": True}, "put into the graph without any path and the model was asked "
+                                  "again; the combination with the largest effect is shown."),
+    ],
+)  # fmt: skip
+def test_the_rule_is_said(rho: float, changes: dict[str, Any], said: str) -> None:
+    explanation = make_explanation(
+        strong(), evidence=make_evidence(**changes), settings=Settings(rho=rho)
+    )
+    caveat = wording(explanation).caveat
+    assert caveat.startswith("The facts of 175 combinations of paths were ")
+    assert caveat.endswith(said)
+    assert caveat in to_text(explanation)
+    assert caveat in Page(to_html(explanation)).text("p")
+
+
+def test_the_answers_of_the_model_are_listed() -> None:
+    lines = to_text(relied()).split("The model's answers:\n")[1].splitlines()
+    assert lines == [
+        "- with all facts: 93 in 100 (raw score 2.59)",
+        "- without these seven facts: 41 in 100 (raw score -0.36)",
+        "- without any path: 23 in 100 (raw score -1.20)",
+        "- without any fact at all: 12 in 100 (raw score -2.00)",
+        "- with only these seven facts: 85 in 100 (raw score 1.70)",
+        "- of the difference that all paths make, these bring back: 62%",
+    ]
+    page = Page(to_html(relied()))
+    assert page.tags.count("details") == 3
+    for line in lines:
+        assert line.split(": ")[1] in page.text("td")
+    assert "-0.050" in page.text("td")  # fact by fact
+    missing = "cannot be said, since without the paths the score is not lower"
+    assert to_text(against()).endswith(missing)
+    assert missing in Page(to_html(against())).text("td")
+    inside = make_explanation(strong(), evidence=make_evidence(), link_in_graph=True)
+    assert "- with all facts but the link itself: 93 in 100" in to_text(inside)
+
+
+def test_facts_are_drawn_by_what_they_are_worth() -> None:
+    def lines(explanation: Explanation) -> dict[str, tuple[float, str]]:
+        root = ElementTree.fromstring(to_svg(explanation))
+        found = {}
+        for group in root.iter(f"{SVG}g"):
+            line = group.find(f"{SVG}path[@stroke-width]")
+            if group.get("class") == "pagelink-fact" and line is not None:
+                effect = group.findtext(f"{SVG}text[@class='pagelink-effect']", "")
+                title = group.findtext(f"{SVG}title", "")
+                found.setdefault(title, (float(line.get("stroke-width", "")), effect))
+        return found
+
+    drawn = lines(relied())
+    assert drawn["User 3 buys Item 54"] == (4.4, "\u22120.90")
+    assert drawn["User 4 buys Item 54"] == (1.2, "0")
+    assert drawn["User 9 buys Item 35"] == (1.4, "+0.05")
+    assert drawn["Item 35 has Attr 2"] == (1.2, "\u22120.04")
+    assert max(width for width, _ in lines(redundant()).values()) < 1.6
+    assert set(lines(simple()).values()) == {(1.6, "")}
+
+
+def test_numbers_are_told_apart() -> None:
+    assert numbers(2.59, 2.584) == ("2.59", "2.58")
+    assert numbers(2.59, 2.5899) == ("2.5900", "2.5899")
+    assert numbers(1.0, 1.0 + 1e-9) == ("1.00", "1.00")
+    assert numbers(-0.001) == ("0.00",)
+    assert numbers(2e7, 1.0) == ("2.000e+07", "1.000e+00")
+    assert signed_change(-2e7) == "+2.000e+07"
+
+
+def test_rows_carry_what_was_measured() -> None:
+    first, _, third = to_rows(relied())
+    of_the_link = {
+        "verdict": "supported", "influence": 2.95, "inserted": False, "logit_without_these": -0.36,
+        "logit_without_paths": -1.2, "logit_without_edges": -2.0, "sufficiency": 0.62,
+        "rho_reached": 0.84,
+    }  # fmt: skip
+    for row in (first, third):
+        assert {name: row[name] for name in of_the_link} == of_the_link
+    assert (first["path_influence"], first["path_marginal"], first["path_connection"]) == (
+        1.24, 1.24, 0.1,
+    )  # fmt: skip
+    assert first["edge_influences"] == [0.9, 0.001, 0.5]
+    assert (third["path_influence"], third["is_evidence"]) == (-0.3, False)
+    assert to_rows(against())[0]["sufficiency"] is None
+
+    of_a_path = ("path_influence", "path_marginal", "path_connection", "is_evidence",
+                 "edge_influences")  # fmt: skip
+    for explanation in (simple(), without_paths()):
+        for row in to_rows(explanation):
+            assert {row[name] for name in (*of_the_link, *of_a_path)} == {None}
+            assert set(row) == set(SCHEMA.names)
+    rows = [row for make in ALL for row in to_rows(make())]
+    table = to_table(rows)
+    assert table.schema == SCHEMA
+    assert table.to_pylist() == [{name: row[name] for name in SCHEMA.names} for row in rows]
+
+
+@pytest.mark.parametrize("make", MEASURED)
+def test_evidence_survives_a_round_trip(make: Any) -> None:
+    explanation = make()
+    again = Explanation.from_dict(json.loads(json.dumps(explanation.to_dict())))
+    assert again.evidence == explanation.evidence
+    assert again.to_dict() == explanation.to_dict()
+    assert to_rows(again) == to_rows(explanation)
 
 
 # Safety
@@ -500,7 +930,13 @@ def test_lettering_overlaps_neither_nodes_nor_itself(make: Any) -> None:
     nodes = [area for _, area in node_areas(root)]
     outside = [
         area
-        for kind in ("pagelink-label", "pagelink-caption", "pagelink-message")
+        for kind in (
+            "pagelink-label",
+            "pagelink-effect",
+            "pagelink-caption",
+            "pagelink-group",
+            "pagelink-message",
+        )
         for area in text_areas(root, kind)
     ]
     for one, other in itertools.combinations([*outside, *nodes], 2):

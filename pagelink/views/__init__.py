@@ -1,6 +1,7 @@
 """Views: an `Explanation` as text, as a drawing and as a page.
 
 `text.py`, `svg.py` and `html.py` are functions of an Explanation. What they say comes from
-`wording.py` and `naming.py`, so that all views tell the same; `layout.py` and `lettering.py` find
-the places of a drawing.
+`wording.py`, which puts together what `evidence_wording.py`, `score_wording.py`, `statements.py`
+and `naming.py` say, so that all views tell the same; `layout.py` and `lettering.py` find the places
+of a drawing.
 """

@@ -163,7 +163,9 @@ def _facts_alone(path: Path, steps: tuple[Step, ...]) -> str:
         )
         told.append(f"{inner} are links in the chain, not evidence.")
     least = steps[weakest].edge.influence
-    if weakest not in idle and least is not None:
+    most = max(step.edge.influence or 0.0 for step in steps)
+    # Where all facts do the same, none is the weakest.
+    if weakest not in idle and least is not None and most - least > NOTHING * influence:
         told.append(f"Its weakest fact: {steps[weakest].fact.short} ({_alone(least)}).")
     return " ".join(told)
 
