@@ -108,7 +108,8 @@ class Batches:
                 largest = max(largest, self._size(graph, int(graph.visible.sum())))
                 yield link, graph, cpu, seconds
             # No more at once than take a quarter of the room, by the largest one so far.
-            count = max(1, min(2 * count, LINKS_AT_ONCE, int(limit / 4 / largest)))
+            room = min(limit / 4 / largest, LINKS_AT_ONCE)
+            count = max(1, min(2 * count, int(room)))
 
     def extract(self, links: list[Link]) -> list[ComputationGraphs]:
         """Return the computation graphs of some links."""

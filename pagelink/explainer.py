@@ -19,13 +19,23 @@ from pagelink.candidates import FactIndex, find_candidates
 from pagelink.computation_graph import ComputationGraphs
 from pagelink.constraints import compile_constraints
 from pagelink.copies import Edits
+from pagelink.counterfactual import At, Counterfactual
+from pagelink.counterfactual_search import check_question, facts_at_source, find_counterfactual
 from pagelink.errors import SettingsError
 from pagelink.evidence import Appraiser, Measured, without_paths
 from pagelink.explanation import Explanation
 from pagelink.graph import Bools, EdgeType, Longs, TypedGraph
 from pagelink.influence import Influence, edge_gradient
 from pagelink.learning import LearnedMasks, learn_masks
-from pagelink.paths import FoundPaths, PathGraphs, allowed_facts, best_paths, build_path_graphs
+from pagelink.on_request import OnRequest, for_and_against, with_rank, with_runs
+from pagelink.other_targets import TargetScores
+from pagelink.paths import (
+    FoundPaths,
+    PathGraphs,
+    allowed_facts,
+    best_paths_in_time,
+    build_path_graphs,
+)
 from pagelink.predictor import Forward, LinkPredictor, ModelInput, Output
 from pagelink.pruning import prune
 from pagelink.reach import extractor_for, find_reach
@@ -37,6 +47,7 @@ from pagelink.timer import Timer
 LINKS_A_BATCH = 256
 MEMORY = 1.0
 """Gigabytes that a batch of links may take."""
+LAST_SEARCH = 0.1
 
 
 class PaGELink:
@@ -118,17 +129,82 @@ class PaGELink:
         """Which relations are taken to be each other's reverse."""
         return self.graph.reverse
 
-    def explain(self, src: Key, dst: Key, link_type: EdgeType | str | None = None) -> Explanation:
+    def explain(
+        self,
+        src: Key,
+        dst: Key,
+        link_type: EdgeType | str | None = None,
+        *,
+        rank: bool = False,
+        rank_sample: int = 100,
+        runs: int = 1,
+        negatives: bool = False,
+    ) -> Explanation:
         """Explain one link, given by indices or names.
+
+        Args:
+            src: the source of the link.
+            dst: its target.
+            link_type: its type, if the explainer has several.
+            rank: rank the target, with and without the facts of the returned paths.
+            rank_sample: among how many targets, at random from those the source is not linked to.
+            runs: explain with so many seeds, the explainer's and those that follow it, and say of
+                each path in how many of them it is returned. A seed decides where learning starts
+                if `Settings.start` is `noise`; with the even start nothing varies but the controls.
+            negatives: if the link is not predicted, say which paths speak for it, which against.
 
         Raises:
             LinkError: there is no such node or link type.
+            SettingsError: an argument is out of its range.
         """
+        asked = OnRequest(rank, rank_sample, runs, negatives)
         link = self._reader.read((src, dst) if link_type is None else (src, dst, link_type))
         started = time.process_time()
         timer = Timer(self.settings.deadline)
-        (answer,) = self._explain(self._batches.extract([link])[0], [link], timer)
+        (answer,) = self._answer(self._batches.extract([link])[0], [link], timer, asked)
         return dataclasses.replace(answer, seconds=time.process_time() - started)
+
+    @torch.inference_mode(False)
+    def counterfactual(
+        self,
+        src: Key,
+        dst: Key,
+        link_type: EdgeType | str | None = None,
+        *,
+        top_k: int | None = None,
+        at: At = "source",
+        budget: int = 5,
+        verified: int = 500,
+    ) -> Counterfactual:
+        """Find the fewest facts without which the link would not be predicted.
+
+        Args:
+            src: the source of the link.
+            dst: its target.
+            link_type: its type, if the explainer has several.
+            top_k: the target is to drop out of the first so many of the targets that the source is
+                not linked to. None: the logit is to fall below the threshold.
+            at: remove facts at the source (a user's own actions), or facts on paths.
+            budget: facts to remove at most.
+            verified: sets of facts to measure, about.
+
+        Raises:
+            LinkError: there is no such node or link type.
+            SettingsError: an argument is out of its range.
+        """
+        check_question(top_k, at, budget, verified, self.threshold)
+        link = self._reader.read((src, dst) if link_type is None else (src, dst, link_type))
+        (batch,) = self._batches.extract([link])
+        if at == "source":
+            seen = self.reach.seen_relations
+            facts = facts_at_source(self.graph, link, batch if top_k is None else None, seen)
+        else:
+            paths = self._path_graphs(batch, np.ones(len(batch.edges), dtype=np.bool_))
+            facts = np.unique(self.graph.fact[batch.edges[paths.arc_slot]]).astype(np.int64)
+        return find_counterfactual(
+            self.predictor, TargetScores(self.predictor, self._batches, link), link, batch, facts,
+            threshold=self.threshold, top_k=top_k, at=at, budget=budget, verified=verified,
+        )  # fmt: skip
 
     def explain_many(
         self,
@@ -137,6 +213,10 @@ class PaGELink:
         progress: bool = False,
         batch_size: int = LINKS_A_BATCH,
         memory: float = MEMORY,
+        rank: bool = False,
+        rank_sample: int = 100,
+        runs: int = 1,
+        negatives: bool = False,
     ) -> Iterator[Explanation]:
         """Explain any number of links, in order, as an iterator.
 
@@ -149,34 +229,36 @@ class PaGELink:
             batch_size: how many links go through the model side by side at most.
             memory: about how many gigabytes a batch of links may take; beside it there are the
                 graph and the model. A link that needs more is explained by itself.
+            rank: as for `explain`, and so are the others.
+            rank_sample: among how many targets to rank.
+            runs: how many seeds.
+            negatives: explain predicted negatives, too.
         """
-        if batch_size < 1:
-            raise SettingsError(f"batch_size must be at least 1, got {batch_size}.")
-        if not memory > 0:
-            raise SettingsError(f"memory must be above 0 gigabytes, got {memory}.")
+        asked = OnRequest(rank, rank_sample, runs, negatives)
+        _check_batches(batch_size, memory)
         if not progress:
-            yield from self._stream(links, batch_size, memory)
+            yield from self._stream(links, batch_size, memory, asked)
             return
         from rich.progress import track
 
         known = links if isinstance(links, Sequence) else list(links)
         yield from track(
-            self._stream(known, batch_size, memory), description="explaining", total=len(known)
+            self._stream(known, batch_size, memory, asked), "explaining", total=len(known)
         )
 
     def _stream(
-        self, links: Iterable[LinkLike], batch_size: int, memory: float
+        self, links: Iterable[LinkLike], batch_size: int, memory: float, asked: OnRequest
     ) -> Iterator[Explanation]:
         read = map(self._reader.read_any, links)
         for batch in self._batches.cut(read, batch_size, memory):
-            answers = iter(self._explain_batch(batch))
+            answers = iter(self._explain_batch(batch, asked))
             for link in batch.links:
                 yield next(answers) if link.message is None else self._builder.invalid(link)
 
-    def _explain_batch(self, batch: Batch) -> list[Explanation]:
+    def _explain_batch(self, batch: Batch, asked: OnRequest) -> list[Explanation]:
         """Explain the links of a batch side by side; each says its share of the seconds."""
         started = time.process_time()
-        answers = self._explain_or_say_why(batch.graphs, batch.valid, batch.seconds)
+        answers = self._explain_or_say_why(batch.graphs, batch.valid, batch.seconds, asked)
         cpu = batch.cpu + time.process_time() - started
         weight = 1 + np.array(batch.visible, dtype=np.float64)
         return [
@@ -185,26 +267,65 @@ class PaGELink:
         ]
 
     def _explain_or_say_why(
-        self, graphs: list[ComputationGraphs], links: list[Link], seconds: float
+        self, graphs: list[ComputationGraphs], links: list[Link], seconds: float, asked: OnRequest
     ) -> list[Explanation]:
         """Explain links side by side; if that fails, one by one, so that one costs only itself."""
         if not links:
             return []
         timer = Timer(self.settings.deadline, len(links), seconds)
         try:
-            return self._explain(ComputationGraphs.joined(graphs), links, timer)
+            return self._answer(ComputationGraphs.joined(graphs), links, timer, asked)
         except Exception as error:
             if len(links) == 1:
                 return [self._builder.failed(links[0], error)]
         return [
             answer
             for graph, link in zip(graphs, links, strict=True)
-            for answer in self._explain_or_say_why([graph], [link], seconds / len(links))
+            for answer in self._explain_or_say_why([graph], [link], seconds / len(links), asked)
         ]
 
     @torch.inference_mode(False)
+    def _answer(
+        self, batch: ComputationGraphs, links: list[Link], timer: Timer, asked: OnRequest
+    ) -> list[Explanation]:
+        """Explain links side by side, and add what else is asked for."""
+        answers = self._explain(batch, links, timer, self.seed)
+        if asked.runs > 1:
+            again = [
+                self._explain(batch, links, Timer(self.settings.deadline, len(links)), seed)
+                for seed in asked.seeds(self.seed)
+            ]
+            answers = with_runs(answers, again)
+        if asked.negatives:
+            answers = self._with_negatives(batch, links, answers)
+        if asked.rank:
+            answers = [
+                with_rank(self.predictor, self._batches, link, answer, asked.rank_sample, self.seed)
+                for link, answer in zip(links, answers, strict=True)
+            ]
+        return answers
+
+    def _with_negatives(
+        self, batch: ComputationGraphs, links: list[Link], answers: list[Explanation]
+    ) -> list[Explanation]:
+        """Give the predicted negatives of a batch the paths that speak for and against them."""
+        negative = [i for i, a in enumerate(answers) if a.reason == "predicted_negative"]
+        if not negative:
+            return answers
+        part = ComputationGraphs.joined([batch.only(i) for i in negative])
+        relation = np.array([self.graph.edge_types.index(links[i].type) for i in negative])
+        paths = self._path_graphs(part, np.ones(len(part.edges), dtype=np.bool_))
+        explained = for_and_against(
+            self.predictor, self._facts, part, paths, relation, self._logits(part, relation)[1],
+            np.flatnonzero(paths.has_path()), [answers[i] for i in negative], self.settings,
+        )  # fmt: skip
+        result = list(answers)
+        for i, answer in zip(negative, explained, strict=True):
+            result[i] = answer
+        return result
+
     def _explain(
-        self, batch: ComputationGraphs, links: list[Link], timer: Timer
+        self, batch: ComputationGraphs, links: list[Link], timer: Timer, seed: int
     ) -> list[Explanation]:
         """The method, for a batch of computation graphs."""
         settings = self.settings
@@ -212,26 +333,36 @@ class PaGELink:
         logits, recorded = self._logits(batch, relation)
         deployed = self._deployed_logits(logits, links, relation)
 
-        kept, paths, undone = self._prune(batch)
-        answerable = np.isfinite(logits) & paths.has_path()
+        kept, paths, has_path, undone = self._prune(batch, timer)
+        answerable = np.isfinite(logits) & has_path
         if self.threshold is not None:
             answerable &= logits >= self.threshold
         chosen = np.flatnonzero(answerable)
         masks = learn_masks(
-            self.predictor, batch, kept, paths, relation, chosen, settings, self.seed, timer,
-            recorded,
+            self.predictor, batch, kept, paths, relation, chosen, settings, seed, timer, recorded,
         )  # fmt: skip
         if settings.measure and len(chosen) and not timer.is_over():
             found, measured = self._measure(batch, relation, paths, masks, recorded, logits, chosen)
             return self._builder.build(
-                links, batch, logits, deployed, undone, paths, masks, found, chosen, measured
+                links,
+                batch,
+                logits,
+                deployed,
+                undone,
+                paths,
+                masks,
+                found,
+                chosen,
+                timer.is_over(),
+                measured,
             )
-        found = best_paths(
-            paths, masks.edge_logits[paths.arc_slot], settings.paths_within_budget, chosen,
-            timer.last_moment(),
-        )  # fmt: skip
+        # The search for the paths to return has a tenth of a second in any case.
+        seconds = None if settings.deadline is None else max(settings.deadline, LAST_SEARCH)
+        found = best_paths_in_time(
+            paths, masks.edge_logits[paths.arc_slot], settings.paths_within_budget, chosen, seconds
+        )
         return self._builder.build(
-            links, batch, logits, deployed, undone, paths, masks, found, chosen
+            links, batch, logits, deployed, undone, paths, masks, found, chosen, timer.is_over()
         )
 
     def _measure(
@@ -264,19 +395,27 @@ class PaGELink:
     def _facts(self) -> FactIndex:
         return FactIndex(self.graph)
 
-    def _prune(self, batch: ComputationGraphs) -> tuple[Bools, PathGraphs, Bools]:
-        """Prune, and undo it for links that it would cut apart."""
+    def _prune(
+        self, batch: ComputationGraphs, timer: Timer
+    ) -> tuple[Bools, PathGraphs, Bools, Bools]:
+        """Prune, and undo it for links that it would cut apart.
+
+        Returns:
+            The kept edges, where paths may be, which links have one, for which pruning was undone.
+        """
         settings, graph = self.settings, self.graph
         kept = prune(graph, batch, settings.core, settings.hub_degree)
         paths = self._path_graphs(batch, kept)
+        has_path = paths.has_path(timer.until)
         undone = np.zeros(batch.num_links, dtype=np.bool_)
-        if settings.unpruned_fallback and not paths.has_path().all():
-            cut = np.repeat(~paths.has_path(), np.diff(batch.edge_ptr))
-            unpruned = self._path_graphs(batch, kept | cut)
-            undone = unpruned.has_path() & ~paths.has_path()
+        if settings.unpruned_fallback and not has_path.all():
+            cut = np.repeat(~has_path, np.diff(batch.edge_ptr))
+            paths = self._path_graphs(batch, kept | cut)
+            now = paths.has_path(timer.until)
+            undone = now & ~has_path
             kept |= np.repeat(undone, np.diff(batch.edge_ptr))
-            paths = unpruned
-        return kept, paths, undone
+            has_path = now
+        return kept, paths, has_path, undone
 
     def _path_graphs(self, batch: ComputationGraphs, kept: Bools) -> PathGraphs:
         settings = self.settings
@@ -301,6 +440,13 @@ class PaGELink:
             batch = ComputationGraphs.joined(self._batches.extract(there))
             deployed[group] = self._logits(batch, relation[group])[0]
         return deployed
+
+
+def _check_batches(batch_size: object, memory: object) -> None:
+    if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size < 1:
+        raise SettingsError(f"batch_size must be at least 1, a whole number, got {batch_size!r}.")
+    if not isinstance(memory, int | float) or isinstance(memory, bool) or not memory > 0:
+        raise SettingsError(f"memory must be above 0 gigabytes, a number, got {memory!r}.")
 
 
 def _check_arguments(settings: object, seed: object, threshold: object) -> None:

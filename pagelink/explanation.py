@@ -68,7 +68,10 @@ class Path:
     """Its influence minus the mean influence of control pairs: two facts of the same relations at
     source and target that are on no common path. None if there are no such facts."""
     is_evidence: bool | None = None
-    """Whether its marginal influence is positive; else it is only context. None: not measured."""
+    """Whether its marginal influence is positive; else it is only context. None: not measured. For
+    a predicted negative: whether it speaks for the link, by its influence alone."""
+    runs: int | None = None
+    """In how many runs, each with a seed of its own, it was returned; None if there was but one."""
 
     @property
     def weakest(self) -> int | None:
@@ -167,6 +170,13 @@ class Explanation:
     """Whether the explained link was among the edges of the graph."""
     threshold: float | None = 0.0
     """Links with a lower logit are predicted negatives; None: the model only ranks."""
+    rank: int | None = None
+    """Rank of the target among those ranked: one more than there are of a higher score. None: not
+    asked for."""
+    rank_without_these: int | None = None
+    """The same on the graph without the facts of the returned paths; None if there are none."""
+    rank_of: int | None = None
+    """How many targets were ranked: a sample of those the source is not linked to, and its own."""
     versions: Mapping[str, str] = field(repr=False, compare=False, default_factory=dict)
 
     @property
@@ -220,6 +230,7 @@ class Explanation:
             "probability": self.probability,
             "link_in_graph": self.link_in_graph,
             "threshold": self.threshold,
+            **{name: getattr(self, name) for name in _RANKS},
             "paths": [_path_to_dict(path) for path in self.paths],
             "evidence": None if self.evidence is None else self.evidence.to_dict(),
             "reason": self.reason,
@@ -248,6 +259,7 @@ class Explanation:
                 "threshold",
             )
         }  # fmt: skip
+        plain |= {name: values.get(name) for name in _RANKS}
         return cls(
             link_type=tuple(values["link_type"]),
             src=tuple(values["src"]),
@@ -265,7 +277,8 @@ def _sigmoid(logit: float) -> float:
     return 1 / (1 + math.exp(-logit)) if logit >= 0 else 1 - 1 / (1 + math.exp(logit))
 
 
-_MEASURED = ("influence", "marginal", "connection", "is_evidence")
+_MEASURED = ("influence", "marginal", "connection", "is_evidence", "runs")
+_RANKS = ("rank", "rank_without_these", "rank_of")
 
 
 def _path_to_dict(path: Path) -> dict[str, Any]:

@@ -59,7 +59,20 @@ def is_plain_layer(module: MessagePassing) -> bool:
         and module.decomposed_layers == 1
         and not {"propagate", "message", "aggregate", "update"} & set(vars(module))
         and not any(getattr(module, hooks) for hooks in _HOOKS)
+        and not module.aggr_module._forward_hooks
+        and not module.aggr_module._forward_pre_hooks
+        and _propagates_as_usual(kind)
     )
+
+
+def _propagates_as_usual(kind: type) -> bool:
+    """Whether `propagate` is PyG's: its own, or one that it wrote for this very layer."""
+    for base in kind.__mro__[: kind.__mro__.index(MessagePassing)]:
+        method = vars(base).get("propagate")
+        written = f"{base.__module__}_{base.__name__}_propagate"
+        if method is not None and not method.__module__.startswith(written):
+            return method is MessagePassing.propagate
+    return True
 
 
 def plain_call(
@@ -70,7 +83,7 @@ def plain_call(
     for name, value in arguments.items():
         if name.endswith("_j") and message is value and message.dim() == 2:
             return PlainCall(name[:-2], False, mean, num_dst)
-    if type(module).message in _SCALED and arguments["x_j"].dim() == 2:
+    if type(module).message in _SCALED and "x_j" in arguments and arguments["x_j"].dim() == 2:
         return PlainCall("x", True, mean, num_dst)
     return None
 
@@ -79,8 +92,8 @@ class Neighbours:
     """The edges of a propagation, in order of their targets and in order of their sources."""
 
     def __init__(self, src: Longs, dst: Longs, num_src: int, num_dst: int) -> None:
-        self._ends = src, dst, num_src
-        self.by_dst: Groups = _grouped(dst, src, num_dst)
+        self._ends = src, dst, num_src, num_dst
+        self.by_dst: Groups = _grouped(dst, src, num_dst, num_src)
         count = np.maximum(np.diff(self.by_dst[0]), 1)
         self.share = (1 / count).astype(np.float32)
         """Per target, one over the number of its edges."""
@@ -88,8 +101,8 @@ class Neighbours:
     @cached_property
     def by_src(self) -> Groups:
         """The edges in order of their sources; only gradients need it."""
-        src, dst, num_src = self._ends
-        groups: Groups = _grouped(src, dst, num_src)
+        src, dst, num_src, num_dst = self._ends
+        groups: Groups = _grouped(src, dst, num_src, num_dst)
         return groups
 
 
@@ -130,13 +143,14 @@ class WeightedSum(torch.autograd.Function):
         return (*made, None, None)  # type: ignore[return-value]
 
 
-def fits(x: object) -> bool:
-    """Whether vectors are of the kind that the kernels are compiled for."""
+def fits(x: object, scale: object = None) -> bool:
+    """Whether vectors, and numbers to scale them, are what the kernels are compiled for."""
     return (
         isinstance(x, Tensor)
         and x.dtype == torch.float32
         and x.device.type == "cpu"
         and x.dim() == 2
+        and (scale is None or (isinstance(scale, Tensor) and scale.dtype == torch.float32))
     )
 
 
@@ -169,10 +183,10 @@ def _summing(
             num_dst = given.shape[0]
         elif num_dst is None and isinstance(given, tuple | list) and given[1] is not None:
             num_dst = given[1].shape[0]
-        if num_dst is None or type(edge_index) is not Tensor or not fits(x):
+        weights = arguments.get("edge_weight") if call.scaled else None
+        if num_dst is None or type(edge_index) is not Tensor or not fits(x, weights):
             return written_out(edge_index, size=size, **arguments)
         ends = edge_index.detach().numpy()
-        weights = arguments.get("edge_weight") if call.scaled else None
         weights = x.new_ones(ends.shape[1]) if weights is None else weights.view(-1)
         edges = Neighbours(ends[source], ends[target], x.shape[0], num_dst)
         return weighted_sum(x, weights, edges, call.mean)
@@ -190,10 +204,12 @@ def _over_groups(work: Any, groups: Groups, *arrays: npt.NDArray[Any]) -> None:
 
 
 @kernel
-def _grouped(key, other, size):  # type: ignore[no-untyped-def]
+def _grouped(key, other, size, other_size):  # type: ignore[no-untyped-def]
     """Group edges by one end: range of each group, the edges in order, and their other ends."""
     ptr = np.zeros(size + 1, dtype=np.int64)
     for e in range(len(key)):
+        if key[e] < 0 or key[e] >= size or other[e] < 0 or other[e] >= other_size:
+            raise IndexError("edge_index names a node that is not there")
         ptr[key[e] + 1] += 1
     for v in range(size):
         ptr[v + 1] += ptr[v]

@@ -19,7 +19,7 @@ from torch import Tensor
 from pagelink.computation_graph import ComputationGraphs
 from pagelink.errors import ModelError
 from pagelink.graph import Bools, Longs, TypedGraph
-from pagelink.paths import PathGraphs, best_paths
+from pagelink.paths import PathGraphs, best_paths_in_time
 from pagelink.predictor import LinkPredictor, ModelInput
 from pagelink.settings import Settings
 from pagelink.timer import Timer
@@ -123,8 +123,14 @@ def learn_masks(
                     epochs[active] = epoch
                     out_of_time[active] = True
                     return LearnedMasks(logits, epochs, out_of_time)
-                state.step(run, active, np.searchsorted(inside, active), timer.until)
+                state.step(run, active, np.searchsorted(inside, active))
                 epoch += 1
+                late = active[state.late[active]]
+                if len(late):  # their search alone has used up their time
+                    state.write(late, logits)
+                    epochs[late] = epoch
+                    out_of_time[late] = True
+                    active = np.setdiff1d(active, late)
                 done = active[state.steady[active] >= (settings.patience or settings.epochs)]
                 if epoch == settings.epochs:
                     done = active
@@ -182,13 +188,14 @@ class _State:
         self._epoch = 0
         self.steady = np.zeros(batch.num_links, dtype=np.int64)
         """Per link, for how many epochs E_path has not changed."""
+        self.late = np.zeros(batch.num_links, dtype=np.bool_)
+        """Links whose search for paths took longer than they have."""
 
     def step(
         self,
         run: Callable[[Tensor], Tensor],
         active: Longs,
         place: Longs,
-        until: float | None = None,
     ) -> None:
         """Take one epoch for the active links, given their places among the model's answers."""
         settings, values = self._settings, self._values
@@ -208,16 +215,19 @@ class _State:
             gradient = torch.zeros_like(values)
         if not bool(torch.isfinite(gradient).all()):
             raise ModelError("The model's score has a gradient that is not finite.")
-        path_gradient, idle_gradient = self._path_gradients(active, until)
+        path_gradient, idle_gradient = self._path_gradients(active)
         values.grad = gradient + torch.from_numpy(path_gradient).to(values.device)
         self._idle.grad = torch.from_numpy(idle_gradient).to(values.device)
         self._adam.step()
 
-    def _path_gradients(self, active: Longs, until: float | None) -> tuple[Floats, Floats]:
+    def _path_gradients(self, active: Longs) -> tuple[Floats, Floats]:
         """Gradients of L_path by M, and find E_path on the way."""
         settings = self._settings
         arc_logits = self._values.detach().cpu().numpy()[self._arc_value]
-        found = best_paths(self._paths, arc_logits, settings.paths_per_epoch, active, until)
+        found = best_paths_in_time(
+            self._paths, arc_logits, settings.paths_per_epoch, active, settings.deadline
+        )
+        self.late[active] = ~found.complete
         num_links = len(self.steady)
         best = self._edges_of(found.arcs)
         changed = np.bincount(self._link_of[best != self._best], minlength=num_links) > 0

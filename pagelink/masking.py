@@ -12,7 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from threading import Lock, RLock
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -182,14 +184,21 @@ class Tracer:
                     hook = module.register_propagate_forward_pre_hook(self._note_call(name))
                     stack.callback(hook.remove)
                     if plain:
+                        hook = module.register_message_forward_pre_hook(self._note_versions)
+                        stack.callback(hook.remove)
                         hook = module.register_message_forward_hook(self._note_message)
                         stack.callback(hook.remove)
                         hook = module.register_aggregate_forward_hook(self._note_plain)
                         stack.callback(hook.remove)
             yield
 
+    def _note_versions(self, module: MessagePassing, inputs: Any) -> None:
+        self._versions = {k: v._version for k, v in inputs[0].items() if isinstance(v, Tensor)}
+
     def _note_message(self, module: MessagePassing, inputs: Any, message: Any) -> None:
-        self._message = inputs[0], message
+        # What the layer changed in place is not what it was given.
+        changed = any(inputs[0][name]._version != old for name, old in self._versions.items())
+        self._message = {} if changed else inputs[0], message
 
     def _note_plain(self, module: MessagePassing, inputs: Any, out: Tensor) -> None:
         arguments, message = self._message
@@ -292,7 +301,8 @@ class Weighting:
             x = x[0] if isinstance(x, tuple | list) else x
             number = self._next
             known = call is not None and edge_index.shape[1] == len(self._calls[number])
-            if call is None or not known or not fits(x):
+            scale = arguments.get("edge_weight") if call is not None and call.scaled else None
+            if call is None or not known or not fits(x, scale):
                 return written_out(edge_index, size=size, **arguments)
             self._next += 1
             source, target = (0, 1) if module.flow == "source_to_target" else (1, 0)
@@ -302,8 +312,8 @@ class Weighting:
                     ends[source], ends[target], x.shape[0], call.num_dst
                 )
             weights = self._weights(number)
-            if call.scaled and arguments.get("edge_weight") is not None:
-                weights = weights * arguments["edge_weight"].view(-1)
+            if scale is not None:
+                weights = weights * scale.view(-1)
             return weighted_sum(x, weights, self._neighbours[number], call.mean)
 
         return propagate
@@ -358,6 +368,21 @@ def check_maskable(model: nn.Module) -> None:
 @contextmanager
 def borrowed(model: nn.Module) -> Iterator[None]:
     """Put the model into eval mode without parameter gradients, and give it back as it was."""
+    with _lock_of(model):
+        yield from _borrowed(model)
+
+
+_locks: WeakKeyDictionary[nn.Module, Any] = WeakKeyDictionary()
+_making_a_lock = Lock()
+
+
+def _lock_of(model: nn.Module) -> Any:
+    """One thread at a time may borrow a model."""
+    with _making_a_lock:
+        return _locks.setdefault(model, RLock())
+
+
+def _borrowed(model: nn.Module) -> Iterator[None]:
     training = [(module, module.training) for module in model.modules()]
     requires = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
     with ExitStack() as stack:

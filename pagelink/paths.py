@@ -9,6 +9,7 @@ on the order of adding, and ties are real ties; they are broken by the order of 
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -188,6 +189,30 @@ def best_paths(
     cost = F.softplus(-logits, threshold=40).numpy() + paths.arc_log_degree
     whole = np.rint(np.minimum(cost, MAX_COST) * FIXED_POINT).astype(np.int64)
     return cheapest_paths(paths, whole, num_paths, links, until)
+
+
+def best_paths_in_time(
+    paths: PathGraphs,
+    arc_logits: npt.NDArray[np.float32],
+    num_paths: int,
+    links: Longs,
+    seconds: float | None,
+) -> FoundPaths:
+    """Find the best paths of some links, none of which may take longer than so many seconds.
+
+    A link whose search takes longer costs the others nothing but that time: they are searched again
+    by themselves.
+    """
+    if seconds is None:
+        return best_paths(paths, arc_logits, num_paths, links)
+    found = best_paths(paths, arc_logits, num_paths, links, time.perf_counter() + seconds)
+    late = np.flatnonzero(~found.complete)
+    for i in late if len(links) > 1 else ():
+        until = time.perf_counter() + seconds
+        again = best_paths(paths, arc_logits, num_paths, links[[i]], until)
+        found.arcs[i], found.lengths[i] = again.arcs[0], again.lengths[0]
+        found.complete[i] = again.complete[0]
+    return found
 
 
 def cheapest_paths(

@@ -82,8 +82,12 @@ class LinkPredictor:
         self.graph = graph
         self.output = output
         self.mode: Mode = "subgraphs"
+        self.shares_rim = True
+        """Links side by side may share the nodes at the rim of the model's reach."""
         self.shares_copies = True
         """Edited copies of a graph may share the nodes that the edits cannot change."""
+        self.fuses = True
+        """Layers that only sum their neighbours are done without writing messages out."""
         self._plain_layers: Mapping[MessagePassing, PlainCall] = {}
         self._data = data
         self._hetero = isinstance(data, HeteroData)
@@ -131,12 +135,15 @@ class LinkPredictor:
         """The edges of a batch that the model needs for its true score."""
         return batch.visible if self.mode != "full" else np.ones(len(batch.edges), dtype=np.bool_)
 
-    def full_graph(self, link_src: Longs, link_dst: Longs, relation: Longs) -> ModelInput:
-        """The whole graph with some links, as the user would run it."""
-        slots = np.full(len(self._by_relation), -1)
-        return self._on_all_nodes(
-            self._by_relation, slots, np.stack([link_src, link_dst]), relation
-        )
+    def full_graph(
+        self, link_src: Longs, link_dst: Longs, relation: Longs, without: Bools | None = None
+    ) -> ModelInput:
+        """The whole graph with some links, as the user would run it; without some of its edges."""
+        edges = self._by_relation
+        if without is not None:
+            edges = edges[~without[edges]]
+        slots = np.full(len(edges), -1)
+        return self._on_all_nodes(edges, slots, np.stack([link_src, link_dst]), relation)
 
     def with_other_sources(self, inputs: ModelInput) -> ModelInput:
         """The same inputs, but every edge comes from the source of another edge of its relation.
@@ -156,7 +163,11 @@ class LinkPredictor:
 
     def logits(self, inputs: ModelInput) -> Tensor:
         """Return the model's logits of the links, without weights and without gradients."""
-        with borrowed(self.model), torch.no_grad(), summed(self._plain_layers):
+        with (
+            borrowed(self.model),
+            torch.no_grad(),
+            summed(self._plain_layers if self.fuses else {}),
+        ):
             return self._run(inputs.data, inputs.edge_label_index)
 
     def record(self, inputs: ModelInput) -> tuple[Tensor, ModelInput, Tracer]:
@@ -187,7 +198,7 @@ class LinkPredictor:
 
         The model is borrowed for as long as the context is open.
         """
-        weighting = Weighting(recorded.calls, recorded.plain)
+        weighting = Weighting(recorded.calls, recorded.plain if self.fuses else ())
 
         def run(weights: Tensor) -> Tensor:
             weighting.set(weights)
@@ -277,7 +288,8 @@ class LinkPredictor:
         used = np.zeros(len(flat), dtype=np.bool_)
         used[src] = used[dst] = used[ends] = True
         rim = np.zeros(len(flat), dtype=np.bool_)
-        rim[: len(batch.hops)] = batch.hops >= (batch.num_hops or FAR)
+        if self.shares_rim:
+            rim[: len(batch.hops)] = batch.hops >= (batch.num_hops or FAR)
         own_at, shared_at = np.flatnonzero(used & ~rim), np.flatnonzero(used & rim)
         shared_flat, stands_for = np.unique(flat[shared_at], return_inverse=True)
         nodes = np.concatenate([flat[own_at], shared_flat]).astype(np.int64)

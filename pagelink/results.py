@@ -83,9 +83,13 @@ class ResultBuilder:
         masks: LearnedMasks,
         found: FoundPaths,
         answered: Longs,
+        late: bool,
         measured: Mapping[int, Measured] | None = None,
     ) -> list[Explanation]:
-        """Return an explanation per link; `found` holds the paths of the `answered` ones."""
+        """Return an explanation per link; `found` holds the paths of the `answered` ones.
+
+        `late`: the time is over, so that where no path was found there may be one.
+        """
         row = {int(link): i for i, link in enumerate(answered)}
         explanations = []
         for i, link in enumerate(links):
@@ -113,6 +117,12 @@ class ResultBuilder:
             elif self._threshold is not None and logits[i] < self._threshold:
                 values["reason"] = "predicted_negative"
                 values["message"] = _negative_message(logits[i], deployed[i], self._threshold)
+            elif late:
+                values["reason"] = "out_of_time"
+                values["message"] = (
+                    f"The deadline of {self._settings.deadline:g} seconds was over before a path "
+                    "was found."
+                )
             else:
                 values["reason"], values["message"] = self._why_no_path(batch, i)
             finite = np.isfinite(logits[i]) and np.isfinite(deployed[i])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -52,6 +53,26 @@ class Updated(Copy):
         return inputs + 1
 
 
+class InPlace(Copy):
+    def message(self, h_j: Tensor) -> Tensor:
+        h_j[::3] = 0
+        return h_j
+
+
+class Thirds(SAGEConv):
+    def propagate(self, edge_index: Tensor, **arguments: Any) -> Tensor:
+        out: Tensor = super().propagate(edge_index, **arguments)
+        return out / 3
+
+
+class Watched(SAGEConv):
+    """Its aggregation has a hook of the user's."""
+
+    def __init__(self) -> None:
+        super().__init__(DIM, DIM)
+        self.aggr_module.register_forward_hook(lambda module, inputs, out: 2 * out)
+
+
 class Relational(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -76,6 +97,9 @@ LAYERS: dict[str, tuple[Callable[[], nn.Module], bool]] = {
     "copy": (Copy, True),
     "doubled": (Doubled, False),
     "updated": (Updated, False),
+    "in place": (InPlace, False),
+    "own propagate": (lambda: Thirds(DIM, DIM), False),
+    "watched aggregation": (Watched, False),
 }
 
 
@@ -148,6 +172,30 @@ def test_other_number_types_have_their_messages_written_out() -> None:
     with weighting.attach(layer):
         weighting.set(weights.double())
         assert layer(x.double(), edge_index).dtype == torch.float64
+
+
+def test_weights_of_another_number_type_have_their_messages_written_out() -> None:
+    layer = LGConv(normalize=False)
+    x, edge_index, weights = graph()
+    scale = weights.double()
+    tracer = Tracer()
+    with torch.no_grad(), tracer.listen(layer):
+        layer(x, tracer.trace(edge_index, 0), scale)
+    weighting = Weighting(tracer.calls, tracer.plain)
+    with weighting.attach(layer):
+        weighting.set(torch.ones(len(weights)))
+        assert torch.allclose(layer(x, edge_index, scale), layer_of(x, edge_index, scale))
+
+
+def layer_of(x: Tensor, edge_index: Tensor, scale: Tensor) -> Tensor:
+    messages = x[edge_index[0]] * scale[:, None]
+    return torch.zeros_like(messages[:1]).expand(NODES, -1).index_add(0, edge_index[1], messages)
+
+
+@pytest.mark.parametrize(("src", "dst"), [(3, 0), (0, 4), (-1, 0), (0, -1)])
+def test_a_node_that_is_not_there_is_an_error(src: int, dst: int) -> None:
+    with pytest.raises(IndexError, match="a node that is not there"):
+        Neighbours(np.array([0, src]), np.array([0, dst]), 3, 4)
 
 
 @pytest.mark.parametrize("threads", [1, 3])

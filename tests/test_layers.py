@@ -17,10 +17,11 @@ ROAD = (
     "errors", "settings", "files", "timer", "kernels", "threads", "graph_data", "reverse_relations",
     "graph", "asked_links", "table_files", "table_folders", "triples", "tables", "constraints",
     "ego_kernels", "computation_graph", "copies", "batches", "pruning", "walk_kernels",
-    "path_kernels", "paths", "fused", "masking", "predictor", "influence", "reach", "learning",
+    "path_kernels", "paths", "fused", "masking", "predictor", "influence", "locality",
+    "proofs", "reach", "learning",
     "candidates", "selection", "edge_mask", "explanation", "named_paths", "controls", "evidence",
-    "results",
-    "explainer", "pyg",
+    "results", "other_targets", "removal_search", "counterfactual", "counterfactual_search",
+    "on_request", "explainer", "pyg",
 )  # fmt: skip
 # These use the road and each other, without cycles, and are never used by the road.
 BESIDE = (

@@ -1,0 +1,199 @@
+"""What an explanation holds only if it is asked for: ranks, stability, and predicted negatives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pagelink.asked_links import Link
+from pagelink.batches import Batches
+from pagelink.candidates import FactIndex, find_candidates
+from pagelink.computation_graph import ComputationGraphs
+from pagelink.errors import SettingsError
+from pagelink.explanation import Explanation, Path
+from pagelink.graph import Longs, TypedGraph
+from pagelink.influence import Influence, edge_gradient
+from pagelink.named_paths import named_paths
+from pagelink.other_targets import TargetScores, rank_among, sample_targets
+from pagelink.paths import PathGraphs
+from pagelink.predictor import LinkPredictor, ModelInput
+from pagelink.settings import Settings
+
+NO_EFFECT = 1e-6
+"""A path that moves the logit by no more than this share of it (or of 1) speaks neither way."""
+
+
+@dataclass(frozen=True)
+class OnRequest:
+    """What is asked for beside the paths.
+
+    Raises:
+        SettingsError: a number is out of its range.
+
+    Example:
+        >>> OnRequest(runs=3).seeds(7)
+        range(8, 10)
+    """
+
+    rank: bool = False
+    """Rank the target before and after removing the facts of the returned paths."""
+    rank_sample: int = 100
+    """How many targets to rank at most, the link's own among them."""
+    runs: int = 1
+    """Explain with so many seeds, and count in how many of them each path is returned."""
+    negatives: bool = False
+    """Say of predicted negatives which paths speak for the link, and which against it."""
+
+    def __post_init__(self) -> None:
+        for name, low in (("rank_sample", 2), ("runs", 1)):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < low:
+                raise SettingsError(f"{name} must be a whole number from {low} up, got {value!r}.")
+
+    def seeds(self, seed: int) -> range:
+        """The further seeds to explain with."""
+        return range(seed + 1, seed + self.runs)
+
+
+def with_runs(
+    answers: Sequence[Explanation], again: Sequence[Sequence[Explanation]]
+) -> list[Explanation]:
+    """Count in how many runs each path of the first one is returned.
+
+    Args:
+        answers: the first run, whose paths are kept.
+        again: the same links in the further runs.
+    """
+    counted = []
+    for i, answer in enumerate(answers):
+        others = [set(run[i].paths) for run in again]
+        paths = tuple(
+            replace(path, runs=1 + sum(path in other for other in others)) for path in answer.paths
+        )
+        counted.append(replace(answer, paths=paths))
+    return counted
+
+
+def facts_of(graph: TypedGraph, paths: Sequence[Path]) -> Longs:
+    """Return the facts of paths, by number, each once."""
+    facts = []
+    for path in paths:
+        for edge, *ends in zip(path.edges, path.nodes, path.nodes[1:], strict=False):
+            node_type, index = ends[0] if edge.reversed else ends[1]
+            head = graph.flat_index(node_type, index)
+            into = np.arange(graph.in_ptr[head], graph.in_ptr[head + 1])
+            relation = graph.edge_types.index(edge.type)
+            (stored,) = into[
+                (graph.relation[into] == relation) & (graph.column[into] == edge.index)
+            ]
+            facts.append(int(graph.fact[stored]))
+    return np.unique(np.array(facts, dtype=np.int64))
+
+
+def with_rank(
+    predictor: LinkPredictor,
+    batches: Batches,
+    link: Link,
+    answer: Explanation,
+    count: int,
+    seed: int,
+) -> Explanation:
+    """Rank the target with and without the facts of the returned paths.
+
+    Args:
+        predictor: the model.
+        batches: makes computation graphs.
+        link: the explained link.
+        answer: its explanation.
+        count: targets to rank at most.
+        seed: where the sample of targets comes from.
+    """
+    if answer.logit is None:
+        return answer
+    targets = sample_targets(predictor.graph, link, count, seed)
+    own = int(np.searchsorted(targets, link.dst))
+    facts = facts_of(predictor.graph, answer.paths)
+    scores = TargetScores(predictor, batches, link)
+    rows = scores.logits(targets, [(), facts] if len(facts) else [()])
+    return replace(
+        answer,
+        rank=rank_among(rows[0], own),
+        rank_without_these=rank_among(rows[1], own) if len(facts) else None,
+        rank_of=len(targets),
+    )
+
+
+def for_and_against(
+    predictor: LinkPredictor,
+    facts: FactIndex,
+    batch: ComputationGraphs,
+    paths: PathGraphs,
+    relation: Longs,
+    recorded: ModelInput,
+    links: Longs,
+    answers: Sequence[Explanation],
+    settings: Settings,
+) -> list[Explanation]:
+    """Give predicted negatives the paths that speak most for the link, and most against it.
+
+    A path speaks for the link if the logit falls when its facts are really removed. Of either kind
+    as many are returned as the settings ask for, those for the link first, the strongest first.
+
+    Args:
+        predictor: the model.
+        facts: the facts of the graph.
+        batch: the computation graphs.
+        paths: where paths may be.
+        relation: per link, the position of its link type in `graph.edge_types`.
+        recorded: the links of the batch as they went through the model.
+        links: the predicted negatives that have a path.
+        answers: the explanations of all links of the batch.
+        settings: how many paths.
+    """
+    result = list(answers)
+    if not len(links):
+        return result
+    start = np.zeros(len(batch.edges), dtype=np.float32)
+    gradient = edge_gradient(predictor, recorded, len(batch.edges))
+    kinds = [
+        find_candidates(facts, batch, paths, links, start, slope, settings.candidates)
+        for slope in (gradient, -gradient)
+    ]
+    whole = predictor.needed(batch)
+    influence = Influence(predictor, batch, relation)
+    most = settings.paths_within_budget
+    for link in links.tolist():
+        logit = result[link].logit
+        found: dict[Path, float] = {}
+        for candidates in kinds:
+            mine = np.arange(candidates.ptr[link], candidates.ptr[link + 1])
+            edits = candidates.removal(np.full(len(mine), link), mine[:, None])
+            effect = (logit or 0.0) - influence.logits(whole, edits)
+            rows = candidates.found(np.array([link]), mine[None])
+            named = named_paths(predictor.graph, batch, paths, start, rows, 0)
+            found |= dict(zip(named, effect.tolist(), strict=True))
+        least = NO_EFFECT * max(abs(logit or 0.0), 1.0)
+        ranked = sorted(found, key=lambda path: -found[path])
+        pro = [path for path in ranked if found[path] > least][:most]
+        contra = [path for path in ranked[::-1] if found[path] < -least][:most]
+        result[link] = replace(
+            result[link],
+            paths=tuple(
+                replace(path, influence=found[path], is_evidence=found[path] > 0)
+                for path in pro + contra
+            ),
+            message=f"{result[link].message} {_message(len(pro), len(contra))}",
+        )
+    return result
+
+
+def _message(pro: int, contra: int) -> str:
+    if not pro and not contra:
+        return "No path speaks for the link or against it."
+    counts = [
+        f"{n or 'none'} {'speaks' if n < 2 else 'speak'} {side}"
+        for n, side in ((pro, "for the link"), (contra, "against it"))
+    ]
+    return f"Of the paths below, {counts[0]} and {counts[1]}."
