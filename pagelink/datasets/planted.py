@@ -54,7 +54,9 @@ class PlantedLink:
 
     def evidence_is_right(self, explanation: Explanation) -> bool:
         """Whether every path that is called evidence speaks for the link."""
-        return self._nothing_claimed(explanation) or all(path.nodes in self.counts for path in explanation.paths if path.is_evidence)
+        return self._nothing_claimed(explanation) or all(
+            path.nodes in self.counts for path in explanation.paths if path.is_evidence
+        )
 
     def _nothing_claimed(self, explanation: Explanation) -> bool:
         evidence = explanation.evidence
