@@ -15,6 +15,7 @@ from pagelink.errors import ModelError, SettingsError
 from pagelink.graph import Bools, Longs, TypedGraph
 from pagelink.influence import edge_gradient
 from pagelink.other_targets import TargetScores, open_targets, rank_among
+from pagelink.paths import PathGraphs
 from pagelink.predictor import LinkPredictor
 from pagelink.removal_search import FoundRemoval, Set, smallest_removal
 
@@ -67,6 +68,12 @@ def facts_at_source(
     facts: Longs = np.unique(graph.fact[edges[touching]]).astype(np.int64)
     others: Longs = facts[facts != link.fact]
     return others
+
+
+def facts_on_paths(graph: TypedGraph, batch: ComputationGraphs, paths: PathGraphs) -> Longs:
+    """Return the facts on which a path from source to target may run."""
+    facts: Longs = np.unique(graph.fact[batch.edges[paths.arc_slot]]).astype(np.int64)
+    return facts
 
 
 def find_counterfactual(

@@ -20,14 +20,19 @@ from pagelink.computation_graph import ComputationGraphs
 from pagelink.constraints import compile_constraints
 from pagelink.copies import Edits
 from pagelink.counterfactual import At, Counterfactual
-from pagelink.counterfactual_search import check_question, facts_at_source, find_counterfactual
+from pagelink.counterfactual_search import (
+    check_question,
+    facts_at_source,
+    facts_on_paths,
+    find_counterfactual,
+)
 from pagelink.errors import SettingsError
 from pagelink.evidence import Appraiser, Measured, without_paths
 from pagelink.explanation import Explanation
 from pagelink.graph import Bools, EdgeType, Longs, TypedGraph
 from pagelink.influence import Influence, edge_gradient
 from pagelink.learning import LearnedMasks, learn_masks
-from pagelink.on_request import OnRequest, for_and_against, with_rank, with_runs
+from pagelink.on_request import OnRequest, with_negatives, with_rank, with_runs
 from pagelink.other_targets import TargetScores
 from pagelink.paths import (
     FoundPaths,
@@ -196,11 +201,11 @@ class PaGELink:
         link = self._reader.read((src, dst) if link_type is None else (src, dst, link_type))
         (batch,) = self._batches.extract([link])
         if at == "source":
-            seen = self.reach.seen_relations
-            facts = facts_at_source(self.graph, link, batch if top_k is None else None, seen)
+            wanted = batch if top_k is None else None
+            facts = facts_at_source(self.graph, link, wanted, self.reach.seen_relations)
         else:
-            paths = self._path_graphs(batch, np.ones(len(batch.edges), dtype=np.bool_))
-            facts = np.unique(self.graph.fact[batch.edges[paths.arc_slot]]).astype(np.int64)
+            whole = np.ones(len(batch.edges), dtype=np.bool_)
+            facts = facts_on_paths(self.graph, batch, self._path_graphs(batch, whole))
         return find_counterfactual(
             self.predictor, TargetScores(self.predictor, self._batches, link), link, batch, facts,
             threshold=self.threshold, top_k=top_k, at=at, budget=budget, verified=verified,
@@ -297,32 +302,16 @@ class PaGELink:
             ]
             answers = with_runs(answers, again)
         if asked.negatives:
-            answers = self._with_negatives(batch, links, answers)
+            answers = with_negatives(
+                self.predictor, self._facts, batch, links, answers, self.settings,
+                self._path_graphs,
+            )  # fmt: skip
         if asked.rank:
             answers = [
                 with_rank(self.predictor, self._batches, link, answer, asked.rank_sample, self.seed)
                 for link, answer in zip(links, answers, strict=True)
             ]
         return answers
-
-    def _with_negatives(
-        self, batch: ComputationGraphs, links: list[Link], answers: list[Explanation]
-    ) -> list[Explanation]:
-        """Give the predicted negatives of a batch the paths that speak for and against them."""
-        negative = [i for i, a in enumerate(answers) if a.reason == "predicted_negative"]
-        if not negative:
-            return answers
-        part = ComputationGraphs.joined([batch.only(i) for i in negative])
-        relation = np.array([self.graph.edge_types.index(links[i].type) for i in negative])
-        paths = self._path_graphs(part, np.ones(len(part.edges), dtype=np.bool_))
-        explained = for_and_against(
-            self.predictor, self._facts, part, paths, relation, self._logits(part, relation)[1],
-            np.flatnonzero(paths.has_path()), [answers[i] for i in negative], self.settings,
-        )  # fmt: skip
-        result = list(answers)
-        for i, answer in zip(negative, explained, strict=True):
-            result[i] = answer
-        return result
 
     def _explain(
         self, batch: ComputationGraphs, links: list[Link], timer: Timer, seed: int

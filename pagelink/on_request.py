@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,12 +13,12 @@ from pagelink.candidates import FactIndex, find_candidates
 from pagelink.computation_graph import ComputationGraphs
 from pagelink.errors import SettingsError
 from pagelink.explanation import Explanation, Path
-from pagelink.graph import Longs, TypedGraph
+from pagelink.graph import Bools, Longs, TypedGraph
 from pagelink.influence import Influence, edge_gradient
 from pagelink.named_paths import named_paths
 from pagelink.other_targets import TargetScores, rank_among, sample_targets
 from pagelink.paths import PathGraphs
-from pagelink.predictor import LinkPredictor, ModelInput
+from pagelink.predictor import LinkPredictor
 from pagelink.settings import Settings
 
 NO_EFFECT = 1e-6
@@ -125,16 +125,14 @@ def with_rank(
     )
 
 
-def for_and_against(
+def with_negatives(
     predictor: LinkPredictor,
     facts: FactIndex,
     batch: ComputationGraphs,
-    paths: PathGraphs,
-    relation: Longs,
-    recorded: ModelInput,
-    links: Longs,
+    links: Sequence[Link],
     answers: Sequence[Explanation],
     settings: Settings,
+    path_graphs: Callable[[ComputationGraphs, Bools], PathGraphs],
 ) -> list[Explanation]:
     """Give predicted negatives the paths that speak most for the link, and most against it.
 
@@ -145,48 +143,67 @@ def for_and_against(
         predictor: the model.
         facts: the facts of the graph.
         batch: the computation graphs.
-        paths: where paths may be.
-        relation: per link, the position of its link type in `graph.edge_types`.
-        recorded: the links of the batch as they went through the model.
-        links: the predicted negatives that have a path.
-        answers: the explanations of all links of the batch.
+        links: the links of the batch.
+        answers: their explanations.
         settings: how many paths.
+        path_graphs: from computation graphs and the edges to use to where paths may be.
     """
     result = list(answers)
-    if not len(links):
+    negative = [i for i, answer in enumerate(answers) if answer.reason == "predicted_negative"]
+    if not negative:
         return result
+    part = ComputationGraphs.joined([batch.only(i) for i in negative])
+    paths = path_graphs(part, np.ones(len(part.edges), dtype=np.bool_))
+    relation = np.array([predictor.graph.edge_types.index(links[i].type) for i in negative])
+    spoken = _for_and_against(predictor, facts, part, paths, relation, settings)
+    for i, (pro, contra) in zip(negative, spoken, strict=True):
+        result[i] = replace(
+            answers[i],
+            paths=(*pro, *contra),
+            message=f"{answers[i].message} {_message(len(pro), len(contra))}",
+        )
+    return result
+
+
+def _for_and_against(
+    predictor: LinkPredictor,
+    facts: FactIndex,
+    batch: ComputationGraphs,
+    paths: PathGraphs,
+    relation: Longs,
+    settings: Settings,
+) -> Iterator[tuple[list[Path], list[Path]]]:
+    """Yield, per link, the paths for it and those against it, each with its influence."""
+    whole, every = predictor.needed(batch), np.arange(batch.num_links)
+    logits, recorded, _ = predictor.record(predictor.inputs(batch, whole, every, relation))
+    links = np.flatnonzero(paths.has_path())
     start = np.zeros(len(batch.edges), dtype=np.float32)
     gradient = edge_gradient(predictor, recorded, len(batch.edges))
     kinds = [
         find_candidates(facts, batch, paths, links, start, slope, settings.candidates)
         for slope in (gradient, -gradient)
     ]
-    whole = predictor.needed(batch)
     influence = Influence(predictor, batch, relation)
-    most = settings.paths_within_budget
-    for link in links.tolist():
-        logit = result[link].logit
+    for link, logit in enumerate(logits.cpu().double().tolist()):
         found: dict[Path, float] = {}
         for candidates in kinds:
             mine = np.arange(candidates.ptr[link], candidates.ptr[link + 1])
             edits = candidates.removal(np.full(len(mine), link), mine[:, None])
-            effect = (logit or 0.0) - influence.logits(whole, edits)
             rows = candidates.found(np.array([link]), mine[None])
             named = named_paths(predictor.graph, batch, paths, start, rows, 0)
+            effect = logit - influence.logits(whole, edits)
             found |= dict(zip(named, effect.tolist(), strict=True))
-        least = NO_EFFECT * max(abs(logit or 0.0), 1.0)
-        ranked = sorted(found, key=lambda path: -found[path])
-        pro = [path for path in ranked if found[path] > least][:most]
-        contra = [path for path in ranked[::-1] if found[path] < -least][:most]
-        result[link] = replace(
-            result[link],
-            paths=tuple(
-                replace(path, influence=found[path], is_evidence=found[path] > 0)
-                for path in pro + contra
-            ),
-            message=f"{result[link].message} {_message(len(pro), len(contra))}",
+        least = NO_EFFECT * max(abs(logit), 1.0)
+        ranked = [
+            replace(path, influence=found[path], is_evidence=found[path] > 0)
+            for path in sorted(found, key=lambda path: -found[path])
+            if abs(found[path]) > least
+        ]
+        most = settings.paths_within_budget
+        yield (
+            [path for path in ranked if path.is_evidence][:most],
+            [path for path in ranked[::-1] if not path.is_evidence][:most],
         )
-    return result
 
 
 def _message(pro: int, contra: int) -> str:
