@@ -15,6 +15,7 @@ from rich.markup import escape
 from pagelink.errors import PageLinkError, SettingsError
 
 if TYPE_CHECKING:
+    from pagelink.counterfactual import Counterfactual
     from pagelink.explainer import PaGELink
     from pagelink.explanation import Explanation
     from pagelink.models.checkpoint import Checkpoint
@@ -174,6 +175,26 @@ def explain(
     rank_only: Annotated[
         bool, typer.Option("--rank-only", help="The model only ranks: explain whatever is asked.")
     ] = False,
+    counterfactual: Annotated[
+        bool,
+        typer.Option("--counterfactual", help="Also find the facts that the prediction hangs on."),
+    ] = False,
+    top_k: Annotated[
+        int | None,
+        typer.Option(help="With --counterfactual: the target is to drop out of the first so many."),
+    ] = None,
+    at: Annotated[
+        str, typer.Option(help="With --counterfactual: facts at the source, or on paths.")
+    ] = "source",
+    rank: Annotated[
+        bool, typer.Option("--rank", help="Also rank the target, with and without these paths.")
+    ] = False,
+    runs: Annotated[
+        int, typer.Option(min=1, help="Explain with so many seeds, and count each path.")
+    ] = 1,
+    negatives: Annotated[
+        bool, typer.Option("--negatives", help="If it is not predicted: paths for and against it.")
+    ] = False,
     seed: Seed = 0,
 ) -> None:
     """Explain one link, or a table of links."""
@@ -183,6 +204,14 @@ def explain(
         raise typer.BadParameter("--links and --out go together.")
     if links is not None and any((html, svg, png, json)):
         raise typer.BadParameter("--html, --svg, --png and --json go with --src and --dst.")
+    if links is not None and (counterfactual or rank or runs > 1 or negatives):
+        raise typer.BadParameter(
+            "--counterfactual, --rank, --runs and --negatives go with --src and --dst."
+        )
+    if at not in ("source", "paths"):
+        raise typer.BadParameter(f"--at is source or paths; got {at!r}.")
+    if not counterfactual and (top_k is not None or at != "source"):
+        raise typer.BadParameter("--top-k and --at go with --counterfactual.")
     _check_target(out, links, model, graph)
     given = {
         "num_paths": paths, "max_length": max_length, "max_degree": max_degree, "budget": budget,
@@ -199,9 +228,19 @@ def explain(
     if links is not None and out is not None:
         _explain_table(explainer, links, out, graph, model, memory, threshold=explainer.threshold)
         return
-    explanation = explainer.explain(src or "", dst or "")
+    from pagelink.views.request_wording import rank_sentence, runs_sentence
+
+    explanation = explainer.explain(src or "", dst or "", rank=rank, runs=runs, negatives=negatives)
     console.print(str(explanation), markup=False)
-    _write_views(explanation, html, svg, png, json)
+    for sentence in (rank_sentence(explanation), runs_sentence(explanation)):
+        if sentence:
+            console.print(f"\n{sentence}", markup=False)
+    found = None
+    if counterfactual:
+        place: Any = at
+        found = explainer.counterfactual(src or "", dst or "", top_k=top_k, at=place)
+        console.print(f"\n{found}", markup=False)
+    _write_views(explanation, found, html, svg, png, json)
 
 
 @dataset.command()
@@ -363,6 +402,7 @@ def _explain_table(
 
 def _write_views(
     explanation: Explanation,
+    counterfactual: Counterfactual | None,
     html: Path | None,
     svg: Path | None,
     png: Path | None,
@@ -372,9 +412,14 @@ def _write_views(
 
     from pagelink.files import write_bytes, write_text
 
+    def everything() -> str:
+        values = explanation.to_dict()
+        if counterfactual is not None:
+            values["counterfactual"] = counterfactual.to_dict()
+        return dumps(values, ensure_ascii=False, indent=1)
+
     for path, make in (
-        (html, explanation.to_html), (svg, explanation.to_svg),
-        (json, lambda: dumps(explanation.to_dict(), ensure_ascii=False, indent=1)),
+        (html, explanation.to_html), (svg, explanation.to_svg), (json, everything),
     ):  # fmt: skip
         if path is not None:
             console.print(f"Wrote {write_text(path, make())}", markup=False)

@@ -177,6 +177,8 @@ class Explanation:
     """The same on the graph without the facts of the returned paths; None if there are none."""
     rank_of: int | None = None
     """How many targets were ranked: a sample of those the source is not linked to, and its own."""
+    runs: int | None = None
+    """How many runs, each with a seed of its own, `Path.runs` counts; None if there was but one."""
     versions: Mapping[str, str] = field(repr=False, compare=False, default_factory=dict)
 
     @property
@@ -230,7 +232,7 @@ class Explanation:
             "probability": self.probability,
             "link_in_graph": self.link_in_graph,
             "threshold": self.threshold,
-            **{name: getattr(self, name) for name in _RANKS},
+            **{name: getattr(self, name) for name in _ON_REQUEST},
             "paths": [_path_to_dict(path) for path in self.paths],
             "evidence": None if self.evidence is None else self.evidence.to_dict(),
             "reason": self.reason,
@@ -259,7 +261,7 @@ class Explanation:
                 "threshold",
             )
         }  # fmt: skip
-        plain |= {name: values.get(name) for name in _RANKS}
+        plain |= {name: values.get(name) for name in _ON_REQUEST}
         return cls(
             link_type=tuple(values["link_type"]),
             src=tuple(values["src"]),
@@ -278,7 +280,7 @@ def _sigmoid(logit: float) -> float:
 
 
 _MEASURED = ("influence", "marginal", "connection", "is_evidence", "runs")
-_RANKS = ("rank", "rank_without_these", "rank_of")
+_ON_REQUEST = ("rank", "rank_without_these", "rank_of", "runs")
 
 
 def _path_to_dict(path: Path) -> dict[str, Any]:

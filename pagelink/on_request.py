@@ -9,7 +9,7 @@ import numpy as np
 
 from pagelink.asked_links import Link
 from pagelink.batches import Batches
-from pagelink.candidates import FactIndex, find_candidates
+from pagelink.candidates import Candidates, Doubles, FactIndex, find_candidates
 from pagelink.computation_graph import ComputationGraphs
 from pagelink.errors import SettingsError
 from pagelink.explanation import Explanation, Path
@@ -72,7 +72,7 @@ def with_runs(
         paths = tuple(
             replace(path, runs=1 + sum(path in other for other in others)) for path in answer.paths
         )
-        counted.append(replace(answer, paths=paths))
+        counted.append(replace(answer, paths=paths, runs=1 + len(again)))
     return counted
 
 
@@ -137,7 +137,8 @@ def with_negatives(
     """Give predicted negatives the paths that speak most for the link, and most against it.
 
     A path speaks for the link if the logit falls when its facts are really removed. Of either kind
-    as many are returned as the settings ask for, those for the link first, the strongest first.
+    as many are returned as the settings ask for, those for the link first, the strongest first;
+    each adds to what those before it do.
 
     Args:
         predictor: the model.
@@ -179,31 +180,58 @@ def _for_and_against(
     links = np.flatnonzero(paths.has_path())
     start = np.zeros(len(batch.edges), dtype=np.float32)
     gradient = edge_gradient(predictor, recorded, len(batch.edges))
-    kinds = [
-        find_candidates(facts, batch, paths, links, start, slope, settings.candidates)
-        for slope in (gradient, -gradient)
-    ]
     influence = Influence(predictor, batch, relation)
-    for link, logit in enumerate(logits.cpu().double().tolist()):
-        found: dict[Path, float] = {}
-        for candidates in kinds:
-            mine = np.arange(candidates.ptr[link], candidates.ptr[link + 1])
-            edits = candidates.removal(np.full(len(mine), link), mine[:, None])
-            rows = candidates.found(np.array([link]), mine[None])
-            named = named_paths(predictor.graph, batch, paths, start, rows, 0)
-            effect = logit - influence.logits(whole, edits)
-            found |= dict(zip(named, effect.tolist(), strict=True))
-        least = NO_EFFECT * max(abs(logit), 1.0)
-        ranked = [
-            replace(path, influence=found[path], is_evidence=found[path] > 0)
-            for path in sorted(found, key=lambda path: -found[path])
-            if abs(found[path]) > least
-        ]
-        most = settings.paths_within_budget
-        yield (
-            [path for path in ranked if path.is_evidence][:most],
-            [path for path in ranked[::-1] if not path.is_evidence][:most],
+    sides = []
+    for sign in (1.0, -1.0):
+        candidates = find_candidates(
+            facts, batch, paths, links, start, np.float32(sign) * gradient, settings.candidates
         )
+        sides.append((sign, candidates))
+    for link, logit in enumerate(logits.cpu().double().tolist()):
+        spoken = []
+        for sign, candidates in sides:
+            members, alone = _strongest(
+                influence, candidates, whole, link, logit, sign, settings.paths_within_budget
+            )
+            rows = candidates.found(np.array([link]), members[None])
+            named = named_paths(predictor.graph, batch, paths, start, rows, 0)
+            spoken.append([
+                replace(path, influence=effect, is_evidence=effect > 0)
+                for path, effect in zip(named, alone.tolist(), strict=True)
+            ])  # fmt: skip
+        yield spoken[0], spoken[1]
+
+
+def _strongest(
+    influence: Influence,
+    candidates: Candidates,
+    graph: Bools,
+    link: int,
+    logit: float,
+    sign: float,
+    most: int,
+) -> tuple[Longs, Doubles]:
+    """The candidates of a link that move its logit most one way, and their influences alone.
+
+    They are taken one after the other, each for what it adds to those before: a path that merely
+    shares facts with one of them adds nothing.
+    """
+    mine = np.arange(candidates.ptr[link], candidates.ptr[link + 1])
+    chosen: Longs = np.empty(0, dtype=np.int64)
+    alone: Doubles = np.empty(0)
+    reached, least = 0.0, NO_EFFECT * max(abs(logit), 1.0)
+    while len(mine) and len(chosen) < most:
+        sets = np.concatenate([np.tile(chosen, (len(mine), 1)), mine[:, None]], axis=1)
+        effect = logit - influence.logits(graph, candidates.removal(np.full(len(mine), link), sets))
+        effect = np.where(np.isfinite(effect), effect, 0.0)
+        if not len(chosen):
+            alone = effect
+        gain = np.where(sign * alone > least, sign * effect - reached, -np.inf)
+        best = int(np.argmax(gain))
+        if gain[best] <= least:
+            break
+        chosen, reached = np.append(chosen, mine[best]), float(sign * effect[best])
+    return chosen, alone[chosen - (mine[0] if len(mine) else 0)]
 
 
 def _message(pro: int, contra: int) -> str:
