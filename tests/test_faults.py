@@ -118,7 +118,7 @@ def test_fault_2_of_parallel_edges_the_last_one_wins(order: list[EdgeType]) -> N
     data = draw({"user": 2, "item": 3}, {edge_type: pairs for edge_type in order})
     model = Walks({"buys": 1.0, "views": -0.5}, scale=0.05)
     # After some steps one mask has risen and the other one fallen.
-    settings = Settings(num_paths=50, alpha=0, beta=0)
+    settings = Settings(num_paths=50, alpha=0, beta=0, measure=False)
     explanation = PaGELink(model, data, LIKES, settings).explain(0, 0)
     paths = explanation.paths
     assert len(set(paths)) == len(paths) == 2 * 2**3
@@ -147,7 +147,7 @@ def test_fault_3_the_length_limit_comes_after_the_cheapest_paths_were_drawn() ->
     knows += [(1, fan) for fan in range(first_fan, first_fan + 300)]
     data = draw({"user": first_fan + 300, "item": 1}, {KNOWS: knows, BUYS: buys})
     model = Walks(scale=1e-3)
-    settings = Settings(num_paths=3, epochs=0, core=0)
+    settings = Settings(num_paths=3, epochs=0, core=0, measure=False)
 
     longer = PaGELink(model, data, LIKES, settings.replace(max_length=4)).explain(0, 0)
     assert [len(path) for path in longer.paths] == [3, 3, 3]  # the hub is not among the cheapest
@@ -190,7 +190,7 @@ def test_fault_5_node_ids_of_two_id_spaces_are_mixed() -> None:
     fans: Pairs = [(user, 2) for user in range(4, 9)] + [(3, item) for item in range(4, 9)]
     ends: Pairs = [(2, item) for item in range(4, 9)] + [(user, 3) for user in range(4, 9)]
     data = draw({"user": 10, "item": 10}, {BUYS: twins + rival + fans + ends})
-    settings = Settings(epochs=0, core=0, num_paths=100)
+    settings = Settings(epochs=0, core=0, num_paths=100, measure=False)
     explainer = PaGELink(Walks(scale=1e-3), data, LIKES, settings)
     explanation = explainer.explain(2, 3)
 

@@ -25,7 +25,7 @@ from pagelink.evaluation.speed_sizes import Sizes
 from pagelink.explainer import PaGELink
 from pagelink.settings import Settings
 
-EVERY_EPOCH = Settings(patience=None)
+EVERY_EPOCH = Settings(patience=None, measure=False)
 FEATURES = 16
 FLAT, LINEAR = Goal(1.2), Goal(0.98, "at least")
 HIDDEN, SMALL_HIDDEN = 64, 16

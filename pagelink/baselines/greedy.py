@@ -1,0 +1,120 @@
+"""The exhaustive greedy search: the measure of what paths can do to a score.
+
+It adds, among all simple paths of at most l_max facts, the one lowering f most, again and again, as
+many as are wanted. Where every path raises f it adds the one that raises it least, so its effect
+can be negative, and more paths can have less of an effect; `best` stops where it is highest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from pagelink.baselines.gradient import arc_gradient
+from pagelink.baselines.ground import Ground, Ranked
+from pagelink.candidates import Candidates
+from pagelink.graph import Bools, Longs
+from pagelink.paths import FoundPaths, best_paths
+
+MOST_PATHS = 5000
+"""Paths of a link that all are tried; see `GreedySearch.exhaustive`."""
+
+
+@dataclass(frozen=True)
+class GreedySearch:
+    """What the search found."""
+
+    chain: Ranked
+    """Per link, the paths in the order they were added."""
+    reached: npt.NDArray[np.float64]
+    """[num_links, num_paths + 1]: the effect of the first 0, 1, ... of them together; -inf where
+    there are no more."""
+    exhaustive: Bools
+    """[num_links]: all paths of the link were tried. Where there are too many, the search is over
+    the most concise ones and those of the highest gradient, and its effect is a lower bound."""
+    num_paths: Longs
+    """[num_links]: paths that were tried."""
+    alone: npt.NDArray[np.float64]
+    """Per path that was tried, its effect alone, in the order of `candidates`."""
+    candidates: Candidates
+
+    def effects(self, count: int) -> npt.NDArray[np.float64]:
+        """The effect of the first so many paths; of all, where there are fewer."""
+        sizes = np.minimum(count, [len(paths) for paths in self.chain])
+        effects: npt.NDArray[np.float64] = self.reached[np.arange(len(sizes)), sizes]
+        return effects
+
+    def best(self, count: int) -> npt.NDArray[np.float64]:
+        """The highest effect of up to so many paths; 0 where every set on the way raises f."""
+        highest: npt.NDArray[np.float64] = self.reached[:, : count + 1].max(1)
+        return highest
+
+
+def rank(ground: Ground, num_paths: int, most: int = MOST_PATHS) -> Ranked:
+    """The paths of the greedy search, in the order they are added."""
+    return search(ground, num_paths, most).chain
+
+
+def search(ground: Ground, num_paths: int, most: int = MOST_PATHS) -> GreedySearch:
+    """Search greedily for the set of paths whose removal lowers the score most.
+
+    Args:
+        ground: the links.
+        num_paths: paths of a set at most.
+        most: paths of a link that are tried at most.
+    """
+    found, exhaustive = _all_paths(ground, most)
+    tried = ground.candidates(found)
+    num_links, count = ground.num_links, len(tried.lengths)
+    chosen = np.full((num_links, num_paths), -1)
+    reached = np.full((num_links, num_paths + 1), -np.inf)
+    reached[:, 0] = 0.0
+    alone = np.zeros(count)
+    for place in range(num_paths):
+        members = chosen[tried.link].copy()
+        members[:, place] = np.arange(count)
+        # A path that is in the set already is no next one.
+        again = (chosen[tried.link] == np.arange(count)[:, None]).any(1)
+        after = ground.influence.logits(ground.whole, tried.removal(tried.link, members))
+        effect = np.where(again, -np.inf, ground.logits[tried.link] - after)
+        alone = effect if place == 0 else alone
+        for link in range(num_links):
+            first, last = tried.ptr[link : link + 2]
+            best = first + int(np.argmax(effect[first:last])) if last > first else -1
+            if best >= 0 and np.isfinite(effect[best]):
+                chosen[link, place], reached[link, place + 1] = best, effect[best]
+    ranked = [
+        [ground.as_facts(tried.arcs[one]) for one in members if one >= 0] for members in chosen
+    ]
+    return GreedySearch(ranked, reached, exhaustive, np.diff(tried.ptr), alone, tried)
+
+
+def _all_paths(ground: Ground, most: int) -> tuple[FoundPaths, Bools]:
+    """All paths of each link; of a link with too many, half of them by degree, half by gradient."""
+    paths = ground.paths
+    no_mask = np.full(len(paths.arc_slot), np.inf, dtype=np.float32)
+    found = best_paths(paths, no_mask, most + 1)
+    exhaustive: Bools = found.lengths[:, most] == 0
+    arcs = found.arcs[:, :most].copy()
+    if not exhaustive.all():
+        cut = np.flatnonzero(~exhaustive)
+        half = most // 2
+        steep = best_paths(
+            replace(paths, arc_log_degree=np.zeros_like(paths.arc_log_degree)),
+            _relative_gradient(ground), most - half, cut,
+        )  # fmt: skip
+        arcs[cut, half:] = steep.arcs  # those that are among the first half are tried once
+    return FoundPaths(arcs, (arcs >= 0).sum(2), found.complete), exhaustive
+
+
+def _relative_gradient(ground: Ground) -> npt.NDArray[np.float32]:
+    """Per arc, the gradient of its fact as a share of the mean of its link."""
+    gain = arc_gradient(ground)
+    for link in range(ground.num_links):
+        mine = ground.paths.arcs_of(link)
+        if mine.stop > mine.start:
+            gain[mine] /= max(float(np.abs(gain[mine]).mean()), 1e-30)
+    relative: npt.NDArray[np.float32] = gain.astype(np.float32)
+    return relative

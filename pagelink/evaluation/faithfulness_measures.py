@@ -1,0 +1,194 @@
+"""What paths are worth to the model, link by link, by one rule for all rankings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from pagelink.baselines.ground import FactPath, Ground, Ranked, facts_of
+from pagelink.controls import draw_controls
+from pagelink.datasets.ground_truth import Labels
+from pagelink.evaluation.faithfulness_rankings import COUNTS, MAIN
+from pagelink.explanation import Verdict
+from pagelink.graph import Longs, TypedGraph
+from pagelink.selection import NOTHING, REDUNDANT
+
+Doubles = npt.NDArray[np.float64]
+CONTROLS = 5
+PerLink = dict[str, Doubles]
+"""By figure, one number per link; NaN where it is not defined."""
+
+
+def measure(
+    ground: Ground,
+    paths: Mapping[int, Ranked],
+    greedy: Doubles,
+    labels: Sequence[Sequence[FactPath]] | None,
+    seed: int,
+) -> tuple[PerLink, list[Verdict]]:
+    """Measure the answers of one ranking.
+
+    Args:
+        ground: the links.
+        paths: by number of paths, the answer for each link.
+        greedy: [num_links], the effect of the greedy search at `MAIN` paths.
+        labels: per link, its labelled paths; None: there are no labels.
+        seed: of the control pairs.
+
+    Returns:
+        `effect@n`; `span`, f(G) - f(G0); at `MAIN` paths `added`, what the set adds to G0, and
+        `sufficiency`, `connection`, `paths`, `length`, `log degree`;
+        with labels `hit@n`; and the verdict of each link.
+    """
+    every = list(range(ground.num_links))
+    rows: PerLink = {}
+    for count in COUNTS:
+        rows[f"effect@{count}"] = ground.effects(every, [facts_of(p) for p in paths[count]])
+        if labels is not None:
+            rows[f"hit@{count}"] = np.array(
+                [float(bool(set(p) & set(of)))
+                 for p, of in zip(paths[count], labels, strict=True)]
+            )  # fmt: skip
+    shown = paths[MAIN]
+    sets = ground.edits(every, [facts_of(p) for p in shown])
+    bare = ground.influence.logits(ground.bare, ground.edits(every, [[] for _ in every]))
+    added = ground.influence.logits(ground.bare, sets)
+    span = ground.logits - bare
+    rows["span"], rows["added"] = span, added - bare
+    rows["sufficiency"] = np.where(span > 0, (added - bare) / np.where(span > 0, span, 1), np.nan)
+    rows["connection"] = connections(ground, shown, seed)
+    rows["paths"] = np.array([float(len(p)) for p in shown])
+    rows["length"] = np.array([_mean([len(path) for path in p]) for p in shown])
+    graph = ground.explainer.graph
+    edge_of = edges_of_facts(graph)
+    rows["log degree"] = np.array(
+        [_mean([d for path in p for d in inner_log_degrees(graph, edge_of, path)]) for p in shown]
+    )
+    verdicts = [
+        verdict(float(f), float(f0), float(gone), float(put), float(best))
+        for f, f0, gone, put, best in zip(
+            ground.logits, bare, rows[f"effect@{MAIN}"], added - bare, greedy, strict=True
+        )
+    ]
+    return rows, verdicts
+
+
+def verdict(f: float, bare: float, removal: float, insertion: float, best: float) -> Verdict:
+    """The verdict on a set of paths.
+
+    Args:
+        f: f(G).
+        bare: f(G0).
+        removal: the effect of removing the set from G.
+        insertion: what the set adds to G0.
+        best: the best effect by removal that is known for the link.
+
+    Example:
+        >>> verdict(2.0, 1.0, removal=0.5, insertion=0.4, best=0.6)
+        'supported'
+        >>> verdict(2.0, 3.0, removal=0.5, insertion=0.4, best=0.6)
+        'structure_against'
+        >>> verdict(2.0, 1.0, removal=-0.1, insertion=0.4, best=0.6)
+        'structure_not_used'
+    """
+    redundant = f > bare and max(best, removal) < REDUNDANT * (f - bare)
+    influence = insertion if redundant else removal
+    if max(abs(f - bare), abs(best), abs(influence)) <= max(NOTHING * abs(f), NOTHING):
+        return "structure_not_used"
+    if bare >= f:
+        return "structure_against"
+    return "supported" if influence > 0 else "structure_not_used"
+
+
+def connections(ground: Ground, ranked: Ranked, seed: int) -> Doubles:
+    """Per link, the mean connection of its paths; NaN where there are no control pairs."""
+    link: list[int] = []
+    slots: list[Longs] = []
+    paths: list[FactPath] = []
+    graph = ground.explainer.graph
+    for number, found in enumerate(ranked):
+        for path in found:
+            link.append(number)
+            paths.append(path)
+            places = {int(graph.fact[ground.batch.edges[slot]]): int(slot)
+                      for slot in ground.slots(number, path)}  # fmt: skip
+            slots.append(np.array([places[fact] for fact in path]))
+    result = np.full(len(ranked), np.nan)
+    if not link:
+        return result
+    links = np.array(link, dtype=np.int64)
+    controls, path_of = draw_controls(
+        graph, ground.facts, ground.batch, ground.whole, ground.bare, links, slots, CONTROLS, seed
+    )
+    gone = ground.influence.logits(ground.whole, controls)
+    control = ground.logits[controls.link] - gone
+    own = ground.effects(link, paths)
+    values: list[list[float]] = [[] for _ in ranked]
+    for i, number in enumerate(link):
+        mine = control[path_of == i]
+        if len(mine):
+            values[number].append(float(own[i] - mine.mean()))
+    return np.array([_mean(each) for each in values])
+
+
+def inner_log_degrees(graph: TypedGraph, edge_of: Longs, path: FactPath) -> list[float]:
+    """Return log D_v of the inner nodes of a path: those that two facts of it share.
+
+    Args:
+        graph: the graph.
+        edge_of: some edge of each fact.
+        path: its facts.
+    """
+    ends = [{int(graph.src[edge_of[fact]]), int(graph.dst[edge_of[fact]])} for fact in path]
+    return [
+        float(np.log(graph.degree[node]))
+        for one, next_one in pairwise(ends)
+        for node in sorted(one & next_one)[:1]
+    ]
+
+
+def edges_of_facts(graph: TypedGraph) -> Longs:
+    """Some edge of each fact."""
+    found = np.zeros(int(graph.fact.max(initial=-1)) + 1, dtype=np.int64)
+    found[graph.fact] = np.arange(len(graph.fact))
+    return found
+
+
+def label_facts(
+    graph: TypedGraph, labels: Labels, pairs: Sequence[tuple[int, int]]
+) -> list[list[FactPath]]:
+    """The labelled paths of links, as facts."""
+    position = {edge_type: i for i, edge_type in enumerate(graph.edge_types)}
+    fact_at = {
+        (int(r), int(s), int(t)): int(f)
+        for r, s, t, f in zip(graph.relation, graph.src, graph.dst, graph.fact, strict=True)
+    }
+    return [
+        [
+            tuple(
+                fact_at[
+                    position[(src_type, relation, dst_type)], graph.flat_index(src_type, src),
+                    graph.flat_index(dst_type, dst),
+                ]
+                for src_type, relation, dst_type, src, dst in path
+            )
+            for path in labels[pair]
+        ]
+        for pair in pairs
+    ]  # fmt: skip
+
+
+def supportable(ground: Ground, labels: Sequence[Sequence[FactPath]]) -> npt.NDArray[np.bool_]:
+    """Per link, whether some labelled path has a positive effect."""
+    link = [i for i, paths in enumerate(labels) for _ in paths]
+    effects = ground.effects(link, [path for paths in labels for path in paths])
+    found = np.zeros(len(labels), dtype=np.bool_)
+    np.logical_or.at(found, np.array(link, dtype=np.int64), effects > 0)
+    return found
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(values)) if len(values) else np.nan

@@ -1,0 +1,214 @@
+"""Tables and JSON of `pagelink bench faithfulness`."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import platform
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from pagelink.baselines.greedy import MOST_PATHS
+from pagelink.datasets.locate import DataNotFoundError
+from pagelink.evaluation.faithfulness import CURVE, run_subject
+from pagelink.evaluation.faithfulness_figures import summary
+from pagelink.evaluation.faithfulness_rankings import RANKINGS, settings_of
+from pagelink.evaluation.faithfulness_retrain import retrained_effects
+from pagelink.evaluation.faithfulness_subjects import check_subjects, load_subject
+from pagelink.files import write_text
+from pagelink.results import versions
+
+FILE = "faithfulness.json"
+Columns = Sequence[tuple[str, str]]
+WORTH: Columns = (
+    ("share 1", "share@1"), ("3", "share@3"), ("5", "share@5"), ("of best 3", "share of best@3"),
+    ("sufficient", "sufficiency"),
+    ("connection", "connection"), ("supported", "supported"), ("not used", "structure_not_used"),
+    ("against", "structure_against"), ("CPU ms", "cpu"),
+)  # fmt: skip
+SHAPE: Columns = (
+    ("label in 1", "hit@1"), ("3", "hit@3"), ("5", "hit@5"),
+    ("supportable: 1", "hit@1 supportable"), ("3", "hit@3 supportable"),
+    ("5", "hit@5 supportable"), ("paths", "paths"), ("length", "length"),
+    ("log degree", "log degree"),
+)  # fmt: skip
+JUDGES: Columns = (
+    ("replaced", "replaced"), ("foretold", "foretold"), ("by effects", "foretold by effects"),
+    ("retrained", "retrained"),
+)  # fmt: skip
+DIFFERENCES: Columns = (
+    ("share 3", "share@3"), ("label in 3", "hit@3"), ("connection", "connection"),
+    ("replaced", "replaced"), ("foretold", "foretold"), ("retrained", "retrained"),
+)  # fmt: skip
+
+LEGEND = """\
+share n: effect of removing the facts of up to n paths, as a share of the greedy search's.
+of best 3: the same if that search stops where its effect is highest. sufficient: share of f(G) - f(G0) that three paths bring back, by sums over links. connection:
+effect of a path beyond that of its two ends.
+label in n: a labelled path is among the first n. log degree: mean of the inner nodes. replaced:
+fall of the logit when the facts lead elsewhere, instead of being removed. foretold: correlation of
+foretold and true change over random sets of removed facts; by effects: the same if every ranking is
+given the measured effects of its facts. retrained: fall of the logit when training never saw the
+facts. All but share, label and CPU are at three paths; CPU is a link's, on one thread."""
+QUICK = "Tiny generated graphs, hardly trained: these figures say nothing.\n"
+
+
+def run_and_print(
+    names: Sequence[str],
+    out: Path,
+    console: Console,
+    *,
+    links: int,
+    quick: bool,
+    seed: int,
+    rho_curve: bool = False,
+    retrain: bool = False,
+) -> list[dict[str, Any]]:
+    """Measure subjects one after the other, print their tables as Markdown, write the JSON.
+
+    The file is written anew after each subject. A subject whose data are not there is named and
+    left out.
+    """
+    chosen = check_subjects(names, quick)
+    links = min(links, 6) if quick else links
+    rhos = (CURVE[::5] if quick else CURVE) if rho_curve else ()
+    done: list[dict[str, Any]] = []
+    with Progress(
+        SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=console,
+        transient=True,
+    ) as bar:  # fmt: skip
+        task = bar.add_task("", total=None)
+
+        def step(what: str) -> None:
+            bar.update(task, description=what)
+
+        for number, name in enumerate(chosen, start=1):
+            step(f"{name} ({number} of {len(chosen)}): model")
+            try:
+                subject = load_subject(name, links, seed, out / "subjects")
+            except DataNotFoundError as error:
+                console.print(f"{name} is left out: {error}", soft_wrap=True, markup=False)
+                continue
+            if not subject.pairs:
+                console.print(f"{name} is left out: it predicts no test link.", markup=False)
+                continue
+            result = run_subject(
+                subject, seed, most_paths=200 if quick else MOST_PATHS, rhos=rhos,
+                judge_links=2 if quick else 50, progress=step,
+            )  # fmt: skip
+            if retrain and subject.whole is not None and name.startswith(("useritem", "tiny")):
+                count = 1 if quick else 20
+                result.retrained = retrained_effects(subject, result.shown, seed, count, step)
+            done.append(summary(result, seed))
+            _write(out, done, quick, seed)
+            for text in (*([QUICK] if quick else []), as_text(done[-1])):
+                console.print(text, soft_wrap=True, highlight=False, markup=False)
+    console.print(LEGEND, soft_wrap=True, highlight=False, markup=False)
+    if done:
+        console.print(f"Wrote {out / FILE}", soft_wrap=True, highlight=False, markup=False)
+    return done
+
+
+def _write(out: Path, done: list[dict[str, Any]], quick: bool, seed: int) -> None:
+    result = {
+        "benchmark": "faithfulness",
+        "quick": quick,
+        "seed": seed,
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "versions": {"python": platform.python_version(), **versions()},
+        "settings": {
+            name: settings_of(name).to_dict() for name in ("default", "paper", "influence")
+        },
+        "subjects": done,
+    }
+    write_text(out / FILE, json.dumps(result, indent=1, ensure_ascii=False, allow_nan=False))
+
+
+def as_text(subject: dict[str, Any]) -> str:
+    """The tables of a subject, as Markdown."""
+    auc, greedy = subject["auc"], subject["greedy"]
+    twin = "" if auc["twin_auc"] is None else f", trained without edges {auc['twin_auc']:.3f}"
+    use = "beats" if subject["structural"] else "does NOT beat"
+    lines = [
+        f"## {subject['subject']}: {subject['links']} links\n",
+        f"ROC-AUC {auc['auc']:.3f}, run without edges {auc['edgeless_auc']:.3f}{twin}: the model "
+        f"{use} its twin without edges. Greedy search: {greedy['paths_a_link']:.0f} paths a link; "
+        f"of {greedy['links_not_exhaustive']} links not all; effect not positive for "
+        f"{greedy['links_not_positive']} links. Sufficiency undefined for "
+        f"{subject['links_sufficiency_undefined']} links."
+        + ("" if subject["links_supportable"] is None
+           else f" Supportable: {subject['links_supportable']} links."),
+    ]  # fmt: skip
+    for title, columns in (("", WORTH), ("", SHAPE), ("Judges", JUDGES)):
+        lines += [title and f"\n{title}:", _table(subject["rankings"], columns)]
+    lines += ["\nDifference to the default, with 95 % intervals:"]
+    lines += [_table(subject["rankings"], DIFFERENCES, minus_default=True)]
+    if subject["rho_curve"]:
+        lines += ["\nBy rho, at three paths, on either half of the links:"]
+        lines += [_curve_table(subject["rho_curve"])]
+    return "\n".join(lines) + "\n"
+
+
+def _table(rankings: dict[str, Any], columns: Columns, minus_default: bool = False) -> str:
+    first = rankings[RANKINGS[0]]
+    shown = [(title, key) for title, key in columns if key in first]
+    rows = [["", *(title for title, _ in shown)]]
+    for name in RANKINGS[1:] if minus_default else RANKINGS:
+        figures = rankings[name]
+        cells = [
+            _difference(figures[key]["minus_default"])
+            if minus_default
+            else _cell(key, figures[key])
+            for _, key in shown
+        ]
+        rows.append([name, *cells])
+    return layout(rows)
+
+
+def _cell(key: str, figure: dict[str, Any]) -> str:
+    value = figure["value"]
+    if value is None:
+        return "-"
+    return f"{1000 * value:.1f}" if key == "cpu" else f"{value:.3f}"
+
+
+def _difference(figure: dict[str, Any]) -> str:
+    if figure["value"] is None:
+        return "-"
+    if figure["low"] is None:
+        return f"{figure['value']:+.3f}"
+    return f"{figure['value']:+.3f} [{figure['low']:+.3f}, {figure['high']:+.3f}]"
+
+
+def _curve_table(rows: Sequence[dict[str, Any]]) -> str:
+    keys = [key for key in ("share", "hit", "hit supportable", "paths") if key in rows[0]["first"]]
+    title = {"hit": "label in 3", "hit supportable": "supportable"}
+    table = [["rho", *(f"{title.get(k, k)}, {h} half" for h in ("first", "second") for k in keys)]]
+    for row in rows:
+        values = [row[half][key] for half in ("first", "second") for key in keys]
+        table.append([f"{row['rho']:g}", *("-" if v is None else f"{v:.3f}" for v in values)])
+    return layout(table)
+
+
+def layout(rows: Sequence[Sequence[str]]) -> str:
+    """Lay rows out as a Markdown table that also reads well in a terminal.
+
+    Example:
+        >>> print(layout([["", "a"], ["row", "1"]]))
+        |     |   a |
+        | --- | --: |
+        | row |   1 |
+    """
+    widths = [max(3, *(len(row[i]) for row in rows)) for i in range(len(rows[0]))]
+    rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
+    return "\n".join(
+        "| " + " | ".join(
+            cell.ljust(width) if i == 0 else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ) + " |"
+        for row in (rows[0], rule, *rows[1:])
+    )  # fmt: skip
