@@ -243,6 +243,24 @@ def explain(
     _write_views(explanation, found, html, svg, png, json)
 
 
+@app.command()
+def check(
+    graph: Graph,
+    model: Model,
+    links: Annotated[int, typer.Option(min=1, help="Test links to explain.")] = 50,
+    retrain: Annotated[
+        bool, typer.Option(help="Also train a model on links paired at random, to compare with.")
+    ] = True,
+    json: Annotated[Path | None, typer.Option(help="Write all figures as JSON.")] = None,
+    seed: Seed = 0,
+) -> None:
+    """Check whether explanations of a model are true of it, and say so in words."""
+    from pagelink.checks.report import check_and_print
+
+    _check_target(json, graph, model)
+    check_and_print(_load(graph, model), links, seed, retrain, json, console)
+
+
 @dataset.command()
 def useritemattr(out: Out, seed: Seed = 0) -> None:
     """The paper's synthetic graph of users, items and attributes."""

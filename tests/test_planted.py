@@ -81,7 +81,8 @@ def test_redundant_paths_are_said_to_be() -> None:
     # Two paths that stand in for each other are found by removing both.
     _, answers = explained("either")
     for answer in answers:
-        assert answer.evidence is not None and not answer.evidence.inserted
+        assert answer.evidence is not None
+        assert not answer.evidence.inserted
         assert [path.influence for path in answer.paths] == [0, 0]
         assert answer.evidence.influence == pytest.approx(5)
 
@@ -134,7 +135,7 @@ def test_the_right_answers_are_right_by_construction() -> None:
 
 
 def test_an_unknown_mechanism_is_refused() -> None:
-    with pytest.raises(SettingsError, match="did you mean 'either'|Did you mean"):
+    with pytest.raises(SettingsError, match="either"):
         plant("eithr")
 
 
