@@ -1,0 +1,78 @@
+"""Counterfactuals, ranks, runs and predicted negatives from the shell."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from test_jobs import shell
+
+from pagelink.datasets.useritemattr import generate_useritemattr
+from pagelink.tables import save_graph
+
+EXPLAIN = ("explain", "graph", "--model", "model.pt")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a graph and a trained model."""
+    made = tmp_path_factory.mktemp("requests")
+    dataset = generate_useritemattr()
+    dataset.data["user", "likes", "item"].edge_index = dataset.likes
+    save_graph(dataset.data, made / "graph")
+    done = shell(
+        "train", "graph", "--link", "user,likes,item", "--epochs", "3", "--out", "model.pt",
+        cwd=made,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return made
+
+
+def test_everything_at_once(folder: Path) -> None:
+    done = shell("recommend", "graph", "--model", "model.pt", "--src", "User 3", cwd=folder)
+    name = done.stdout.splitlines()[1][13:]
+    done = shell(
+        *EXPLAIN, "--src", "User 3", "--dst", name, "--rank-only", "--counterfactual", "--top-k",
+        "3", "--at", "paths", "--rank", "--runs", "2", "--json", "a.json", cwd=folder,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    values = json.loads((folder / "a.json").read_text("utf-8"))
+    found = values["counterfactual"]
+    assert (found["top_k"], found["at"], found["src_name"]) == (3, "paths", "User 3")
+    assert found["text"] in done.stdout
+    assert f"{name} is number {values['rank']}" in done.stdout
+    assert values["runs"] == 2
+    assert {path["runs"] for path in values["paths"]} == {2}
+    assert "in each of 2 runs" in done.stdout
+
+
+def test_predicted_negatives(folder: Path) -> None:
+    asked = (*EXPLAIN, "--src", "User 3", "--dst", "Item 4", "--threshold", "1000")
+    assert "speak" not in shell(*asked, cwd=folder).stdout
+    done = shell(*asked, "--negatives", "--json", "n.json", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    values = json.loads((folder / "n.json").read_text("utf-8"))
+    assert values["reason"] == "predicted_negative"
+    assert "the link" in values["message"]
+    assert "counterfactual" not in values
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--src", "User 3", "--dst", "Item 4", "--top-k", "3"], "go with --counterfactual"),
+        (
+            ["--src", "User 3", "--dst", "Item 4", "--counterfactual", "--at", "x"],
+            "source or paths",
+        ),
+        (["--src", "User 3", "--dst", "Item 4", "--runs", "0"], "--runs"),
+        (["--links", "l.csv", "--out", "o.csv", "--rank"], "go with --src and --dst"),
+        (["--src", "User 3", "--dst", "Item 4", "--counterfactual", "--rank-only"], "Give top_k"),
+        (["--src", "User 3", "--dst", "Item 4", "--counterfactual", "--top-k", "0"], "top_k must"),
+    ],
+)
+def test_wrong_options_are_said_in_words(folder: Path, arguments: list[str], words: str) -> None:
+    done = shell(*EXPLAIN, *arguments, cwd=folder)
+    assert done.returncode == 2
+    assert words in " ".join(done.stderr.replace("│", " ").split())
