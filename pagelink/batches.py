@@ -15,6 +15,7 @@ import numpy as np
 
 from pagelink.asked_links import Link
 from pagelink.computation_graph import ComputationGraphs, Extractor
+from pagelink.graph import Longs
 
 GIGABYTE = 2**30
 BYTES_AN_EDGE = 80
@@ -92,30 +93,47 @@ class Batches:
         self, links: Iterator[Link], limit: float, most_links: int
     ) -> Iterator[tuple[Link, ComputationGraphs | None, float, float]]:
         """Each link with its computation graph (None if malformed) and the seconds it took."""
-        count, largest, read = 1, 1.0, 0
-        while group := list(islice(links, min(count, most_links - read % most_links))):
+        read = 0
+        while group := list(islice(links, min(LINKS_AT_ONCE, most_links - read % most_links))):
             read += len(group)
-            started = process_time(), perf_counter()
-            valid = [link for link in group if link.message is None]
-            graphs = iter(self.extract(valid))
-            cpu = (process_time() - started[0]) / max(len(valid), 1)
-            seconds = (perf_counter() - started[1]) / max(len(valid), 1)
-            for link in group:
-                if link.message is not None:
-                    yield link, None, 0.0, 0.0
-                    continue
-                graph = next(graphs)
-                largest = max(largest, self._size(graph, int(graph.visible.sum())))
-                yield link, graph, cpu, seconds
-            # No more at once than take a quarter of the room, by the largest one so far.
-            room = min(limit / 4 / largest, LINKS_AT_ONCE)
-            count = max(1, min(2 * count, int(room)))
+            for part in self._that_fit(group, limit):
+                started = process_time(), perf_counter()
+                valid = [link for link in part if link.message is None]
+                graphs = iter(self.extract(valid))
+                cpu = (process_time() - started[0]) / max(len(valid), 1)
+                seconds = (perf_counter() - started[1]) / max(len(valid), 1)
+                for link in part:
+                    if link.message is not None:
+                        yield link, None, 0.0, 0.0
+                    else:
+                        yield link, next(graphs), cpu, seconds
+
+    def _that_fit(self, links: list[Link], limit: float) -> Iterator[list[Link]]:
+        """Cut links into parts that take a quarter of the room when they are extracted at once."""
+        valid = [link for link in links if link.message is None]
+        counts = iter(self._extractor.num_edges(*_arrays(valid)).tolist() if valid else [])
+        part: list[Link] = []
+        taken = 0
+        for link in links:
+            size = BYTES_AN_EDGE * next(counts) if link.message is None else 0
+            if part and 4 * (taken + size) > limit:
+                yield part
+                part, taken = [], 0
+            part.append(link)
+            taken += size
+        yield part
 
     def extract(self, links: list[Link]) -> list[ComputationGraphs]:
         """Return the computation graphs of some links."""
         if not links:
             return []
-        ends = ([link.src for link in links], [link.dst for link in links])
-        facts = [link.fact for link in links]
-        graphs = self._extractor.extract(*(np.array(values) for values in (*ends, facts)))
+        graphs = self._extractor.extract(*_arrays(links))
         return [graphs.only(i) for i in range(len(links))]
+
+
+def _arrays(links: list[Link]) -> tuple[Longs, Longs, Longs]:
+    return (
+        np.array([link.src for link in links]),
+        np.array([link.dst for link in links]),
+        np.array([link.fact for link in links]),
+    )

@@ -146,10 +146,9 @@ class Extractor:
         yield arrays
         self._free.append(arrays)  # not after an error: then they may not be clean
 
-    def extract(self, link_src: Longs, link_dst: Longs, link_fact: Longs) -> ComputationGraphs:
-        """Return the computation graphs of the links (s, t), given as flat nodes."""
+    def _find(self, ends: list[Longs]) -> list[tuple[int, int, Any]]:
+        """Find the nodes of the links' graphs, and count their edges, by ranges of links."""
         graph = self._graph
-        ends = [np.ascontiguousarray(a, dtype=np.int64) for a in (link_src, link_dst, link_fact)]
         limit = graph.num_nodes if self.num_hops is None else self.num_hops
 
         def find(first: int, last: int) -> tuple[int, int, Any]:
@@ -160,7 +159,18 @@ class Extractor:
                 )  # fmt: skip
 
         in_degree = [graph.in_ptr[nodes + 1] - graph.in_ptr[nodes] for nodes in ends[:2]]
-        found = over_ranges(find, 1 + in_degree[0] + in_degree[1])
+        return over_ranges(find, 1 + in_degree[0] + in_degree[1])
+
+    def num_edges(self, link_src: Longs, link_dst: Longs, link_fact: Longs) -> Longs:
+        """Return how many edges the computation graph of each link has, without making it."""
+        found = self._find(_whole_numbers(link_src, link_dst, link_fact))
+        return np.concatenate([part[1] for *_, part in found])
+
+    def extract(self, link_src: Longs, link_dst: Longs, link_fact: Longs) -> ComputationGraphs:
+        """Return the computation graphs of the links (s, t), given as flat nodes."""
+        graph = self._graph
+        ends = _whole_numbers(link_src, link_dst, link_fact)
+        found = self._find(ends)
         node_ptr, edge_ptr = (
             np.cumsum(np.concatenate([[0], *(part[i] for *_, part in found)]), dtype=np.int64)
             for i in (0, 1)
@@ -194,6 +204,10 @@ class Extractor:
             visible=visible,
             fact_visible=fact_visible,
         )
+
+
+def _whole_numbers(*arrays: Longs) -> list[Longs]:
+    return [np.ascontiguousarray(array, dtype=np.int64) for array in arrays]
 
 
 def _twins(graph: TypedGraph) -> Ints:
