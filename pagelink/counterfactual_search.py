@@ -124,16 +124,16 @@ def find_counterfactual(
     elif not len(facts):
         reason = "no_facts"
     removed: Longs = np.empty(0, dtype=np.int64)
-    after, all_gone, complete = before, None, True
+    after, all_gone, complete = before, None, False
     if reason is None:
         chosen = _most_promising(predictor, link, batch, facts, max(verified // 2, 1))
-        complete = len(chosen) == len(facts)
         asked = [link.dst]
         if top_k is not None:
             order = np.argsort(-before, kind="stable")
             asked += targets[order[order != own][: top_k + RIVALS]].tolist()
         margin = _margin(scores, np.array(asked), chosen, threshold or 0.0, top_k)
         found = smallest_removal(margin, len(chosen), budget, verified)
+        complete = found.exhaustive and len(chosen) == len(facts)
         removed = chosen[list(found.members)]
         after, without = scores.logits(targets, [removed, facts])
         all_gone = float(without[own])
@@ -149,7 +149,7 @@ def find_counterfactual(
         logit_without_all=all_gone, rank=rank, rank_without=rank_among(after, own),
         rank_of=len(targets), instead=None if place is None else graph.node_name(place),
         instead_node=None if place is None else graph.node(place),
-        smallest=found is not None and found.exhaustive and complete, num_facts=len(facts),
+        smallest=complete or (reason is None and len(removed) == 1), num_facts=len(facts),
         num_sets=0 if found is None else found.num_sets,
     )  # fmt: skip
 

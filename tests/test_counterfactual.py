@@ -129,6 +129,21 @@ def test_what_is_predicted_whatever_is_removed() -> None:
     assert "no fact at Cem" in str(alone)
 
 
+def test_with_few_sets_to_measure_it_says_that_not_all_were_tried() -> None:
+    # Twelve equal facts, of which three must go; only the half of `verified` are looked at.
+    films = [[1.0]] * 13
+    data = shop([(0, i) for i in range(12)] + [(1, 0)], films)
+    explainer = PaGELink(Taste(bias=-9.5), data, LIKES)
+    few = explainer.counterfactual(0, 12, verified=16)
+    assert (len(few.facts), few.found, few.smallest) == (3, True, False)
+    assert few.logit_without == pytest.approx(-0.5)
+    assert "was not tried" in str(few)
+    every = explainer.counterfactual(0, 12, verified=5000)
+    assert (len(every.facts), every.smallest, every.num_sets) == (3, True, 12 + 66 + 220)
+    one = PaGELink(Taste(bias=-11.5), data, LIKES).counterfactual(0, 12, verified=16)
+    assert (len(one.facts), one.smallest) == (1, True)  # there is nothing smaller than one fact
+
+
 def test_everything_is_plain() -> None:
     explainer = PaGELink(Taste(bias=-1.0), shop(SEEN, FILMS), LIKES)
     found = explainer.counterfactual("Ann", "Film D")
