@@ -341,6 +341,38 @@ def speed(
     run_and_print(out, quick, only or [], seed, console)
 
 
+@bench.command()
+def faithfulness(
+    subject: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Only this model. Repeatable.")
+    ] = None,
+    links: Annotated[int, typer.Option(min=2, help="Links of a model at most.")] = 200,
+    out: Annotated[
+        Path, typer.Option(help="Folder for faithfulness.json and trained models.")
+    ] = Path("out"),
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Tiny generated graphs, to see that it runs.")
+    ] = False,
+    rho_curve: Annotated[
+        bool, typer.Option("--rho-curve", help="Also the default under other values of rho.")
+    ] = False,
+    retrain: Annotated[
+        bool, typer.Option("--retrain", help="UserItemAttr: also train without the paths. Slow.")
+    ] = False,
+    seed: Seed = 0,
+) -> None:
+    """Measure whether explanations are true of the model, beside plain rankings of paths."""
+    import torch
+
+    from pagelink.evaluation.faithfulness_report import run_and_print
+
+    torch.set_num_threads(1)
+    run_and_print(
+        subject or [], out, console, links=links, quick=quick, seed=seed, rho_curve=rho_curve,
+        retrain=retrain,
+    )  # fmt: skip
+
+
 def _link_type(given: str) -> tuple[str, str, str]:
     parts = tuple(part.strip() for part in given.split(","))
     if len(parts) != 3:

@@ -1,8 +1,9 @@
 """The exhaustive greedy search: the measure of what paths can do to a score.
 
 It adds, among all simple paths of at most l_max facts, the one lowering f most, again and again, as
-many as are wanted. Where every path raises f it adds the one that raises it least, so its effect
-can be negative, and more paths can have less of an effect; `best` stops where it is highest.
+many as are wanted. Where every path raises f it adds the one that raises it least, because two
+paths may stand in for each other. Of the sets on its way, of one path or more, the one of highest
+effect counts; explanations, too, may have fewer paths than are wanted, but not none.
 """
 
 from __future__ import annotations
@@ -22,13 +23,16 @@ MOST_PATHS = 5000
 """Paths of a link that all are tried; see `GreedySearch.exhaustive`."""
 
 
+Doubles = npt.NDArray[np.float64]
+
+
 @dataclass(frozen=True)
 class GreedySearch:
     """What the search found."""
 
     chain: Ranked
     """Per link, the paths in the order they were added."""
-    reached: npt.NDArray[np.float64]
+    reached: Doubles
     """[num_links, num_paths + 1]: the effect of the first 0, 1, ... of them together; -inf where
     there are no more."""
     exhaustive: Bools
@@ -36,25 +40,32 @@ class GreedySearch:
     the most concise ones and those of the highest gradient, and its effect is a lower bound."""
     num_paths: Longs
     """[num_links]: paths that were tried."""
-    alone: npt.NDArray[np.float64]
+    alone: Doubles
     """Per path that was tried, its effect alone, in the order of `candidates`."""
     candidates: Candidates
 
-    def effects(self, count: int) -> npt.NDArray[np.float64]:
-        """The effect of the first so many paths; of all, where there are fewer."""
-        sizes = np.minimum(count, [len(paths) for paths in self.chain])
-        effects: npt.NDArray[np.float64] = self.reached[np.arange(len(sizes)), sizes]
-        return effects
+    def best(self, count: int) -> Ranked:
+        """Of the sets of one to so many paths on its way, the one of highest effect."""
+        sizes = 1 + np.argmax(self.reached[:, 1 : count + 1], axis=1)
+        return [paths[:size] for paths, size in zip(self.chain, sizes.tolist(), strict=True)]
 
-    def best(self, count: int) -> npt.NDArray[np.float64]:
-        """The highest effect of up to so many paths; 0 where every set on the way raises f."""
-        highest: npt.NDArray[np.float64] = self.reached[:, : count + 1].max(1)
-        return highest
+    def effects(self, count: int) -> Doubles:
+        """The effect of that set; 0 where there is no path."""
+        return _known(self.reached[:, 1 : count + 1].max(1))
+
+    def effects_of_all(self, count: int) -> Doubles:
+        """The effect of exactly so many paths, be it less than that of fewer of them."""
+        sizes = np.minimum(count, [len(paths) for paths in self.chain])
+        return _known(self.reached[np.arange(len(sizes)), sizes])
+
+    def effects_or_none(self, count: int) -> Doubles:
+        """The highest effect, where the search may also return no path at all."""
+        return np.maximum(self.effects(count), 0.0)
 
 
 def rank(ground: Ground, num_paths: int, most: int = MOST_PATHS) -> Ranked:
     """The paths of the greedy search, in the order they are added."""
-    return search(ground, num_paths, most).chain
+    return search(ground, num_paths, most).best(num_paths)
 
 
 def search(ground: Ground, num_paths: int, most: int = MOST_PATHS) -> GreedySearch:
@@ -89,6 +100,10 @@ def search(ground: Ground, num_paths: int, most: int = MOST_PATHS) -> GreedySear
         [ground.as_facts(tried.arcs[one]) for one in members if one >= 0] for members in chosen
     ]
     return GreedySearch(ranked, reached, exhaustive, np.diff(tried.ptr), alone, tried)
+
+
+def _known(values: Doubles) -> Doubles:
+    return np.where(np.isfinite(values), values, 0.0)
 
 
 def _all_paths(ground: Ground, most: int) -> tuple[FoundPaths, Bools]:

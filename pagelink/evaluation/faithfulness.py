@@ -48,8 +48,10 @@ class Result:
     subject: Subject
     greedy: dict[int, Doubles] = field(default_factory=dict)
     """By number of paths, the effect of the greedy search."""
-    greedy_best: dict[int, Doubles] = field(default_factory=dict)
-    """The same, where the search stops as soon as more paths have less of an effect."""
+    greedy_of_all: Doubles = field(default_factory=lambda: np.empty(0))
+    """The same for exactly three paths, be it less than that of fewer."""
+    greedy_or_none: Doubles = field(default_factory=lambda: np.empty(0))
+    """The same for up to three paths where the search may return none."""
     exhaustive: Bools = field(default_factory=lambda: np.empty(0, dtype=np.bool_))
     """The greedy search tried all paths of the link."""
     num_paths: Doubles = field(default_factory=lambda: np.empty(0))
@@ -118,7 +120,8 @@ class _Part:
     """What was measured of the links of one ground."""
 
     greedy: dict[int, Doubles]
-    greedy_best: dict[int, Doubles]
+    greedy_of_all: Doubles
+    greedy_or_none: Doubles
     exhaustive: Bools
     num_paths: Doubles
     supportable: Bools | None
@@ -171,7 +174,7 @@ def _measure_part(
     }
     return _Part(
         {count: search.effects(count) for count in COUNTS},
-        {count: search.best(count) for count in COUNTS}, search.exhaustive,
+        search.effects_of_all(MAIN), search.effects_or_none(MAIN), search.exhaustive,
         search.num_paths.astype(np.float64),
         None if labels is None else supportable(ground, labels), rows, verdicts,
         shown,
@@ -203,9 +206,8 @@ def _join(result: Result, parts: list[_Part], answers: dict[str, Answers]) -> No
     result.greedy = {
         count: np.concatenate([part.greedy[count] for part in parts]) for count in COUNTS
     }
-    result.greedy_best = {
-        count: np.concatenate([part.greedy_best[count] for part in parts]) for count in COUNTS
-    }
+    result.greedy_of_all = np.concatenate([part.greedy_of_all for part in parts])
+    result.greedy_or_none = np.concatenate([part.greedy_or_none for part in parts])
     result.exhaustive = np.concatenate([part.exhaustive for part in parts])
     result.num_paths = np.concatenate([part.num_paths for part in parts])
     if parts[0].supportable is not None:

@@ -57,8 +57,10 @@ def _figures(result: Result, name: str, seed: int) -> dict[str, Figure]:
     for count in COUNTS:
         effect = f"effect@{count}"
         add(f"share@{count}", own[effect], default[effect], result.greedy[count])
-        add(f"share of best@{count}", own[effect], default[effect], result.greedy_best[count])
         add(effect, own[effect], default[effect], ones)
+    main = f"effect@{MAIN}"
+    add("share of exactly three", own[main], default[main], result.greedy_of_all)
+    add("share of three or none", own[main], default[main], result.greedy_or_none)
     positive = np.where(own["span"] > 0, own["span"], np.nan)
     add("sufficiency", own["added"], default["added"], positive)
     figures["sufficiency"]["median"] = _median(own["sufficiency"])

@@ -109,7 +109,7 @@ def plain_answers(
     started = time.process_time()
     search = greedy.search(ground, longest, most)
     answers[GREEDY] = Answers(
-        {count: [paths[:count] for paths in search.chain] for count in COUNTS},
+        {count: search.best(count) for count in COUNTS},
         (time.process_time() - started) * MAIN / longest,
     )
     return answers, search

@@ -25,10 +25,10 @@ from pagelink.results import versions
 FILE = "faithfulness.json"
 Columns = Sequence[tuple[str, str]]
 WORTH: Columns = (
-    ("share 1", "share@1"), ("3", "share@3"), ("5", "share@5"), ("of best 3", "share of best@3"),
-    ("sufficient", "sufficiency"),
-    ("connection", "connection"), ("supported", "supported"), ("not used", "structure_not_used"),
-    ("against", "structure_against"), ("CPU ms", "cpu"),
+    ("share 1", "share@1"), ("3", "share@3"), ("5", "share@5"),
+    ("exactly 3", "share of exactly three"), ("3 or none", "share of three or none"),
+    ("sufficient", "sufficiency"), ("connection", "connection"), ("supported", "supported"),
+    ("not used", "structure_not_used"), ("against", "structure_against"), ("CPU ms", "cpu"),
 )  # fmt: skip
 SHAPE: Columns = (
     ("label in 1", "hit@1"), ("3", "hit@3"), ("5", "hit@5"),
@@ -46,14 +46,15 @@ DIFFERENCES: Columns = (
 )  # fmt: skip
 
 LEGEND = """\
-share n: effect of removing the facts of up to n paths, as a share of the greedy search's.
-of best 3: the same if that search stops where its effect is highest. sufficient: share of f(G) - f(G0) that three paths bring back, by sums over links. connection:
-effect of a path beyond that of its two ends.
-label in n: a labelled path is among the first n. log degree: mean of the inner nodes. replaced:
-fall of the logit when the facts lead elsewhere, instead of being removed. foretold: correlation of
-foretold and true change over random sets of removed facts; by effects: the same if every ranking is
-given the measured effects of its facts. retrained: fall of the logit when training never saw the
-facts. All but share, label and CPU are at three paths; CPU is a link's, on one thread."""
+share n: effect of removing the facts of up to n paths, as a share of that of the greedy search
+with one to n paths. exactly 3: the same if that search must return three paths; 3 or none: if it
+may return none. sufficient: share of f(G) - f(G0) that three paths bring back, by sums over links.
+connection: effect of a path beyond that of its two ends. label in n: a labelled path is among the
+first n. log degree: mean over the inner nodes. replaced: fall of the logit when the facts lead
+elsewhere, instead of being removed. foretold: correlation of foretold and true change over random
+sets of removed facts; by effects: the same if every ranking is given the measured effects of its
+facts. retrained: fall of the logit when training never saw the facts. All but share, label and CPU
+are at three paths; CPU is a link's, on one thread."""
 QUICK = "Tiny generated graphs, hardly trained: these figures say nothing.\n"
 
 

@@ -32,8 +32,8 @@ from pagelink.tables import load_graph
 RELEASED = "released"
 KINDS = ("rgcn", "sage", "hgt", "rgcn-shared", "hgt-shared")
 """`shared`: without free node embeddings, one vector for all nodes of a type."""
-
-Progress = Callable[[str], None]
+HGT_EPOCHS = 15
+"""On the real graphs, where an epoch of HGT takes many times as long as one of the others."""
 
 
 @dataclass(frozen=True)
@@ -119,6 +119,8 @@ def load_subject(name: str, links: int, seed: int, folder: Path) -> Subject:
     dataset, kind = name.split("-", 1)
     data, link_type, labels = _DATASETS[dataset](seed)
     settings = _SETTINGS[dataset]
+    if kind.startswith("hgt") and dataset not in ("useritemattr", "tiny"):
+        settings = dataclasses.replace(settings, epochs=HGT_EPOCHS)
     file = folder / f"{name}-seed{seed}.pt"
     if not file.exists():
         model = make_model(
