@@ -290,7 +290,7 @@ def treats() -> tuple[HeteroData, Tensor]:
     data["drug", "indicated", "disease"].edge_index = torch.cat([links[:, :95], others[:, :3]], 1)
     data["disease", "cured_by", "drug"].edge_index = links[:, :92].flip(0)
     data["drug", "palliates", "disease"].edge_index = torch.cat([links[:, :30], others[:, 3:60]], 1)
-    data["drug", "studied", "disease"].edge_index = others[:, 60:160]
+    data["drug", "studied", "disease"].edge_index = torch.cat([links[:, 94:], others[:, 60:154]], 1)
     return data, links
 
 
@@ -314,6 +314,19 @@ def test_restating_relations_are_flagged() -> None:
     expected = float((out[pairs[0]] * into[pairs[1]]).sum()) / 100
     assert found["palliates"].lift == pytest.approx(30 / expected)
     assert "near-label" in str(found["palliates"])
+
+
+def test_other_values_of_the_label_are_flagged() -> None:
+    rng = np.random.default_rng(1)
+    data = HeteroData()
+    data["drug"].num_nodes = data["disease"].num_nodes = 12
+    every = torch.from_numpy(np.stack(np.unravel_index(rng.permutation(144), (12, 12))))
+    data["drug", "palliates", "disease"].edge_index = every[:, 50:100]
+    data["drug", "studied", "disease"].edge_index = every[:, 35:60]
+    link_type = ("drug", "treats", "disease")
+    graph = TypedGraph.from_data(data, [link_type])
+    leaks = {leak.edge_type[1]: leak.kind for leak in find_leaks(graph, link_type, every[:, :50])}
+    assert leaks == {"palliates": "excludes the link", "studied": "parallel"}
 
 
 def test_the_link_and_its_reverse_are_no_leak_and_one_type_goes_both_ways() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal
@@ -14,13 +15,17 @@ from pagelink.explainer import PaGELink
 from pagelink.explanation import Explanation
 from pagelink.graph import Bools, EdgeType, Longs, TypedGraph
 
-Kind = Literal["restates the link", "near-label", "parallel"]
+Kind = Literal["restates the link", "near-label", "excludes the link", "parallel"]
 SAME = 0.9
 """A relation restates another one if it holds this share of its pairs, or the other way round."""
 LIFT = 3.0
-"""A near-label holds this many times the links that its degrees would let expect."""
+"""A near-label holds this many times the links that its degrees would let expect. A relation that
+holds so many times fewer excludes the link, as the other values of one label do (`palliates` and
+`treats`)."""
 FEW = 5
 """So many shared pairs at least, or the lift says little."""
+RARE = 0.01
+"""A relation excludes the link if so few shared pairs have no more than this chance."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +92,8 @@ def find_leaks(graph: TypedGraph, link_type: EdgeType, known: Tensor) -> list[Le
             kind = "restates the link"
         elif shared >= FEW and lift >= LIFT:
             kind = "near-label"
+        elif lift <= 1 / LIFT and _chance_of_so_few(shared, expected) <= RARE:
+            kind = "excludes the link"
         leaks.append(Leak(edge_type, kind, shared, of_relation, of_links, lift))
     return sorted(leaks, key=lambda leak: -max(leak.of_relation, leak.of_links))
 
@@ -137,12 +144,7 @@ def check_leaks(subject: Subject, explanations: Sequence[Explanation], known: Te
         "logits_without_direct_facts": after.tolist(),
     }
     if flagged:
-        names = ", ".join(leak.edge_type[1] for leak in flagged)
-        verdict = (
-            f"The graph nearly states the answer by {names}. Leave it out of the graph and train "
-            "anew, or keep paths off it by exclude_relations."
-        )
-        return Finding("leaks", "warning", verdict, tuple(details), figures)
+        return Finding("leaks", "warning", _words(flagged), tuple(details), figures)
     if first:
         verdict = (
             f"{percent(len(first) / total)} of the explanations begin with a single fact between "
@@ -151,6 +153,23 @@ def check_leaks(subject: Subject, explanations: Sequence[Explanation], known: Te
         return Finding("leaks", "warning", verdict, tuple(details), figures)
     verdict = "No relation restates the link, and no explanation begins with a single fact."
     return Finding("leaks", "fine", verdict, tuple(details), figures)
+
+
+def _words(flagged: Sequence[Leak]) -> str:
+    stating = [leak.edge_type[1] for leak in flagged if leak.kind != "excludes the link"]
+    excluding = [leak.edge_type[1] for leak in flagged if leak.kind == "excludes the link"]
+    words = []
+    if stating:
+        words.append(
+            f"The graph nearly states the answer by {', '.join(stating)}. Leave it out of the "
+            "graph and train anew, or keep paths off it by exclude_relations."
+        )
+    if excluding:
+        words.append(
+            f"Pairs of {', '.join(excluding)} are hardly ever links, as if it were another value "
+            "of the same label: a path of such a single fact restates what is known of the pair."
+        )
+    return " ".join(words)
 
 
 def _scores(explainer: PaGELink, subject: Subject) -> tuple[Longs, Doubles, Doubles]:
@@ -167,6 +186,19 @@ def _scores(explainer: PaGELink, subject: Subject) -> tuple[Longs, Doubles, Doub
             before.append(logits_without(explainer, [subject.links[i]], itself)[0])
             after.append(logits_without(explainer, [subject.links[i]], itself | facts)[0])
     return np.array(found, dtype=np.int64), np.array(before), np.array(after)
+
+
+def _chance_of_so_few(count: int, expected: float) -> float:
+    """The chance of at most `count` events of a Poisson law.
+
+    Example:
+        >>> round(_chance_of_so_few(1, 2.0), 3)  # e^-2 + 2 e^-2
+        0.406
+    """
+    return math.fsum(
+        math.exp(k * math.log(expected) - expected - math.lgamma(k + 1)) if expected else k == 0
+        for k in range(count + 1)
+    )
 
 
 def _ordered(pairs: Longs, within: bool) -> Longs:
