@@ -60,14 +60,17 @@ def test_a_set_of_the_beam_is_minimal_and_says_what_was_not_tried(seed: int) -> 
 
 
 def test_members_that_are_not_needed_are_dropped() -> None:
-    # Any set with 8 and 9 in it will do, but neither does anything alone, nor looks like it.
-    def measure(sets: Sequence[Set]) -> np.ndarray:
-        return np.array([
-            -1.0 if {8, 9} <= set(s) else 1.0 - 0.01 * sum(i < 8 for i in s) for s in sets
-        ])  # fmt: skip
+    # 1 and 2 together do it. 0 looks best alone, so that with few sets to measure only pairs with
+    # it are tried, and the triple is found before the pair.
+    asked: list[Set] = []
 
-    found = smallest_removal(measure, 10, 5, most_sets=600)
-    assert (found.members, found.reached) == ((8, 9), True)
+    def measure(sets: Sequence[Set]) -> np.ndarray:
+        asked.extend(sets)
+        return np.array([-1.0 if {1, 2} <= set(s) else 1.0 - 0.1 / (1 + min(s)) for s in sets])
+
+    found = smallest_removal(measure, 10, 3, most_sets=16)
+    assert asked.index((0, 1, 2)) < asked.index((1, 2))
+    assert (found.members, found.reached, found.exhaustive) == ((1, 2), True, False)
 
 
 def test_what_is_not_a_number_is_not_below_0() -> None:
