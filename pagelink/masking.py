@@ -334,7 +334,8 @@ class Weighting:
             if numbers is None or self._extended is None or message.shape[dim] != len(numbers):
                 raise MaskError(
                     f"The layer {layer_name(name, module)} sends {message.shape[dim]} messages, "
-                    f"expected {0 if numbers is None else len(numbers)} as in the pass before."
+                    f"expected {0 if numbers is None else len(numbers)} as in the pass before. Its "
+                    "forward pass must be deterministic in eval mode."
                 )
             shape = [1] * message.dim()
             shape[dim] = -1

@@ -244,7 +244,8 @@ class TestGraphs:
         data = draw(
             {"user": 4, "item": 2}, {KNOWS: [(0, 1), (2, 1)], BUYS: [(0, 0), (2, 0), (3, 1)]}
         )
-        explanation = explainer(data, model, link_type).explain(0, 2)
+        settings = Settings(measure=False)
+        explanation = explainer(data, model, link_type, settings=settings).explain(0, 2)
         assert {tuple(path.nodes) for path in explanation.paths} == {
             (("user", 0), ("user", 1), ("user", 2)), (("user", 0), ("item", 0), ("user", 2))
         }  # fmt: skip
@@ -288,7 +289,7 @@ class TestGraphs:
         for path in explanation.paths:
             assert not {"views", "rev_views"} & set(relations(path))
         assert any("no messages along views" in note for note in explanation.notes)
-        used = explainer(data).explain(0, 0)
+        used = explainer(data, settings=Settings(measure=False)).explain(0, 0)
         assert relations(used.paths[0]) == ["views"]
         assert not any("no messages" in note for note in used.notes)
 

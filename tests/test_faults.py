@@ -222,7 +222,8 @@ def test_fault_6_every_look_up_scans_all_edges() -> None:
     for size, edges in ((4, near), (2_000, near + far)):
         data = draw({"user": size, "item": size}, {BUYS: edges})
         # On the far side a node has many walks: the score is kept finite by its scale.
-        explainer = PaGELink(Walks(scale=1e-3), data, LIKES, forward=forward)
+        settings = Settings(measure=False)
+        explainer = PaGELink(Walks(scale=1e-3), data, LIKES, settings, forward=forward)
         assert explainer.reach.num_hops == 2
         handed.clear()
         explanation = explainer.explain(0, 0)

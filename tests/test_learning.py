@@ -14,6 +14,7 @@ from pagelink import PaGELink, Settings
 from pagelink.learning import learn_masks, start_logits
 from pagelink.paths import PathGraphs, best_paths
 from pagelink.settings import Settings as _Settings
+from pagelink.timer import Timer
 
 PAIRS = [(5, 0), (5, 1), (5, 2), (5, 3), (7, 0), (3, 6), (2, 0), (6, 3)]
 
@@ -29,7 +30,7 @@ class Workbench:
         src = np.array([graph.flat_index("user", s) for s, _ in pairs])
         dst = np.array([graph.flat_index("item", t) for _, t in pairs])
         self.batch = self.explainer.extractor.extract(src, dst, np.full(len(pairs), -1))
-        self.kept, self.paths, _ = self.explainer._prune(self.batch)
+        self.kept, self.paths, *_ = self.explainer._prune(self.batch, Timer(None))
         self.relation = np.zeros(len(pairs), dtype=np.int64)
         self.links = np.flatnonzero(self.paths.has_path())
 

@@ -185,7 +185,7 @@ def test_both_bare_passes_run_the_same_model(name: str) -> None:
     subject = load_subject(name, seed=0, tiny=True)
     state = copy.deepcopy(subject.model.state_dict())
     flags = [parameter.requires_grad for parameter in subject.model.parameters()]
-    explainer = subject.explainer(Settings(patience=None), seed=0)
+    explainer = subject.explainer(Settings(patience=None, measure=False), seed=0)
     bare = BarePasses(explainer, subject.links(3))
     assert "weighted" not in vars(explainer.predictor)
     assert [batch.num_links for batch in bare.batches] == [3]
