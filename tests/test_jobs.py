@@ -305,7 +305,7 @@ def test_a_checkpoint_of_another_graph(shop: Path, tmp_path: Path) -> None:
 def test_interrupted_by_the_keyboard(shop: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-m", "pagelink", "train", "graph", "--link", "user,likes,item",
-         "--epochs", "100000", "--out", "never.pt"],
+         "--epochs", "100000", "--batch-size", "1", "--out", "never.pt"],
         cwd=shop, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ONE_THREAD,
     ) as process:  # fmt: skip
         assert process.stdout is not None
