@@ -15,12 +15,13 @@ from pagelink.candidates import Candidates, FactIndex
 from pagelink.computation_graph import ComputationGraphs
 from pagelink.controls import draw_controls
 from pagelink.copies import Edits
-from pagelink.explanation import Evidence, Path, Verdict
+from pagelink.explanation import Path
 from pagelink.graph import Bools, Longs, TypedGraph
 from pagelink.influence import Influence
 from pagelink.paths import PathGraphs, build_path_graphs
-from pagelink.selection import NOTHING, Selection
+from pagelink.selection import Selection
 from pagelink.settings import Settings
+from pagelink.verdicts import Evidence, Verdict, unnoticed
 
 Doubles = npt.NDArray[np.float64]
 
@@ -31,6 +32,8 @@ class PathWorth:
 
     influence: float
     marginal: float
+    added: float | None
+    """What it adds to G0 alone; None where influence is not by insertion."""
     connection: float | None
     facts: tuple[float, ...]
     """The effect of removing each of its facts alone."""
@@ -44,8 +47,9 @@ class Measured:
     paths: tuple[PathWorth, ...]
 
 
-def worth_attached(paths: Sequence[Path], worth: Sequence[PathWorth]) -> tuple[Path, ...]:
-    """Return the paths with what they are worth."""
+def worth_attached(paths: Sequence[Path], measured: Measured, logit: float) -> tuple[Path, ...]:
+    """Return the paths with what they are worth; `logit` is f(G)."""
+    used = measured.evidence.verdict != "structure_not_used"
     return tuple(
         replace(
             path,
@@ -55,10 +59,11 @@ def worth_attached(paths: Sequence[Path], worth: Sequence[PathWorth]) -> tuple[P
             ),
             influence=each.influence,
             marginal=each.marginal,
+            added=each.added,
             connection=each.connection,
-            is_evidence=each.marginal > 0,
+            is_evidence=used and each.marginal > unnoticed(logit),
         )
-        for path, each in zip(paths, worth, strict=True)
+        for path, each in zip(paths, measured.paths, strict=True)
     )
 
 
@@ -144,13 +149,18 @@ class Appraiser:
         answers = influence.logits(self._whole, _joined(parts))
         cuts = np.cumsum([part.num_copies for part in parts])
         gone, gone_rest, gone_fact, gone_control = np.split(answers, cuts[:-1])
-        added = influence.logits(self._bare, _joined([sets, rest]))
-        added, added_rest = added[: len(links)], added[len(links) :]
+        inserted = self._selection.inserted[link]
+        single = self._candidates.removal(link[inserted], chosen[inserted, None])
+        added, added_rest, added_single = np.split(
+            influence.logits(self._bare, _joined([sets, rest, single])),
+            [len(links), len(links) + len(link)],
+        )
         nothing = np.zeros_like(self._whole)
         alone = influence.logits(nothing, _joined([Edits.none(links), sets]))
 
         at = np.searchsorted(links, link)
-        inserted = self._selection.inserted[link]
+        adds = np.full(len(link), np.nan)
+        adds[inserted] = added_single - logits_bare[link[inserted]]
         marginal = np.where(inserted, added[at] - added_rest, gone_rest - gone[at])
         effect = self._selection.alone[chosen]
         fact_effect = logits[fact_link] - gone_fact
@@ -158,7 +168,7 @@ class Appraiser:
         fact_ptr = np.concatenate([[0], np.cumsum((arcs >= 0).sum(1))])
         worth = [
             PathWorth(
-                float(effect[i]), float(marginal[i]),
+                float(effect[i]), float(marginal[i]), float(adds[i]) if inserted[i] else None,
                 _connection(effect[i], control_effect[control_of == i]),
                 tuple(fact_effect[fact_ptr[i] : fact_ptr[i + 1]].tolist()),
             )
@@ -195,8 +205,7 @@ class Appraiser:
 
 
 def _verdict(f: float, bare: float, influence: float, largest: float) -> Verdict:
-    nothing = max(NOTHING * abs(f), NOTHING)
-    if max(abs(f - bare), largest, abs(influence)) <= nothing:
+    if max(abs(f - bare), largest, abs(influence)) <= unnoticed(f):
         return "structure_not_used"
     if bare >= f:
         return "structure_against"

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from pagelink.edge_mask import EdgeMask, EdgeType
 from pagelink.errors import GraphError
 from pagelink.settings import Settings
+from pagelink.verdicts import VERDICTS as VERDICTS
+from pagelink.verdicts import Evidence as Evidence
+from pagelink.verdicts import Verdict as Verdict
 
 Node = tuple[str, int]
 Reason = Literal[
@@ -17,10 +20,6 @@ Reason = Literal[
     "predicted_negative", "invalid", "out_of_time",
 ]  # fmt: skip
 REASONS: tuple[str, ...] = get_args(Reason)
-Verdict = Literal["supported", "structure_not_used", "structure_against"]
-"""Of an explanation: the paths carry the prediction; no set of paths moves the score; without any
-path the score is as high or higher."""
-VERDICTS: tuple[str, ...] = get_args(Verdict)
 
 
 @dataclass(frozen=True)
@@ -64,12 +63,16 @@ class Path:
     """How much the logit falls when the facts of this path alone are removed."""
     marginal: float | None = None
     """How much the influence of the returned paths falls when this one is left out of them."""
+    added: float | None = None
+    """How much the logit of the graph without any path rises when the facts of this path alone are
+    put into it; measured only where the influence is one of insertion."""
     connection: float | None = None
     """Its influence minus the mean influence of control pairs: two facts of the same relations at
     source and target that are on no common path. None if there are no such facts."""
     is_evidence: bool | None = None
-    """Whether its marginal influence is positive; else it is only context. None: not measured. For
-    a predicted negative: whether it speaks for the link, by its influence alone."""
+    """Whether its marginal influence is noticeable, see `unnoticed`, and so is that of some set of
+    paths; else it is only context. None: not measured. For a predicted negative: whether it speaks
+    for the link, by its influence alone."""
     runs: int | None = None
     """In how many runs, each with a seed of its own, it was returned; None if there was but one."""
 
@@ -95,43 +98,6 @@ class Path:
 
     def __len__(self) -> int:
         return len(self.edges)
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """What the returned paths are worth to the model, measured on graphs that were really edited.
-
-    G is the graph with the explained link taken out, G0 is G without any fact that lies on a path
-    of at most `max_length` facts from source to target.
-    """
-
-    verdict: Verdict
-    influence: float
-    """How much the returned paths together add to the logit: by removing their facts from G, or, if
-    `inserted`, by adding them to G0."""
-    inserted: bool
-    """The paths stand in for each other, so that removing a few of them changes little: influence
-    is what they add to G0."""
-    logit_without_these: float
-    """The logit on G without the facts of the returned paths."""
-    logit_without_paths: float
-    """The logit on G0."""
-    logit_without_edges: float
-    """The logit on a graph without any edge."""
-    logit_only_these: float
-    """The logit with the facts of the returned paths and no other edge."""
-    sufficiency: float | None
-    """The share of f(G) - f(G0) that the returned paths bring back when they are added to G0; None
-    if that difference is not positive."""
-    rho_reached: float | None
-    """Influence as a share of the best influence of any set that was measured; None if none has a
-    positive one."""
-    num_sets: int
-    """Sets of paths that were measured."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as a plain dict."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -279,7 +245,7 @@ def _sigmoid(logit: float) -> float:
     return 1 / (1 + math.exp(-logit)) if logit >= 0 else 1 - 1 / (1 + math.exp(logit))
 
 
-_MEASURED = ("influence", "marginal", "connection", "is_evidence", "runs")
+_MEASURED = ("influence", "marginal", "added", "connection", "is_evidence", "runs")
 _ON_REQUEST = ("rank", "rank_without_these", "rank_of", "runs")
 
 

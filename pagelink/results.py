@@ -100,7 +100,7 @@ class ResultBuilder:
                     self._graph, batch, paths, masks.edge_logits, found, row[i]
                 )
                 if measured is not None:
-                    values["paths"] = worth_attached(values["paths"], measured[i].paths)
+                    values["paths"] = worth_attached(values["paths"], measured[i], float(logits[i]))
                     values["evidence"] = measured[i].evidence
                 values["edge_mask"] = self._edge_mask(batch, masks, i)
                 values["epochs"] = int(masks.epochs[i])

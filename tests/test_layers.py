@@ -19,9 +19,9 @@ ROAD = (
     "ego_kernels", "computation_graph", "copies", "batches", "pruning", "walk_kernels",
     "path_kernels", "paths", "fused", "masking", "predictor", "influence", "locality",
     "proofs", "reach", "learning",
-    "candidates", "selection", "edge_mask", "explanation", "named_paths", "controls", "evidence",
-    "results", "other_targets", "removal_search", "counterfactual", "counterfactual_search",
-    "on_request", "explainer", "pyg",
+    "candidates", "selection", "edge_mask", "verdicts", "explanation", "named_paths", "controls",
+    "evidence", "results", "other_targets", "removal_search", "counterfactual",
+    "counterfactual_search", "on_request", "explainer", "pyg",
 )  # fmt: skip
 # These use the road and each other, without cycles, and are never used by the road.
 BESIDE = (

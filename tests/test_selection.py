@@ -13,6 +13,7 @@ from pagelink.candidates import Candidates, Ragged
 from pagelink.copies import Edits
 from pagelink.evidence import _verdict
 from pagelink.selection import _pool_size, select
+from pagelink.verdicts import unnoticed
 
 Effect = dict[tuple[int, ...], float]
 
@@ -162,7 +163,8 @@ def test_evidence_does_not_depend_on_the_batch(name: str) -> None:
             assert [e.influence for e in mine.edges] == pytest.approx(
                 [e.influence for e in theirs.edges], abs=1e-4
             )
-            assert mine.is_evidence == (mine.marginal > 0)
+            used = answer.evidence.verdict != "structure_not_used"
+            assert mine.is_evidence == (used and mine.marginal > unnoticed(answer.logit))
         one = len(answer.paths) == 1 and not answer.evidence.inserted
         if one:
             assert answer.paths[0].marginal == pytest.approx(answer.evidence.influence, abs=1e-4)
