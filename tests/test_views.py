@@ -454,8 +454,11 @@ def opening(explanation: Explanation) -> list[str]:
         (not_used, ["The model does not rely on paths here: no combination of them changes its raw "
                     "score noticeably (175 were tried), and without any it is 2.58 instead of "
                     "2.59."]),
-        (against, ["The model does not rely on paths here: without any of them it scores higher, "
-                   "97 in 100 instead of 93 in 100."]),
+        (against, ["The model does not rely on paths here: all paths together lower its estimate, "
+                   "without any of them it is higher, 97 in 100 instead of 93 in 100.",
+                   "Some raise it: without these five facts, all others left in place, its "
+                   "estimate falls from 93 in 100 to 41 in 100. The other paths lower it by "
+                   "more."]),
     ],
 )  # fmt: skip
 def test_the_verdict_is_said_first_in_every_view(make: Any, sentences: list[str]) -> None:
@@ -471,9 +474,14 @@ def test_the_verdict_is_said_first_in_every_view(make: Any, sentences: list[str]
     assert sentences[0] in root.get("aria-label", "")
 
 
-@pytest.mark.parametrize("make", [not_used, against])
-def test_paths_that_are_no_reasons_are_not_shown_as_such(make: Any) -> None:
-    heading = "2 paths of the graph that are not the model's reasons"
+@pytest.mark.parametrize(
+    ("make", "heading"),
+    [
+        (not_used, "2 paths of the graph that are not the model's reasons"),
+        (against, "A path that raises the raw score, though all together lower it"),
+    ],
+)
+def test_paths_that_are_no_reasons_are_not_shown_as_such(make: Any, heading: str) -> None:
     text = to_text(make())
     assert f"{heading}:\n\n1. User 3" in text
     assert "relies on" not in text
@@ -531,7 +539,7 @@ def test_facts_are_counted(path: Path, said: str) -> None:
     assert text.startswith(f"The model relies on {said} estimate falls")
     assert "The path that the model relies on:\n" in text
     alone = "Without this fact alone" if len(path) == 1 else "Without this path's facts alone"
-    assert f"{alone} the score falls by 2.95 (from 2.59 to -0.36)." in text
+    assert f"{alone} the raw score falls by 2.95 (from 2.59 to -0.36)." in text
 
 
 def test_a_fact_of_two_paths_is_one_fact_whichever_way_it_is_walked() -> None:
@@ -548,8 +556,8 @@ def test_chances_that_read_the_same_give_way_to_scores() -> None:
     (sentence,) = opening(make_explanation(strong(), evidence=evidence, **high))
     assert sentence.endswith("without these three facts its raw score falls from 12.40 to 9.10.")
     evidence = make_evidence("structure_against", logit_without_paths=12.4)
-    (sentence,) = opening(make_explanation(strong(), evidence=evidence, **high))
-    assert sentence.endswith("without any of them it scores as high.")
+    sentence, _ = opening(make_explanation(strong(), evidence=evidence, **high))
+    assert sentence.endswith("without any of them its raw score is as high, 12.40.")
     evidence = make_evidence("structure_not_used", logit_without_paths=12.4, num_sets=1)
     (sentence,) = opening(make_explanation(strong(), evidence=evidence, **high))
     assert sentence.endswith("(1 was tried), and without any it is still 12.40.")
@@ -579,7 +587,7 @@ def test_paths_that_only_matter_together() -> None:
     paths = (dataclasses.replace(path, is_evidence=False) for path in (strong(), weaker()))
     text = to_text(make_explanation(*paths, evidence=make_evidence()))
     assert text.startswith("The model relies on these paths together: without these five facts")
-    assert "2 paths of which none adds to the others, only for context:" in text
+    assert "2 paths that count only together: none adds to the others by itself:" in text
 
 
 def remarks(path: Path, **changes: Any) -> tuple[str, ...]:
@@ -598,7 +606,7 @@ def remarks(path: Path, **changes: Any) -> tuple[str, ...]:
 )
 def test_the_effect_of_a_path_is_said(influence: float, said: str) -> None:
     path = worth(through(("item", 1)), influence, 0.0, 0.0)
-    assert remarks(path)[0] == f"Without this path's facts alone the score {said}"
+    assert remarks(path)[0] == f"Without this path's facts alone the raw score {said}"
 
 
 @pytest.mark.parametrize(
@@ -623,14 +631,14 @@ def test_whether_only_the_ends_matter_is_said(connection: float | None, said: st
         ((0.5, 0.01, 0.4), "A link in the chain, not evidence: User 2 buys Item 1."),
         ((0.5, -0.01, 0.4), "A link in the chain, not evidence: User 2 buys Item 1."),
         ((0.5, 0.02, 0.4),
-         "Its weakest fact: User 2 buys Item 1 (without it alone the score falls by 0.02)."),
+         "Its weakest fact: User 2 buys Item 1 (without it alone the raw score falls by 0.02)."),
         ((0.5, 0.3, -0.4),
-         "Its weakest fact: User 2 buys Item 35 (without it alone the score rises by 0.40)."),
+         "Its weakest fact: User 2 buys Item 35 (without it alone the raw score rises by 0.40)."),
         ((0.5, 0.3, 0.001),
-         "Its weakest fact: User 2 buys Item 35 (without it alone the score does not change)."),
+         "Its weakest fact: User 2 buys Item 35 (without it alone the raw score does not change)."),
         ((0.5, 0.0, -0.4),
          "A link in the chain, not evidence: User 2 buys Item 1. Its weakest fact: User 2 buys "
-         "Item 35 (without it alone the score rises by 0.40)."),
+         "Item 35 (without it alone the raw score rises by 0.40)."),
     ],
 )  # fmt: skip
 def test_weak_facts_are_named(facts: tuple[float, ...], said: str) -> None:
@@ -720,7 +728,7 @@ def test_the_answers_of_the_model_are_listed() -> None:
     for line in lines:
         assert line.split(": ")[1] in page.text("td")
     assert "-0.050" in page.text("td")  # fact by fact
-    missing = "cannot be said, since without the paths the score is not lower"
+    missing = "cannot be said, since without the paths the raw score is not lower"
     assert to_text(against()).endswith(missing)
     assert missing in Page(to_html(against())).text("td")
     inside = make_explanation(strong(), evidence=make_evidence(), link_in_graph=True)

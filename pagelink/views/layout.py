@@ -26,7 +26,7 @@ _ROW_SPACE, _CAPTION_SPACE = 24.0, 12.0
 _ARROW_SPACE = 48.0
 _END_WIDTHS, _INNER_WIDTHS, _LABEL_WIDTHS = (92.0, 150.0), (88.0, 160.0), (48.0, 150.0)
 _MIDDLE_WIDTH, _VERDICT_WIDTH, _NO_ROWS_HEIGHT = 380.0, 560.0, 44.0
-_END_LINES, _INNER_LINES, _MESSAGE_LINES, _VERDICT_LINES = 4, 2, 6, 12
+_END_LINES, _INNER_LINES, _MESSAGE_LINES, _VERDICT_LINES = 4, 2, 6, 18
 _UNMEASURED_THICKNESS, _THICKNESS = 1.6, (1.2, 4.4)
 _LEAST_OF_ALL = 0.1
 """A fact has the thickest line only if it does this share of what all paths do together."""
@@ -80,7 +80,7 @@ def place(said: Wording) -> Layout:
         _end(said.link.object, measures.middle_right, measures.end_width, height, badges=False),
     )
     middle = measures.middle_left + measures.middle_width / 2
-    headings = [group.heading for group in said.groups if group.is_context]
+    headings = [group.heading for group in said.groups if group.is_drawn]
     return Layout(
         width=measures.middle_right + ends[1].width + MARGIN,
         height=height + 2 * MARGIN,
@@ -134,9 +134,11 @@ def _measure(said: Wording) -> _Measures:
     inner_height = 2 * PADDING - 2 + name * NAME_LINE + DETAIL_LINE
     captions = len({node.node for node in inner}) < len(inner)
     full_width = inner_width + 2 * PADDING
-    smallest = _MIDDLE_WIDTH if said.verdict is None else _VERDICT_WIDTH
+    wordy = said.verdict is not None or any(group.is_drawn for group in said.groups)
+    wordy |= bool(said.requests)
+    smallest = _VERDICT_WIDTH if wordy else _MIDDLE_WIDTH
     middle_width = max([smallest, *(_row_width(path, full_width) for path in said.paths)])
-    lines = _MESSAGE_LINES if said.verdict is None else _VERDICT_LINES
+    lines = _VERDICT_LINES if wordy else _MESSAGE_LINES
     return _Measures(
         end_width=end_width + 2 * PADDING,
         inner_width=full_width,
@@ -144,8 +146,10 @@ def _measure(said: Wording) -> _Measures:
         row_height=inner_height + _ROW_SPACE + (_CAPTION_SPACE if captions else 0),
         middle_left=MARGIN + end_width + 2 * PADDING + (BADGE_COLUMN if said.paths else 0),
         middle_width=middle_width,
-        message=wrap(" ".join(said.opening), middle_width - 56, TEXT_SIZE, lines),
-        headed=tuple(group.paths[0].rank - 1 for group in said.groups if group.is_context),
+        message=wrap(
+            " ".join([*said.opening, *said.requests]), middle_width - 56, TEXT_SIZE, lines
+        ),
+        headed=tuple(group.paths[0].rank - 1 for group in said.groups if group.is_drawn),
     )
 
 

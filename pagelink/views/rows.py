@@ -18,10 +18,12 @@ SCHEMA = pa.schema([
     ("verdict", pa.string()), ("influence", pa.float64()), ("inserted", pa.bool_()),
     ("logit_without_these", pa.float64()), ("logit_without_paths", pa.float64()),
     ("logit_without_edges", pa.float64()), ("sufficiency", pa.float64()),
-    ("rho_reached", pa.float64()),
+    ("rho_reached", pa.float64()), ("rank", pa.int64()), ("rank_without_these", pa.int64()),
+    ("rank_of", pa.int64()), ("runs", pa.int64()),
     ("path", pa.int64()), ("score", pa.float64()), ("length", pa.int64()), ("text", pa.string()),
     ("path_influence", pa.float64()), ("path_marginal", pa.float64()),
-    ("path_connection", pa.float64()), ("is_evidence", pa.bool_()),
+    ("path_added", pa.float64()), ("path_connection", pa.float64()), ("is_evidence", pa.bool_()),
+    ("path_runs", pa.int64()),
     ("node_types", pa.list_(pa.string())), ("node_indices", pa.list_(pa.int64())),
     ("node_names", pa.list_(pa.string())), ("relations", pa.list_(pa.string())),
     ("edge_indices", pa.list_(pa.int64())), ("masks", pa.list_(pa.float64())),
@@ -36,13 +38,20 @@ What was measured, null where it was not: of the returned paths together, `verdi
 (how much they add to the logit: by removal, or if `inserted` by insertion into the graph without
 paths), `logit_without_these`, `logit_without_paths`, `logit_without_edges`, `sufficiency` (null too
 if without the paths the logit is not lower) and `rho_reached`, as `Evidence` has them; of each
-path, `path_influence`, `path_marginal`, `path_connection` and `is_evidence`, as `Path` has them;
-`edge_influences`, how much the logit falls without each fact alone. Paths with `is_evidence` false
-come last, as in the other views."""
+path, `path_influence`, `path_marginal`, `path_added`, `path_connection` and `is_evidence`, as
+`Path` has them; `edge_influences`, how much the logit falls without each fact alone. Paths come
+in the order of the other views, those with `is_evidence` first.
+
+What was asked for, null where it was not: `rank`, `rank_without_these` and `rank_of`, as
+`Explanation` has them; `runs`, and `path_runs`, in how many of them the path was returned."""
+VERSION = 2
+"""Rows of another version must not be mixed with these: it grows with every change of what a column
+means; a change of the columns shows by itself."""
 _OF_THE_LINK = (
     "verdict", "influence", "inserted", "logit_without_these", "logit_without_paths",
     "logit_without_edges", "sufficiency", "rho_reached",
 )  # fmt: skip
+_ASKED_FOR = ("rank", "rank_without_these", "rank_of", "runs")
 
 
 def to_rows(explanation: Explanation, line: int | None = None) -> list[dict[str, Any]]:
@@ -64,6 +73,7 @@ def to_rows(explanation: Explanation, line: int | None = None) -> list[dict[str,
         "seed": explanation.seed,
         "seconds": explanation.seconds,
         **{name: getattr(explanation.evidence, name, None) for name in _OF_THE_LINK},
+        **{name: getattr(explanation, name) for name in _ASKED_FOR},
     }
     empty = {name: None for name in SCHEMA.names if name not in common}
     if not explanation.paths:
@@ -80,8 +90,10 @@ def _path_columns(words: PathWords) -> dict[str, Any]:
         "text": "; ".join(str(step.fact) for step in words.steps),
         "path_influence": path.influence,
         "path_marginal": path.marginal,
+        "path_added": path.added,
         "path_connection": path.connection,
         "is_evidence": path.is_evidence,
+        "path_runs": path.runs,
         "node_types": [node_type for node_type, _ in path.nodes],
         "node_indices": [index for _, index in path.nodes],
         "node_names": list(path.names),

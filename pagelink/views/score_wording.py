@@ -102,15 +102,26 @@ class Compared:
         return f"{'falls' if self.direction < 0 else 'rises'} from {self.before} to {self.after}"
 
 
-def compared(explanation: Explanation, before: float, after: float) -> Compared:
-    """Return two logits in words: chances, unless they would read the same or are none."""
-    if explanation.threshold is not None and math.isfinite(before) and math.isfinite(after):
+def score_noun(threshold: float | None) -> str:
+    """Return what a logit is called, in all views: beside chances it is the raw score."""
+    return "score" if threshold is None else "raw score"
+
+
+def compared(threshold: float | None, before: float, after: float) -> Compared:
+    """Return two logits in words: chances, unless they would read the same or are none.
+
+    Args:
+        threshold: None if the model only ranks, so that what it returns is no chance.
+        before: the first logit.
+        after: the second.
+    """
+    if threshold is not None and math.isfinite(before) and math.isfinite(after):
         words = chance(_sigmoid(before)), chance(_sigmoid(after))
         if words[0] != words[1]:
             return Compared("estimate", *words, _sign(after - before))
     first, second = numbers(before, after)
-    noun = "score" if explanation.threshold is None else "raw score"
-    return Compared(noun, first, second, 0 if first == second else _sign(after - before))
+    direction = 0 if first == second else _sign(after - before)
+    return Compared(score_noun(threshold), first, second, direction)
 
 
 def numbers(*values: float) -> tuple[str, ...]:
@@ -130,10 +141,10 @@ def numbers(*values: float) -> tuple[str, ...]:
     return tuple(f"{round(value, 2) + 0.0:.2f}" for value in values)
 
 
-def in_words(explanation: Explanation, logit: float) -> str:
+def in_words(threshold: float | None, logit: float) -> str:
     """Return one answer of the model: "93 in 100 (raw score 2.59)"."""
     (raw,) = numbers(logit)
-    if explanation.threshold is None or not math.isfinite(logit):
+    if threshold is None or not math.isfinite(logit):
         return raw
     return f"{chance(_sigmoid(logit))} (raw score {raw})"
 

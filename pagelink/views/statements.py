@@ -8,6 +8,11 @@ from dataclasses import dataclass
 from pagelink.explanation import Path, PathEdge
 from pagelink.views.naming import NodeWords, clean, isolate, type_words, words
 
+_NUMBERS = (
+    "no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven",
+    "twelve",
+)  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Fact:
@@ -63,6 +68,23 @@ def num_facts(paths: Iterable[Path]) -> int:
             for edge, *ends in zip(path.edges, path.nodes[:-1], path.nodes[1:], strict=True)
         }
     )
+
+
+def number_word(number: int) -> str:
+    """Return a number as part of a sentence: in letters up to twelve."""
+    return _NUMBERS[number] if number < len(_NUMBERS) else f"{number:,}"
+
+
+def counted_facts(paths: Iterable[Path]) -> str:
+    """Return how many different facts paths have: "three facts"."""
+    number = num_facts(paths)
+    return f"{number_word(number)} fact{'' if number == 1 else 's'}"
+
+
+def these_facts(paths: Iterable[Path]) -> str:
+    """Return the facts of paths as part of a sentence: "these three facts"."""
+    known = tuple(paths)
+    return "this one fact" if num_facts(known) == 1 else f"these {counted_facts(known)}"
 
 
 def enumerated(items: Iterable[str]) -> str:

@@ -45,7 +45,7 @@ def to_svg(explanation: Explanation) -> str:
 def draw(said: Wording, colours: dict[str, Colour]) -> Drawing:
     """Draw what an explanation says; `colours` are those of its node types."""
     placed = layout.place(said)
-    legend = _legend(colours, placed)
+    legend = _legend(colours, placed, said.noun)
     svg = render(
         "paths.svg",
         placed=placed,
@@ -62,10 +62,10 @@ def draw(said: Wording, colours: dict[str, Colour]) -> Drawing:
 def _title(said: Wording) -> str:
     """Return the drawing in one line, for readers who do not see it."""
     shown = [*said.opening, *(f"{group.heading}." for group in said.groups)]
-    return " ".join([f"{said.link}.", said.score_sentence, *shown])
+    return " ".join([f"{said.link}.", said.score_sentence, *said.requests, *shown])
 
 
-def _legend(colours: dict[str, Colour], placed: Layout) -> list[_LegendEntry]:
+def _legend(colours: dict[str, Colour], placed: Layout, noun: str) -> list[_LegendEntry]:
     """Place the legend below the drawing, in as many lines as it needs."""
     signs: list[tuple[str, Colour | Literal["question", "fact", "effect"]]] = [
         (words(kind), colour) for kind, colour in colours.items()
@@ -74,7 +74,7 @@ def _legend(colours: dict[str, Colour], placed: Layout) -> list[_LegendEntry]:
     if placed.arrows:
         signs.append(("a fact, read along the arrow", "fact"))
     if any(arrow.effect for arrow in placed.arrows):
-        signs.append(("change of the score without that fact alone", "effect"))
+        signs.append((f"change of the {noun} without that fact alone", "effect"))
     entries = []
     x, y = layout.MARGIN, placed.height + _LEGEND_LINE / 4
     room = placed.width - 2 * layout.MARGIN

@@ -9,7 +9,7 @@ from pagelink.views.wording import PathWords, wording
 def to_text(explanation: Explanation) -> str:
     """Return the explanation in plain words, one fact a line."""
     said = wording(explanation)
-    head = [*said.opening, f"The link: {said.link}", said.score_sentence]
+    head = [*said.opening, f"The link: {said.link}", said.score_sentence, *said.requests]
     blocks = ["\n".join(head)]
     for group in said.groups:
         blocks.append(f"{group.heading}:")

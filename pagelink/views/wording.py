@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pagelink.explanation import Explanation, Node, Path, Verdict
-from pagelink.views import evidence_wording
+from pagelink.views import evidence_wording, verdict_wording
 from pagelink.views.naming import NodeWords, clean, count, node_words, words
-from pagelink.views.score_wording import ScoreWords, score_sentence, score_words
+from pagelink.views.path_wording import path_remarks
+from pagelink.views.request_wording import requests, runs_of
+from pagelink.views.score_wording import ScoreWords, score_noun, score_sentence, score_words
 from pagelink.views.statements import Fact, Step, enumerated, path_steps
 
 
@@ -21,6 +23,8 @@ class PathWords:
     remarks: tuple[str, ...]
     """Sentences about the path as a whole: where it passes, what it is worth to the model."""
     score: str
+    runs: str
+    """In how many runs it was returned; empty if there was but one."""
     path: Path
 
 
@@ -32,6 +36,8 @@ class PathGroup:
     paths: tuple[PathWords, ...]
     is_context: bool
     """They were measured, and the model does not rely on them."""
+    is_drawn: bool
+    """The heading says what a drawing of the paths alone would not."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +49,12 @@ class Wording:
     """What a reader has to know before all else: the verdict, or why there are no paths."""
     scores: tuple[ScoreWords, ...]
     score_sentence: str
+    noun: str
+    """What a logit is called."""
+    requests: tuple[str, ...]
+    """What was asked for beside the paths: a rank, how stable the paths are."""
     groups: tuple[PathGroup, ...]
-    """The paths: first those that the model relies on, then those shown only for context."""
+    """The paths by what they are: first those that the model relies on."""
     caveat: str
     """What the choice of the paths does and does not say; empty if there are none."""
     figures: tuple[tuple[str, str], ...]
@@ -67,13 +77,17 @@ def wording(explanation: Explanation) -> Wording:
     nodes = node_words(explanation)
     link = Fact(nodes[explanation.src], words(explanation.link_type[1]), nodes[explanation.dst])
     scores = score_words(explanation)
+    groups = _groups(explanation, nodes)
+    shown = [words.path for group in groups for words in group.paths]
     return Wording(
         link=link,
         opening=_opening(explanation, link),
         scores=scores,
         score_sentence=score_sentence(explanation, scores),
-        groups=_groups(explanation, nodes),
-        caveat=_caveat(explanation),
+        noun=score_noun(explanation.threshold),
+        requests=requests(explanation, link, shown),
+        groups=groups,
+        caveat=evidence_wording.caveat(explanation),
         figures=evidence_wording.figures(explanation),
         notes=tuple(note for note in map(clean, explanation.notes) if note),
         verdict=getattr(explanation.evidence, "verdict", None),
@@ -83,43 +97,38 @@ def wording(explanation: Explanation) -> Wording:
 
 
 def _groups(explanation: Explanation, nodes: dict[Node, NodeWords]) -> tuple[PathGroup, ...]:
-    shown, context = evidence_wording.split(explanation)
-    measured = explanation.evidence is not None
-    groups = []
-    for paths, is_context, first in ((shown, False, 1), (context, True, len(shown) + 1)):
-        if is_context:
-            heading = evidence_wording.context_heading(explanation, paths)
-        elif measured:
-            heading = evidence_wording.evidence_heading(paths)
-        else:
-            heading = _ranking_heading(len(paths))
-        told = tuple(
-            _path_words(explanation, rank, path, tuple(nodes[node] for node in path.nodes))
-            for rank, path in enumerate(paths, start=first)
-        )
-        groups.append(PathGroup(heading, told, is_context))
-    return tuple(group for group in groups if group.paths)
+    groups: list[PathGroup] = []
+    rank = 0
+    for headed in verdict_wording.groups(explanation):
+        told = []
+        for path in headed.paths:
+            rank += 1
+            inner = tuple(nodes[node] for node in path.nodes)
+            told.append(_path_words(explanation, rank, path, inner, not headed.is_context))
+        groups.append(PathGroup(headed.heading, tuple(told), headed.is_context, headed.is_drawn))
+    return tuple(groups)
 
 
 def _path_words(
-    explanation: Explanation, rank: int, path: Path, nodes: tuple[NodeWords, ...]
+    explanation: Explanation, rank: int, path: Path, nodes: tuple[NodeWords, ...], is_reason: bool
 ) -> PathWords:
     steps = path_steps(path, nodes)
     inner = [f"{node.short} with {node.links}" for node in nodes[1:-1]]
     remark = f"Passes through {enumerated(inner)}." if inner else "A direct link between the two."
-    measured = evidence_wording.path_remarks(explanation, path, steps)
-    return PathWords(rank, nodes, steps, (remark, *measured), f"{path.score:.2f}", path)
+    remarks = (remark, *path_remarks(explanation, path, steps, is_reason))
+    runs = runs_of(explanation.runs, path)
+    return PathWords(rank, nodes, steps, remarks, f"{path.score:.2f}", runs, path)
 
 
 def _opening(explanation: Explanation, link: Fact) -> tuple[str, ...]:
     message = clean(explanation.message) or _reason_in_words(explanation, link)
     if not explanation.paths:
         state = "There are no paths to show."
-    elif explanation.reason is not None:
+    elif explanation.reason not in (None, "predicted_negative"):
         state = "This explanation is not complete."
     else:
         state = ""
-    sentences = (*evidence_wording.verdict(explanation), state, message)
+    sentences = (*verdict_wording.verdict(explanation), state, message)
     return tuple(sentence for sentence in sentences if sentence)
 
 
@@ -137,23 +146,3 @@ def _reason_in_words(explanation: Explanation, link: Fact) -> str:
         "out_of_time": "The time ran out.",
     }
     return in_words[explanation.reason]
-
-
-def _ranking_heading(num_paths: int) -> str:
-    if num_paths == 1:
-        return "The path that ranks best"
-    return f"The {num_paths} paths that rank best, the best first"
-
-
-def _caveat(explanation: Explanation) -> str:
-    if not explanation.paths:
-        return ""
-    if explanation.evidence is not None:
-        return evidence_wording.rule(explanation, explanation.evidence)
-    preferred = ["few facts", "nodes with few links"]
-    if explanation.epochs:
-        preferred.append("links to which the learned mask gives weight")
-    return (
-        f"Each path is a chain of facts of the graph. The ranking prefers {enumerated(preferred)}."
-        " How much the model's answer depends on a path was not measured."
-    )
