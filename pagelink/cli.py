@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pagelink.explainer import PaGELink
     from pagelink.explanation import Explanation
     from pagelink.models.checkpoint import Checkpoint
+    from pagelink.on_request import OnRequest
     from pagelink.settings import Settings
 
 app = typer.Typer(
@@ -167,8 +168,11 @@ def explain(
     date_column: Annotated[str | None, typer.Option(help="Column of the dates.")] = None,
     deadline: Annotated[float | None, typer.Option(help="Seconds for a link.")] = None,
     memory: Annotated[
-        float, typer.Option(help="About how many gigabytes links side by side may take.")
-    ] = 1.0,
+        float | None,
+        typer.Option(
+            help="With --links: about how many gigabytes links side by side may take. Default: 1."
+        ),
+    ] = None,
     threshold: Annotated[
         float, typer.Option(help="Links with a lower raw score are not predicted.")
     ] = 0.0,
@@ -193,7 +197,7 @@ def explain(
         int, typer.Option(min=1, help="Explain with so many seeds, and count each path.")
     ] = 1,
     negatives: Annotated[
-        bool, typer.Option("--negatives", help="If it is not predicted: paths for and against it.")
+        bool, typer.Option("--negatives", help="Of links not predicted: paths for and against.")
     ] = False,
     seed: Seed = 0,
 ) -> None:
@@ -204,10 +208,13 @@ def explain(
         raise typer.BadParameter("--links and --out go together.")
     if links is not None and any((html, svg, png, json)):
         raise typer.BadParameter("--html, --svg, --png and --json go with --src and --dst.")
-    if links is not None and (counterfactual or rank or runs > 1 or negatives):
+    if links is not None and counterfactual:
         raise typer.BadParameter(
-            "--counterfactual, --rank, --runs and --negatives go with --src and --dst."
+            "--counterfactual goes with --src and --dst: the rows of a table are paths, and it is "
+            "about sets of facts."
         )
+    if links is None and memory is not None:
+        raise typer.BadParameter("--memory goes with --links: one link is explained by itself.")
     if at not in ("source", "paths"):
         raise typer.BadParameter(f"--at is source or paths; got {at!r}.")
     if not counterfactual and (top_k is not None or at != "source"):
@@ -226,19 +233,21 @@ def explain(
     checkpoint = _load(graph, model)
     explainer = _explainer(checkpoint, settings, None if rank_only else threshold, seed)
     if links is not None and out is not None:
-        _explain_table(explainer, links, out, graph, model, memory, threshold=explainer.threshold)
-        return
-    from pagelink.views.request_wording import rank_sentence, runs_sentence
+        from pagelink.on_request import OnRequest
 
+        asked = OnRequest(rank=rank, runs=runs, negatives=negatives)
+        _explain_table(explainer, links, out, graph, model, memory, asked)
+        return
     explanation = explainer.explain(src or "", dst or "", rank=rank, runs=runs, negatives=negatives)
     console.print(str(explanation), markup=False)
-    for sentence in (rank_sentence(explanation), runs_sentence(explanation)):
-        if sentence:
-            console.print(f"\n{sentence}", markup=False)
     found = None
     if counterfactual:
         place: Any = at
-        found = explainer.counterfactual(src or "", dst or "", top_k=top_k, at=place)
+        known = checkpoint.split.all
+        of_source = known[1, known[0] == explanation.src[1]].tolist()
+        found = explainer.counterfactual(
+            src or "", dst or "", top_k=top_k, at=place, known=of_source
+        )
         console.print(f"\n{found}", markup=False)
     _write_views(explanation, found, html, svg, png, json)
 
@@ -428,15 +437,16 @@ def _explain_table(
     out: Path,
     graph: Path,
     model: Path,
-    memory: float,
-    **identity: Any,
+    memory: float | None,
+    asked: OnRequest,
 ) -> None:
+    from pagelink.explainer import MEMORY
     from pagelink.jobs import explain_table, fingerprint
 
     with _progress("explaining") as step:
         result = explain_table(
-            explainer, links, out, progress=step, memory=memory,
-            identity={"model": fingerprint(model), "graph": fingerprint(graph), **identity},
+            explainer, links, out, progress=step, memory=MEMORY if memory is None else memory,
+            identity={"model": fingerprint(model), "graph": fingerprint(graph)}, asked=asked,
         )  # fmt: skip
     if result.resumed:
         console.print(f"{result.resumed} links were done by an earlier run.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
@@ -64,7 +64,8 @@ class Counterfactual:
 
     Everything was measured on graphs from which the facts were really removed. The link itself is
     not part of any of these graphs. Ranks are among the targets that the source is not linked to in
-    the graph as it is: one more than there are targets of a higher score.
+    the graph as it is, nor known to be linked to otherwise: one more than there are targets of a
+    higher score.
     """
 
     link_type: EdgeType
@@ -137,71 +138,9 @@ class Counterfactual:
         }
 
     def __str__(self) -> str:
-        return " ".join(sentence for sentence in self._sentences() if sentence)
+        from pagelink.views.counterfactual_wording import to_text
 
-    def _sentences(self) -> Sequence[str]:
-        who, what = self.src_name, self.dst_name
-        if self.reason == "already_negative":
-            return (
-                f"The model does not predict {what} for {who} in the first place: its score is "
-                f"{self.probability:.2f}.",
-            )
-        if self.reason == "not_in_top_k":
-            return (
-                f"{what} is not among the first {self.top_k} for {who} in the first place: it has "
-                f"rank {self.rank} of {self.rank_of}.",
-            )
-        if self.reason == "no_facts":
-            where = f"at {who}" if self.at == "source" else f"on a path from {who} to {what}"
-            return (f"The model sees no fact {where}, so that there is nothing to remove.",)
-        if self.reason == "none_found":
-            return self._none_found()
-        outcome = (
-            f"the model would not predict {what} for {who}"
-            if self.top_k is None
-            else f"{what} would not be among the first {self.top_k} for {who}"
-        )
-        place = f"{self.instead} would take its place." if self.instead is not None else ""
-        if len(self.facts) == 1:
-            fewer = ""
-        elif self.smallest:
-            fewer = "Fewer facts do not do it: all of them were tried."
-        else:
-            fewer = "Each of these facts is needed; whether other, fewer ones do it was not tried."
-        return f"Without the {_that(self.facts)}, {outcome}: {self._change()}.", place, fewer
-
-    def _none_found(self) -> Sequence[str]:
-        where = f"at {self.src_name}" if self.at == "source" else "on paths to the target"
-        aim = (
-            "turn the prediction"
-            if self.top_k is None
-            else f"move it out of the first {self.top_k}"
-        )
-        tried = "all sets were tried" if self.smallest else "not all sets could be tried"
-        without = self.logit_without_all
-        return (
-            f"No {self.budget} or fewer of the {self.num_facts} facts {where} were found to {aim} "
-            f"({tried}).",
-            f"The nearest comes the removal of the {_that(self.facts)}: {self._change()}.",
-            "" if without is None else (
-                f"Without all {self.num_facts} facts the score would be {_sigmoid(without):.2f}."
-            ),
-        )  # fmt: skip
-
-    def _change(self) -> str:
-        old, new = f"{self.probability:.2f}", f"{self.probability_without:.2f}"
-        if old == new:
-            old, new = f"{self.probability:.3g}", f"{self.probability_without:.3g}"
-        score = f"its score would go from {old} to {new}"
-        if self.rank == self.rank_without:
-            return f"{score}, and it would keep rank {self.rank} of {self.rank_of}"
-        return f"{score}, and its rank from {self.rank} to {self.rank_without} of {self.rank_of}"
-
-
-def _that(facts: Sequence[RemovedFact]) -> str:
-    """`fact that A likes B`, `facts that A likes B, and that A likes C`."""
-    word = "fact" if len(facts) == 1 else "facts"
-    return f"{word} " + ", and ".join(f"that {fact}" for fact in facts)
+        return to_text(self)
 
 
 def _sigmoid(logit: float) -> float:

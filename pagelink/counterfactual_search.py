@@ -88,6 +88,7 @@ def find_counterfactual(
     at: At,
     budget: int,
     verified: int,
+    known: Sequence[int] = (),
 ) -> Counterfactual:
     """Search among sets of facts, measure, and put the result into words.
 
@@ -102,9 +103,11 @@ def find_counterfactual(
         at: where the facts are.
         budget: facts to remove at most.
         verified: sets to measure, about.
+        known: targets that the source is known to be linked to, as flat nodes: they are not ranked
+            and take nothing's place, as no one would recommend them.
     """
     graph = predictor.graph
-    targets = open_targets(graph, link)
+    targets = open_targets(graph, link, known)
     if top_k is not None and top_k >= len(targets):
         raise SettingsError(
             f"top_k is {top_k}, but {graph.node_name(link.src)} has only {len(targets)} targets to "

@@ -180,6 +180,7 @@ class PaGELink:
         at: At = "source",
         budget: int = 5,
         verified: int = 500,
+        known: Iterable[Key] = (),
     ) -> Counterfactual:
         """Find the fewest facts without which the link would not be predicted.
 
@@ -192,6 +193,9 @@ class PaGELink:
             at: remove facts at the source (a user's own actions), or facts on paths.
             budget: facts to remove at most.
             verified: sets of facts to measure, about.
+            known: targets that the source is known to be linked to although the graph does not
+                say so, such as links held out for tests: they are neither ranked nor said to take
+                the target's place.
 
         Raises:
             LinkError: there is no such node or link type.
@@ -209,6 +213,7 @@ class PaGELink:
         return find_counterfactual(
             self.predictor, TargetScores(self.predictor, self._batches, link), link, batch, facts,
             threshold=self.threshold, top_k=top_k, at=at, budget=budget, verified=verified,
+            known=[self.graph.find_node(link.type[2], key) for key in known],
         )  # fmt: skip
 
     def explain_many(

@@ -12,7 +12,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +25,16 @@ from pagelink.explainer import MEMORY, PaGELink
 from pagelink.explanation import Explanation
 from pagelink.files import complete_file, write_text
 from pagelink.link_tables import LinkRow, read_links
+from pagelink.on_request import OnRequest
+from pagelink.results import versions
 from pagelink.views.rows import SCHEMA, to_rows, to_table
+from pagelink.views.rows import VERSION as ROWS_VERSION
 
 LINKS_A_PART = 256
 FORMATS = (".parquet", ".csv", ".tsv", ".jsonl")
 JOB_FILE = "job.json"
+NOTHING_MORE = OnRequest()
+_MISSING = object()
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,7 @@ def explain_table(
     progress: Callable[[int, int], None] = lambda done, total: None,
     part_size: int = LINKS_A_PART,
     memory: float = MEMORY,
+    asked: OnRequest = NOTHING_MORE,
 ) -> JobResult:
     """Explain the links of a table and write the rows of their explanations.
 
@@ -64,10 +70,12 @@ def explain_table(
         links: the table of links.
         out: the result: Parquet, CSV, TSV or JSON Lines, by its ending.
         identity: what else the rows depend on (the model, the graph); an interrupted job is only
-            taken up again by a job of the same identity, settings, seed and links.
+            taken up again by a job of the same identity, settings, seed and links, that asks for
+            the same, of the same version.
         progress: called with the number of links done and the number of all.
         part_size: links per part.
         memory: about how many gigabytes the links that are explained side by side may take.
+        asked: what the rows are to hold beside the paths: ranks, runs, predicted negatives.
 
     Raises:
         SettingsError: the ending is not known, or the parts of another job are in the way.
@@ -83,7 +91,11 @@ def explain_table(
         "links": fingerprint(links),
         "settings": explainer.settings.to_dict(),
         "seed": explainer.seed,
+        "threshold": explainer.threshold,
         "part_size": part_size,
+        "asked": asdict(asked),
+        "rows": {"version": ROWS_VERSION, "columns": str(SCHEMA)},
+        "versions": versions(),
         **identity,
     }
     _take_up(parts, job)
@@ -95,7 +107,9 @@ def explain_table(
             done += len(chunk)
             progress(done, len(rows))
             continue
-        explanations = explainer.explain_many((row.link for row in chunk), memory=memory)
+        explanations = explainer.explain_many(
+            (row.link for row in chunk), memory=memory, **asdict(asked)
+        )
         _write_part(file, _rows(explanations, chunk, lambda n: progress(n, len(rows)), start))
     result = _summary(parts, out, len(rows), done)
     _put_together(parts, out)
@@ -122,7 +136,10 @@ def _take_up(parts: Path, job: Mapping[str, Any]) -> None:
         write_text(file, mine)
     elif file.read_text("utf-8") != mine:
         theirs = json.loads(file.read_text("utf-8"))
-        differs = sorted(key for key in job if theirs.get(key) != json.loads(mine)[key])
+        ours = json.loads(mine)
+        differs = sorted(
+            key for key in {*ours, *theirs} if theirs.get(key, _MISSING) != ours.get(key, _MISSING)
+        )
         raise SettingsError(
             f"{parts} holds the parts of another job (other {', '.join(differs)}). Remove the "
             "folder to start anew, or choose another name for the result."

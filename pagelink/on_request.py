@@ -20,9 +20,7 @@ from pagelink.other_targets import TargetScores, rank_among, sample_targets
 from pagelink.paths import PathGraphs
 from pagelink.predictor import LinkPredictor
 from pagelink.settings import Settings
-
-NO_EFFECT = 1e-6
-"""A path that moves the logit by no more than this share of it (or of 1) speaks neither way."""
+from pagelink.verdicts import unnoticed
 
 
 @dataclass(frozen=True)
@@ -138,7 +136,7 @@ def with_negatives(
 
     A path speaks for the link if the logit falls when its facts are really removed. Of either kind
     as many are returned as the settings ask for, those for the link first, the strongest first;
-    each adds to what those before it do.
+    each adds noticeably to what those before it do.
 
     Args:
         predictor: the model.
@@ -160,7 +158,8 @@ def with_negatives(
     for i, (pro, contra) in zip(negative, spoken, strict=True):
         result[i] = replace(
             answers[i],
-            paths=(*pro, *contra),
+            # The search draws nothing at random: each run returns the same paths.
+            paths=tuple(replace(path, runs=answers[i].runs) for path in (*pro, *contra)),
             message=f"{answers[i].message} {_message(len(pro), len(contra))}",
         )
     return result
@@ -219,7 +218,7 @@ def _strongest(
     mine = np.arange(candidates.ptr[link], candidates.ptr[link + 1])
     chosen: Longs = np.empty(0, dtype=np.int64)
     alone: Doubles = np.empty(0)
-    reached, least = 0.0, NO_EFFECT * max(abs(logit), 1.0)
+    reached, least = 0.0, unnoticed(logit)
     while len(mine) and len(chosen) < most:
         sets = np.concatenate([np.tile(chosen, (len(mine), 1)), mine[:, None]], axis=1)
         effect = logit - influence.logits(graph, candidates.removal(np.full(len(mine), link), sets))

@@ -28,11 +28,16 @@ Facts = Sequence[int] | Longs
 TARGETS_AT_ONCE = 64
 
 
-def open_targets(graph: TypedGraph, link: Link) -> Longs:
+def open_targets(graph: TypedGraph, link: Link, known: Sequence[int] = ()) -> Longs:
     """Return the targets that the source of a link may be linked to, as flat nodes, ascending.
 
     Those that it is linked to already are left out, and so is the source itself; the target of the
     link is among them.
+
+    Args:
+        graph: the flat graph.
+        link: the link.
+        known: further targets to leave out, as flat nodes: links that are true but held out.
     """
     first = graph.flat_index(link.type[2], 0)
     last = int(graph.node_offset[graph.node_types.index(link.type[2]) + 1])
@@ -41,6 +46,7 @@ def open_targets(graph: TypedGraph, link: Link) -> Longs:
     kind = graph.relation_class[graph.relation[graph.arc_edge[arcs]]]
     same = kind == graph.relation_class[graph.edge_types.index(link.type)]
     is_open[graph.arc_dst[arcs][same]] = False
+    is_open[np.asarray(known, dtype=np.int64)] = False
     is_open[link.src] = False
     is_open[link.dst] = True
     return first + np.flatnonzero(is_open[first:last])

@@ -58,6 +58,27 @@ def test_predicted_negatives(folder: Path) -> None:
     assert "counterfactual" not in values
 
 
+def test_tables_hold_what_is_asked_for(folder: Path) -> None:
+    (folder / "pairs.csv").write_text("src,dst\nUser 3,Item 4\nUser 5,Item 6\nUser 5,Nothing\n")
+    asked = (*EXPLAIN, "--links", "pairs.csv", "--out", "rows.jsonl")
+    done = shell(*asked, "--rank", "--runs", "2", "--rank-only", "--memory", "0.5", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in (folder / "rows.jsonl").read_text("utf-8").splitlines()]
+    good, bad = rows[:-1], rows[-1]
+    assert {(row["runs"], row["path_runs"]) for row in good} == {(2, 2)}
+    assert all(1 <= row["rank"] <= row["rank_of"] <= 100 for row in good)
+    assert all(row["rank_without_these"] for row in good)
+    assert (bad["reason"], bad["rank"], bad["runs"]) == ("invalid", None, None)
+
+    done = shell(*asked, "--negatives", "--threshold", "1000", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in (folder / "rows.jsonl").read_text("utf-8").splitlines()]
+    negative = [row for row in rows if row["reason"] == "predicted_negative"]
+    assert len(negative) > 2
+    assert {row["is_evidence"] for row in negative} <= {True, False}
+    assert {row["rank"] for row in rows} == {None}
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -67,7 +88,8 @@ def test_predicted_negatives(folder: Path) -> None:
             "source or paths",
         ),
         (["--src", "User 3", "--dst", "Item 4", "--runs", "0"], "--runs"),
-        (["--links", "l.csv", "--out", "o.csv", "--rank"], "go with --src and --dst"),
+        (["--links", "l.csv", "--out", "o.csv", "--counterfactual"], "goes with --src and --dst"),
+        (["--src", "User 3", "--dst", "Item 4", "--memory", "2"], "--memory goes with --links"),
         (["--src", "User 3", "--dst", "Item 4", "--counterfactual", "--rank-only"], "Give top_k"),
         (["--src", "User 3", "--dst", "Item 4", "--counterfactual", "--top-k", "0"], "top_k must"),
     ],

@@ -74,8 +74,8 @@ def test_the_prediction_turns_without_one_fact() -> None:
     assert found.smallest
     assert str(found) == (
         "Without the fact that Ann rated Film A, the model would not predict Film D for Ann: its "
-        "score would go from 0.62 to 0.38, and its rank from 1 to 3 of 5. Film C would take its "
-        "place."
+        "estimate would fall from 62 in 100 to 38 in 100, and its rank would go from 1 to 3 of 5. "
+        "Film C would take its place."
     )
 
 
@@ -103,14 +103,18 @@ def test_facts_that_stand_in_for_each_other_go_together() -> None:
     assert sorted(str(fact) for fact in found.facts) == ["Ann rated Film A", "Ann rated Film B"]
     assert (found.logit, found.logit_without) == pytest.approx((0.5, -0.3))
     assert found.smallest
-    assert "facts that Ann rated Film A, and that Ann rated Film B" in str(found)
+    assert "facts that Ann rated Film A and that Ann rated Film B" in str(found)
     assert "Fewer facts do not do it" in str(found)
     one = explainer.counterfactual(0, 3, budget=1)
     assert one.reason == "none_found"
     assert one.logit_without == pytest.approx(0.5)
     assert one.instead is None
-    assert "No 1 or fewer of the 3 facts at Ann were found to turn the prediction" in str(one)
-    assert "Without all 3 facts the score would be 0.38" in str(one)
+    assert str(one) == (
+        "None of the 3 facts at Ann was found to turn the prediction alone (all were tried). The "
+        "removal of the fact that Ann rated Film A comes nearest: its raw score would stay at "
+        "0.50, and it would keep rank 1 of 4. Without all 3 facts its estimate would be 38 in 100 "
+        "(raw score -0.50)."
+    )
 
 
 def test_what_is_predicted_whatever_is_removed() -> None:
@@ -122,7 +126,9 @@ def test_what_is_predicted_whatever_is_removed() -> None:
     assert found.num_facts == 3
     negative = PaGELink(Taste(bias=-9.0), shop(SEEN, FILMS), LIKES).counterfactual(0, 3)
     assert negative.reason == "already_negative"
-    assert "in the first place" in str(negative)
+    assert str(negative).endswith(
+        "in the first place: it puts the chance at less than 1 in 100 (raw score -7.50)."
+    )
     empty = PaGELink(Taste(bias=1.0), shop([(0, 0), (0, 1), (1, 2)], FILMS, 3), LIKES)
     alone = empty.counterfactual("Cem", "Film D")
     assert (alone.reason, alone.num_facts) == ("no_facts", 0)
@@ -142,6 +148,26 @@ def test_with_few_sets_to_measure_it_says_that_not_all_were_tried() -> None:
     assert (len(every.facts), every.smallest, every.num_sets) == (3, True, 12 + 66 + 220)
     one = PaGELink(Taste(bias=-11.5), data, LIKES).counterfactual(0, 12, verified=16)
     assert (len(one.facts), one.smallest) == (1, True)  # there is nothing smaller than one fact
+
+
+def test_scores_of_a_model_that_ranks_are_no_chances() -> None:
+    explainer = PaGELink(Taste(), shop(SEEN, FILMS), RATED, threshold=None)
+    found = explainer.counterfactual("Ann", "Film D", top_k=1)
+    assert "its score would fall from 1.50 to 0.50, and its rank would go from 1 to 2 of 2" in str(
+        found
+    )
+    assert "in 100" not in str(found)
+
+
+def test_a_known_link_that_is_held_out_takes_nothings_place() -> None:
+    explainer = PaGELink(Taste(bias=-1.0), shop(SEEN, FILMS), LIKES)
+    plain = explainer.counterfactual("Ann", "Film D")
+    assert (plain.instead, plain.rank_of) == ("Film C", 5)
+    found = explainer.counterfactual("Ann", "Film D", known=["Film C", 0, "Film D"])
+    assert (found.instead, found.rank_of) == ("Film E", 3)  # D itself stays
+    assert found.facts == plain.facts
+    with pytest.raises(LinkError, match="Film X"):
+        explainer.counterfactual("Ann", "Film D", known=["Film X"])
 
 
 def test_everything_is_plain() -> None:

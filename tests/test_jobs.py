@@ -28,6 +28,7 @@ from pagelink.jobs import explain_table
 from pagelink.link_tables import read_links
 from pagelink.models.checkpoint import load_checkpoint
 from pagelink.models.rgcn import RGCN
+from pagelink.on_request import OnRequest
 from pagelink.tables import load_graph, save_graph
 
 LINK_TYPE = ("user", "likes", "item")
@@ -149,6 +150,42 @@ def test_a_job_of_other_settings_is_not_taken_up(explainer: PaGELink, tmp_path: 
         explain_table(explainer, table, out, identity={})
     with pytest.raises(SettingsError, match=r"results end in"):
         explain_table(explainer, table, tmp_path / "out.doc", identity={})
+
+
+def stopped(explainer: PaGELink, folder: Path, patch: pytest.MonkeyPatch, **options: Any) -> None:
+    """Run a job of which the last step fails, so that its parts stay."""
+
+    def fails(*arguments: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with patch.context() as patched:
+        patched.setattr("pagelink.jobs._put_together", fails)
+        with pytest.raises(OSError, match="No space"):
+            explain_table(explainer, folder / "l.csv", folder / "o.csv", identity={}, **options)
+
+
+def test_parts_of_other_rows_are_not_taken_up(
+    explainer: PaGELink, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "l.csv").write_text("src,dst\nUser 1,Item 2\n")
+    out = tmp_path / "o.csv"
+    stopped(explainer, tmp_path, monkeypatch, asked=OnRequest(runs=2))
+    for asked in (OnRequest(), OnRequest(runs=3), OnRequest(runs=2, rank=True)):
+        with pytest.raises(SettingsError, match=r"another job \(other asked\)"):
+            explain_table(explainer, tmp_path / "l.csv", out, identity={}, asked=asked)
+    with monkeypatch.context() as patch:
+        patch.setattr("pagelink.jobs.ROWS_VERSION", 99)
+        with pytest.raises(SettingsError, match=r"another job \(other rows\)"):
+            explain_table(explainer, tmp_path / "l.csv", out, identity={}, asked=OnRequest(runs=2))
+    job = tmp_path / "o.csv.parts" / "job.json"
+    values = json.loads(job.read_text("utf-8"))
+    assert "rank_without_these" in values["rows"]["columns"]
+    job.write_text(json.dumps({**values, "memory": 3}))
+    with pytest.raises(SettingsError, match=r"another job \(other memory\)"):
+        explain_table(explainer, tmp_path / "l.csv", out, identity={}, asked=OnRequest(runs=2))
+    job.write_text(json.dumps(values, indent=1, sort_keys=True))
+    done = explain_table(explainer, tmp_path / "l.csv", out, identity={}, asked=OnRequest(runs=2))
+    assert done.resumed == 1
 
 
 def test_a_full_disk_leaves_nothing_half_written(

@@ -140,8 +140,8 @@ def _may_import(unit: str, other: str, when_called: bool) -> bool:
         return other in ROAD
     if other in ROAD:
         return ROAD.index(other) < ROAD.index(unit)
-    # The one exception: an explanation draws itself, so that a user need not know the views.
-    return unit == "explanation" and other == "views" and when_called
+    # The one exception: a result says and draws itself, so that a user need not know the views.
+    return unit in ("explanation", "counterfactual") and other == "views" and when_called
 
 
 def _loaded(entries: list[Import]) -> set[str]:
@@ -237,6 +237,7 @@ def test_a_wrong_import_is_found(sources: dict[str, str], fault: str) -> None:
         {"graph.py": "import torch\nfrom pagelink.errors import GraphError"},
         {"pyg.py": "from pagelink import explainer\nfrom .settings import Settings"},
         {"explanation.py": "def f():\n    from pagelink.views.text import to_text"},
+        {"counterfactual.py": "def f():\n    from pagelink.views.text import to_text"},
         {"views/text.py": "from pagelink.explanation import Explanation\nfrom . import svg"},
         {"views/__init__.py": "from .text import to_text"},
         {"cli.py": "import pagelink\ndef f():\n    import torch, pagelink.models.x"},
