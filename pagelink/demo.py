@@ -16,8 +16,11 @@ from pagelink.models.links import LinkSplit, split_links
 from pagelink.models.rgcn import RGCN
 from pagelink.models.train_settings import TrainSettings
 from pagelink.models.training import train
+from pagelink.verdicts import Verdict
 
 SETTINGS = TrainSettings.paper()
+BEST_FIRST: tuple[Verdict, ...] = ("supported", "structure_against", "structure_not_used")
+"""A demo shows an explanation as it is meant to be, as long as there is one."""
 
 
 def run_demo(out: Path, seed: int, console: Console) -> Explanation:
@@ -48,9 +51,16 @@ def run_demo(out: Path, seed: int, console: Console) -> Explanation:
 
 
 def _first_predicted(explainer: PaGELink, split: LinkSplit) -> Explanation:
-    """The first test link that the model predicts and that has paths."""
+    """The first test link that is predicted and relies on its paths, else the first with paths."""
     links = split.test.t().tolist()
+    first: dict[str, Explanation] = {}
     for explanation in explainer.explain_many(tuple(link) for link in links):
-        if explanation.paths:
-            return explanation
+        if not explanation.paths or explanation.evidence is None:
+            continue
+        first.setdefault(explanation.evidence.verdict, explanation)
+        if "supported" in first:
+            break
+    for verdict in BEST_FIRST:
+        if verdict in first:
+            return first[verdict]
     raise ModelError(f"The model predicts none of its {len(links)} test links. Try another seed.")
