@@ -713,6 +713,14 @@ def test_the_rule_is_said(rho: float, changes: dict[str, Any], said: str) -> Non
     assert caveat in Page(to_html(explanation)).text("p")
 
 
+def test_where_there_is_nothing_to_choose_no_choice_is_told() -> None:
+    explanation = make_explanation(strong(), evidence=make_evidence(num_sets=1))
+    assert wording(explanation).caveat == (
+        "The facts of the only combination of paths to try were taken out of the graph and the "
+        "model was asked again."
+    )
+
+
 def test_the_answers_of_the_model_are_listed() -> None:
     lines = to_text(relied()).split("The model's answers:\n")[1].splitlines()
     assert lines == [

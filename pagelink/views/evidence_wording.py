@@ -34,6 +34,11 @@ def rule(explanation: Explanation, evidence: Evidence) -> str:
     """Return what was measured, and by what rule the paths were chosen."""
     rho, reached = explanation.settings.rho, evidence.rho_reached
     asked = "put into the graph without any path" if evidence.inserted else "taken out of the graph"
+    if evidence.num_sets == 1:
+        return (
+            f"The facts of the only combination of paths to try were {asked} and the model was "
+            "asked again."
+        )
     measured = f"The facts of {count(evidence.num_sets, 'combination')} of paths were {asked}"
     if reached is None:
         chosen = "none had an effect in favour of the link, and the most concise paths are shown"
