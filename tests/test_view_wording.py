@@ -175,8 +175,9 @@ def remark(path: Path, *others: Path, **changes: Any) -> str:
         (0.8, 0.81, ""),
         (0.8, 1.5, "Once the other path is gone, taking it out too lowers the raw score by 1.50."),
         (0.8, -0.3, "Once the other path is gone, taking it out too raises the raw score by 0.30."),
-        (0.0, 1.2, "Once the other path is gone, taking it out too lowers the raw score by 1.20: "
+        (0.0, 2.2, "Once the other path is gone, taking it out too lowers the raw score by 2.20: "
                    "they stand in for each other."),
+        (0.0, 0.1, "Once the other path is gone, taking it out too lowers the raw score by 0.10."),
         (2.9, 0.0, "It is necessary, not sufficient alone: once the other path is gone, it adds "
                    "nothing."),
         (0.8, 0.01, "Once the other path is gone, taking it out too hardly changes anything."),

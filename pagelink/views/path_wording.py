@@ -85,7 +85,8 @@ def _beside_the_others(explanation: Explanation, path: Path, logit: float) -> st
             return f"It is necessary, not sufficient alone: once {gone}, it adds nothing."
         return f"Once {gone}, taking it out too hardly changes anything."
     said = f"Once {gone}, taking it out too {verb} the {noun} by {_size(marginal)}"
-    return f"{said}: they stand in for each other." if abs(alone) <= bar < marginal else f"{said}."
+    instead = abs(alone) <= bar and marginal >= MOST * evidence.influence > 0
+    return f"{said}: they stand in for each other." if instead else f"{said}."
 
 
 def _ends(influence: float, connection: float | None) -> str:
