@@ -26,10 +26,10 @@ ROAD = (
 # These use the road and each other, without cycles, and are never used by the road.
 BESIDE = (
     "baselines", "datasets", "models", "evaluation", "views", "description", "demo", "link_tables",
-    "jobs", "checks", "cli", "__main__",
+    "jobs", "checks", "commands", "cli", "__main__",
 )  # fmt: skip
 # `import pagelink`, `pagelink --help` and drawing a stored explanation must not wait for torch.
-QUICK = ("", "cli", "views")
+QUICK = ("", "cli", "commands", "views")
 SLOW = ("torch", "torch_geometric")
 TYPES_ONLY = ("TYPE_CHECKING", "typing.TYPE_CHECKING")
 
