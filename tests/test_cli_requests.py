@@ -9,7 +9,8 @@ import pytest
 from test_jobs import shell
 
 from pagelink.datasets.useritemattr import generate_useritemattr
-from pagelink.tables import save_graph
+from pagelink.models.checkpoint import load_checkpoint
+from pagelink.tables import load_graph, save_graph
 
 EXPLAIN = ("explain", "graph", "--model", "model.pt")
 
@@ -41,6 +42,13 @@ def test_everything_at_once(folder: Path) -> None:
     found = values["counterfactual"]
     assert (found["top_k"], found["at"], found["src_name"]) == (3, "paths", "User 3")
     assert found["text"] in done.stdout
+    # Links that are known, held out or not, are not ranked: no one would recommend them.
+    checkpoint = load_checkpoint(folder / "model.pt", load_graph(folder / "graph"))
+    known = checkpoint.split.all
+    liked = set(known[1, known[0] == found["src"][1]].tolist()) - {found["dst"][1]}
+    held_out = liked - set(checkpoint.split.train[1, checkpoint.split.train[0] == 3].tolist())
+    assert held_out
+    assert found["rank_of"] == checkpoint.data["item"].num_nodes - len(liked)
     assert f"{name} is number {values['rank']}" in done.stdout
     assert values["runs"] == 2
     assert {path["runs"] for path in values["paths"]} == {2}
