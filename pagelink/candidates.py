@@ -6,7 +6,8 @@ model, so that neither the concise nor the influential ones are missed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -15,29 +16,14 @@ from pagelink.computation_graph import ComputationGraphs
 from pagelink.copies import Edits
 from pagelink.graph import Longs, TypedGraph
 from pagelink.kernels import kernel
-from pagelink.paths import FoundPaths, PathGraphs, best_paths
+from pagelink.paths import FIXED_POINT, FoundPaths, PathGraphs, best_paths, cheapest_paths
+from pagelink.ragged import Ragged
 
 Doubles = npt.NDArray[np.float64]
 Floats = npt.NDArray[np.float32]
 
-
-@dataclass(frozen=True)
-class Ragged:
-    """Lists of numbers, one after the other."""
-
-    ptr: Longs
-    values: Longs
-
-    def take(self, order: Longs) -> Ragged:
-        """The lists of these positions, in this order."""
-        length = np.diff(self.ptr)[order]
-        ptr = np.concatenate([[0], np.cumsum(length)])
-        place = np.arange(ptr[-1]) + np.repeat(self.ptr[:-1][order] - ptr[:-1], length)
-        return Ragged(ptr, self.values[place])
-
-    def joined(self, ptr: Longs) -> Ragged:
-        """Put lists together: ptr[i]:ptr[i + 1] become one."""
-        return Ragged(self.ptr[ptr], self.values)
+DRAWN = 3
+"""Paths of high mean gradient that are looked at for each one of a high sum that is wanted."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +56,31 @@ class Candidates:
             complete=np.ones(len(links), dtype=np.bool_),
         )
 
+    def joined(self, more: Candidates) -> tuple[Candidates, Longs, Longs]:
+        """Put further candidates of the same batch beside these, each path once.
+
+        Returns:
+            All of them, and where these and the further ones are among them.
+        """
+        arcs = np.concatenate([self.arcs, more.arcs])
+        link = np.concatenate([self.link, more.link])
+        # Arcs are numbered through the batch, so that equal rows are of one link.
+        _, first, same = np.unique(arcs, axis=0, return_index=True, return_inverse=True)
+        order = np.lexsort((first, link[first]))
+        place = np.empty(len(order), dtype=np.int64)
+        place[order] = np.arange(len(order))
+        position = place[same.reshape(-1)]
+        taken = first[order]
+        everything = Candidates(
+            ptr=np.searchsorted(link[taken], np.arange(len(self.ptr))),
+            arcs=arcs[taken],
+            lengths=np.concatenate([self.lengths, more.lengths])[taken],
+            scores=np.concatenate([self.scores, more.scores])[taken],
+            concise=np.concatenate([self.concise, more.concise])[taken],
+            slots=self.slots.followed_by(more.slots).take(taken),
+        )
+        return everything, position[: len(self.arcs)], position[len(self.arcs) :]
+
     def removal(self, link: Longs, members: Longs) -> Edits:
         """Edits by the facts of sets of candidates.
 
@@ -84,16 +95,8 @@ class Candidates:
         return Edits(link, together.ptr, together.values)
 
 
-def find_candidates(
-    facts: FactIndex,
-    batch: ComputationGraphs,
-    paths: PathGraphs,
-    links: Longs,
-    edge_logits: Floats,
-    edge_gradient: Floats,
-    count: int,
-) -> Candidates:
-    """Gather candidates for some links of a batch.
+class CandidateFinder:
+    """Finds candidate paths for some links of a batch.
 
     Args:
         facts: the facts of the graph.
@@ -101,48 +104,70 @@ def find_candidates(
         paths: where paths may be.
         links: the links; the others have no candidates.
         edge_logits: M, the learned mask, per edge of the batch.
-        edge_gradient: the gradient of the link's logit by the weight of each edge of the batch.
-        count: candidates by each of the three rankings.
     """
-    arc_logits = edge_logits[paths.arc_slot]
-    arc_facts = facts.of_slots(batch, paths.arc_slot)
-    gain = _sums(edge_gradient[arc_facts.values].astype(np.float64), arc_facts.ptr)
-    # Each link by its own measure: the paths must not depend on who else is in the batch.
-    first = paths.arc_ptr[paths.node_ptr[:-1] + np.arange(paths.num_links)]
-    ptr = np.append(first, len(gain))
-    mean = _sums(np.abs(gain), ptr) / np.maximum(np.diff(ptr), 1)
-    gain = gain / np.repeat(np.maximum(mean, 1e-30), np.diff(ptr))
-    rankings = [
-        best_paths(paths, arc_logits, count, links),
-        best_paths(paths, np.full(len(arc_logits), np.inf, dtype=np.float32), count, links),
-        best_paths(
-            replace(paths, arc_log_degree=np.zeros_like(paths.arc_log_degree)),
-            gain.astype(np.float32),
-            count,
-            links,
-        ),
-    ]
-    return _together(paths, links, rankings, arc_logits, arc_facts, batch.num_links)
 
+    def __init__(
+        self,
+        facts: FactIndex,
+        batch: ComputationGraphs,
+        paths: PathGraphs,
+        links: Longs,
+        edge_logits: Floats,
+    ) -> None:
+        self._paths, self._links, self._num_links = paths, links, batch.num_links
+        self._arc_logits = edge_logits[paths.arc_slot]
+        self._arc_facts = facts.of_slots(batch, paths.arc_slot)
 
-def candidates_of(
-    facts: FactIndex,
-    batch: ComputationGraphs,
-    paths: PathGraphs,
-    links: Longs,
-    edge_logits: Floats,
-    found: FoundPaths,
-) -> Candidates:
-    """Take the paths of a search as candidates, in its order."""
-    arc_logits = edge_logits[paths.arc_slot]
-    arc_facts = facts.of_slots(batch, paths.arc_slot)
-    return _together(paths, links, [found], arc_logits, arc_facts, batch.num_links)
+    def taken(self, *rankings: FoundPaths) -> Candidates:
+        """Take the paths of searches over the links, each path where it comes first."""
+        return _together(
+            self._paths, self._links, rankings, self._arc_logits, self._arc_facts, self._num_links
+        )
+
+    def most_concise(self, count: int) -> FoundPaths:
+        """The best paths by degree alone."""
+        no_mask = np.full(len(self._arc_logits), np.inf, dtype=np.float32)
+        return best_paths(self._paths, no_mask, count, self._links)
+
+    def best_by_mask(self, count: int) -> FoundPaths:
+        """The best paths by the learned mask, as the paper ranks them."""
+        return best_paths(self._paths, self._arc_logits, count, self._links)
+
+    def steepest(self, edge_gradient: Floats, count: int) -> FoundPaths:
+        """The paths of the highest sum of gradients of the logit by the weights of their facts.
+
+        That is the first-order estimate of the effect of taking the path out. Among paths of equal
+        length the order is exact; a longer path is found if fewer than `DRAWN` times as many paths
+        as are wanted come before it by its mean gradient.
+        """
+        paths = self._paths
+        gain = _sums(edge_gradient[self._arc_facts.values].astype(np.float64), self._arc_facts.ptr)
+        # Each link by its own measure: the paths must not depend on who else is in the batch.
+        first = paths.arc_ptr[paths.node_ptr[:-1] + np.arange(paths.num_links)]
+        size = np.diff(first, append=len(gain))
+        full = np.flatnonzero(size)
+        highest, lowest = np.zeros(len(size)), np.zeros(len(size))
+        highest[full] = np.maximum.reduceat(gain, first[full])
+        lowest[full] = np.minimum.reduceat(gain, first[full])
+        span = np.where(highest > lowest, highest - lowest, 1.0)
+        cost = (np.repeat(highest, size) - gain) / np.repeat(span, size)  # costs are from 0 up
+        found = cheapest_paths(
+            paths, np.rint(cost * FIXED_POINT).astype(np.int64), DRAWN * count, self._links
+        )
+        sums = np.where(found.arcs >= 0, gain[found.arcs], 0.0).sum(2)
+        best = np.argsort(np.where(found.lengths > 0, -sums, np.inf), axis=1, kind="stable")
+        best = best[:, :count]
+        return FoundPaths(
+            np.take_along_axis(found.arcs, best[:, :, None], axis=1),
+            np.take_along_axis(found.lengths, best, axis=1),
+            found.complete,
+        )
 
 
 def _together(
     paths: PathGraphs,
     links: Longs,
-    rankings: list[FoundPaths],
+    rankings: Sequence[FoundPaths],
     arc_logits: Floats,
     arc_facts: Ragged,
     num_links: int,
@@ -184,30 +209,15 @@ class FactIndex:
     """All edges of each fact of a graph: every copy and both directions."""
 
     def __init__(self, graph: TypedGraph) -> None:
-        self._ptr, self._edges = _edges_by_fact(graph.fact, int(graph.fact.max(initial=-1)) + 1)
+        self._edges = Ragged.grouped(graph.fact, int(graph.fact.max(initial=-1)) + 1)
         self._fact = graph.fact
 
     def of_slots(self, batch: ComputationGraphs, slots: Longs) -> Ragged:
         """Per edge of a batch, all edges of its link's graph that state the same fact."""
         ptr, values = _slots_of_facts(
-            slots, batch.edges, batch.edge_ptr, self._fact, self._ptr, self._edges
+            slots, batch.edges, batch.edge_ptr, self._fact, self._edges.ptr, self._edges.values
         )
         return Ragged(ptr, values)
-
-
-@kernel
-def _edges_by_fact(fact, num_facts):  # type: ignore[no-untyped-def]
-    ptr = np.zeros(num_facts + 1, dtype=np.int64)
-    for e in range(len(fact)):
-        ptr[fact[e] + 1] += 1
-    for f in range(num_facts):
-        ptr[f + 1] += ptr[f]
-    place = ptr[:-1].copy()
-    edges = np.empty(len(fact), dtype=np.int32)
-    for e in range(len(fact)):
-        edges[place[fact[e]]] = e
-        place[fact[e]] += 1
-    return ptr, edges
 
 
 @kernel

@@ -7,13 +7,16 @@ nodes are those of the graph that is edited, which is there once for all copies 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
 from pagelink.computation_graph import ComputationGraphs
 from pagelink.graph import Bools, Ints, Longs
 from pagelink.kernels import kernel
+from pagelink.ragged import Ragged
 
 
 @dataclass(frozen=True)
@@ -38,12 +41,23 @@ class Edits:
         """Number of copies."""
         return len(self.link)
 
+    @classmethod
+    def joined(cls, parts: Sequence[Edits]) -> Edits:
+        """The copies of several, one after the other."""
+        slots = reduce(Ragged.followed_by, (Ragged(part.ptr, part.slots) for part in parts))
+        return cls(np.concatenate([part.link for part in parts]), slots.ptr, slots.values)
+
+    @classmethod
+    def towards(cls, batch: ComputationGraphs, other: Bools, links: Longs) -> Edits:
+        """A copy of each of some links that differs in the edges that are marked."""
+        slots = np.flatnonzero(other)
+        of_links = Ragged(np.searchsorted(slots, batch.edge_ptr), slots).take(links)
+        return cls(links, of_links.ptr, of_links.values)
+
     def chosen(self, order: Longs) -> Edits:
         """The copies of these positions, in this order."""
-        length = np.diff(self.ptr)[order]
-        ptr = np.concatenate([[0], np.cumsum(length)])
-        place = np.arange(ptr[-1]) + np.repeat(self.ptr[:-1][order] - ptr[:-1], length)
-        return Edits(self.link[order], ptr, self.slots[place])
+        slots = Ragged(self.ptr, self.slots).take(order)
+        return Edits(self.link[order], slots.ptr, slots.values)
 
     def part(self, first: int, last: int) -> Edits:
         """Some of the copies."""

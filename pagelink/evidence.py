@@ -19,6 +19,7 @@ from pagelink.explanation import Path
 from pagelink.graph import Bools, Longs, TypedGraph
 from pagelink.influence import Influence
 from pagelink.paths import PathGraphs, build_path_graphs
+from pagelink.ragged import Ragged
 from pagelink.selection import Selection
 from pagelink.settings import Settings
 from pagelink.verdicts import Evidence, Verdict, unnoticed
@@ -79,6 +80,44 @@ def without_paths(
     return left
 
 
+@dataclass(frozen=True)
+class Context:
+    """The model's answers without any choice: what the others are compared with."""
+
+    logits: Doubles
+    """f(G) of each link of the batch."""
+    without_paths: Doubles
+    """f(G0); NaN for links that are not measured."""
+    without_edges: Doubles
+    """f without any edge; NaN for links that are not measured."""
+
+
+def look(
+    influence: Influence,
+    batch: ComputationGraphs,
+    candidates: Candidates,
+    links: Longs,
+    whole: Bools,
+    bare: Bools,
+    logits: Doubles,
+) -> tuple[Context, Doubles]:
+    """Ask for the context of some links, and for the effect of each candidate alone.
+
+    All in one go: what goes through the model anyway is G itself, once for everything.
+    """
+    every = np.arange(len(candidates.lengths))[:, None]
+    alone = candidates.removal(candidates.link, every)
+    answers = influence.logits(
+        whole,
+        Edits.joined([
+            alone, Edits.towards(batch, whole & ~bare, links), Edits.towards(batch, whole, links),
+        ]),
+    )  # fmt: skip
+    context = np.full((2, len(logits)), np.nan)
+    context[:, links] = answers[len(every) :].reshape(2, -1)
+    return Context(logits, *context), logits[alone.link] - answers[: len(every)]
+
+
 class Appraiser:
     """Measures the chosen sets of paths of a batch.
 
@@ -87,8 +126,8 @@ class Appraiser:
         facts: its facts.
         batch: the computation graphs.
         paths: where the candidates are from.
-        candidates: the candidates.
-        selection: the chosen sets.
+        selection: the chosen sets of candidates.
+        context: the model's answers without any choice.
         whole: G, the edges of the batch that the model sees.
         bare: G0.
     """
@@ -99,96 +138,84 @@ class Appraiser:
         facts: FactIndex,
         batch: ComputationGraphs,
         paths: PathGraphs,
-        candidates: Candidates,
         selection: Selection,
+        context: Context,
         whole: Bools,
         bare: Bools,
     ) -> None:
         self._graph, self._facts, self._batch, self._paths = graph, facts, batch, paths
-        self._candidates, self._selection = candidates, selection
+        self._candidates, self._selection, self._context = selection.candidates, selection, context
         self._whole, self._bare = whole, bare
 
     def measure(
-        self,
-        influence: Influence,
-        links: Longs,
-        logits: Doubles,
-        logits_bare: Doubles,
-        settings: Settings,
-        seed: int,
+        self, influence: Influence, links: Longs, settings: Settings, seed: int
     ) -> dict[int, Measured]:
         """Return the evidence of some links.
 
         Args:
             influence: asks the model.
             links: the links, each with a chosen set.
-            logits: f(G) of all links.
-            logits_bare: f(G0) of all links.
             settings: how many control pairs.
             seed: where they are drawn from.
         """
-        members = self._selection.members
+        members, logits = self._selection.members, self._context.logits
         link, place = np.nonzero(members[links] >= 0)
         link = links[link]
-        others = members[link].copy()
-        others[np.arange(len(link)), place] = -1
-        sets = self._candidates.removal(links, members[links])
-        rest = self._candidates.removal(link, others)
-
         chosen = members[link, place]
         arcs = self._candidates.arcs[chosen]
-        fact_link = np.repeat(link, (arcs >= 0).sum(1))
-        fact_slots = self._facts.of_slots(self._batch, self._paths.arc_slot[arcs[arcs >= 0]])
-        facts = Edits(fact_link, fact_slots.ptr, fact_slots.values)
+        lengths = (arcs >= 0).sum(1)
+        fact_link, fact_ptr = np.repeat(link, lengths), np.concatenate([[0], np.cumsum(lengths)])
+        path_slots = self._paths.arc_slot[arcs[arcs >= 0]]
+        fact_slots = self._facts.of_slots(self._batch, path_slots)
         controls, control_of = draw_controls(
             self._graph, self._facts, self._batch, self._whole, self._bare, link,
-            [self._paths.arc_slot[each[each >= 0]] for each in arcs], settings.controls, seed,
+            Ragged(fact_ptr, path_slots), settings.controls, seed,
         )  # fmt: skip
-
-        parts = [sets, rest, facts, controls]
-        answers = influence.logits(self._whole, _joined(parts))
-        cuts = np.cumsum([part.num_copies for part in parts])
-        gone, gone_rest, gone_fact, gone_control = np.split(answers, cuts[:-1])
         inserted = self._selection.inserted[link]
-        single = self._candidates.removal(link[inserted], chosen[inserted, None])
-        added, added_rest, added_single = np.split(
-            influence.logits(self._bare, _joined([sets, rest, single])),
-            [len(links), len(links) + len(link)],
-        )
-        nothing = np.zeros_like(self._whole)
-        alone = influence.logits(nothing, _joined([Edits.none(links), sets]))
 
-        at = np.searchsorted(links, link)
+        sets = self._candidates.removal(links, members[links])
+        others = self._whole.copy()
+        others[sets.slots] = False
+        parts = [
+            sets,
+            Edits.towards(self._batch, others & ~self._bare, links),
+            Edits.towards(self._batch, others, links),
+            Edits(fact_link, fact_slots.ptr, fact_slots.values),
+            controls,
+        ]
+        answers = influence.logits(self._whole, Edits.joined(parts))
+        cuts = np.cumsum([part.num_copies for part in parts])
+        gone, added, only, gone_fact, gone_control = np.split(answers, cuts[:-1])
         adds = np.full(len(link), np.nan)
-        adds[inserted] = added_single - logits_bare[link[inserted]]
-        marginal = np.where(inserted, added[at] - added_rest, gone_rest - gone[at])
-        effect = self._selection.alone[chosen]
+        single = self._candidates.removal(link[inserted], chosen[inserted, None])
+        adds[inserted] = (
+            influence.logits(self._bare, single) - self._context.without_paths[single.link]
+        )
+
+        effect, marginal = self._selection.alone[chosen], self._selection.marginal[link, place]
         fact_effect = logits[fact_link] - gone_fact
         control_effect = logits[controls.link] - gone_control
-        fact_ptr = np.concatenate([[0], np.cumsum((arcs >= 0).sum(1))])
+        control_ptr = np.searchsorted(control_of, np.arange(len(link) + 1))
         worth = [
             PathWorth(
                 float(effect[i]), float(marginal[i]), float(adds[i]) if inserted[i] else None,
-                _connection(effect[i], control_effect[control_of == i]),
+                _connection(effect[i], control_effect[control_ptr[i] : control_ptr[i + 1]]),
                 tuple(fact_effect[fact_ptr[i] : fact_ptr[i + 1]].tolist()),
             )
             for i in range(len(link))
         ]  # fmt: skip
-        result = {}
-        for i, number in enumerate(links.tolist()):
-            result[number] = Measured(
-                self._evidence(
-                    number, float(logits[number]), float(logits_bare[number]), float(gone[i]),
-                    float(added[i]), float(alone[i]), float(alone[len(links) + i]),
-                ),
-                tuple(worth[j] for j in np.flatnonzero(link == number)),
-            )  # fmt: skip
-        return result
+        path_ptr = np.searchsorted(link, np.append(links, len(logits)))
+        return {
+            number: Measured(
+                self._evidence(number, float(gone[i]), float(added[i]), float(only[i])),
+                tuple(worth[path_ptr[i] : path_ptr[i + 1]]),
+            )
+            for i, number in enumerate(links.tolist())
+        }
 
-    def _evidence(
-        self, link: int, f: float, bare: float, gone: float, added: float, empty: float, only: float
-    ) -> Evidence:
-        chosen = self._selection
+    def _evidence(self, link: int, gone: float, added: float, only: float) -> Evidence:
+        chosen, context = self._selection, self._context
+        f, bare = float(context.logits[link]), float(context.without_paths[link])
         influence, best = float(chosen.influence[link]), float(chosen.best[link])
         return Evidence(
             verdict=_verdict(f, bare, influence, float(chosen.largest[link])),
@@ -196,7 +223,7 @@ class Appraiser:
             inserted=bool(chosen.inserted[link]),
             logit_without_these=gone,
             logit_without_paths=bare,
-            logit_without_edges=empty,
+            logit_without_edges=float(context.without_edges[link]),
             logit_only_these=only,
             sufficiency=(added - bare) / (f - bare) if f > bare else None,
             rho_reached=influence / best if best > 0 else None,
@@ -214,11 +241,3 @@ def _verdict(f: float, bare: float, influence: float, largest: float) -> Verdict
 
 def _connection(effect: float, controls: Doubles) -> float | None:
     return float(effect - controls.mean()) if len(controls) else None
-
-
-def _joined(parts: list[Edits]) -> Edits:
-    ptr = np.concatenate([[0], np.cumsum(np.concatenate([np.diff(part.ptr) for part in parts]))])
-    return Edits(
-        np.concatenate([part.link for part in parts]), ptr,
-        np.concatenate([part.slots for part in parts]),
-    )  # fmt: skip

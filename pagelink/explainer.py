@@ -15,10 +15,9 @@ from torch_geometric.data import Data, HeteroData
 
 from pagelink.asked_links import Key, Link, LinkLike, LinkReader, as_link_types
 from pagelink.batches import Batch, Batches
-from pagelink.candidates import FactIndex, find_candidates
+from pagelink.candidates import CandidateFinder, FactIndex, Floats
 from pagelink.computation_graph import ComputationGraphs
 from pagelink.constraints import compile_constraints
-from pagelink.copies import Edits
 from pagelink.counterfactual import At, Counterfactual
 from pagelink.counterfactual_search import (
     check_question,
@@ -27,7 +26,7 @@ from pagelink.counterfactual_search import (
     find_counterfactual,
 )
 from pagelink.errors import SettingsError
-from pagelink.evidence import Appraiser, Measured, without_paths
+from pagelink.evidence import Appraiser, Measured, look, without_paths
 from pagelink.explanation import Explanation
 from pagelink.graph import Bools, EdgeType, Longs, TypedGraph
 from pagelink.influence import Influence, edge_gradient
@@ -371,19 +370,27 @@ class PaGELink:
     ) -> tuple[FoundPaths, dict[int, Measured]]:
         """Choose among candidate paths by what they are worth to the model."""
         settings, facts = self.settings, self._facts
-        gradient = edge_gradient(self.predictor, recorded, len(batch.edges))
-        candidates = find_candidates(
-            facts, batch, paths, links, masks.edge_logits, gradient, settings.candidates
+
+        def gradient(without: Longs | None = None) -> Floats:
+            return edge_gradient(self.predictor, recorded, len(batch.edges), without)
+
+        finder = CandidateFinder(facts, batch, paths, links, masks.edge_logits)
+        candidates = finder.taken(
+            finder.best_by_mask(settings.candidates),
+            finder.most_concise(settings.candidates),
+            finder.steepest(gradient(), settings.candidates),
         )
         whole = self.predictor.needed(batch)
         bare = without_paths(self.graph, facts, batch, whole, settings.max_length)
         influence = Influence(self.predictor, batch, relation)
-        logits_bare = np.full(batch.num_links, np.nan)
-        logits_bare[links] = influence.logits(bare, Edits.none(links))
-        chosen = select(influence, candidates, whole, bare, logits, logits_bare, settings)
-        appraiser = Appraiser(self.graph, facts, batch, paths, candidates, chosen, whole, bare)
-        measured = appraiser.measure(influence, links, logits, logits_bare, settings, self.seed)
-        return candidates.found(links, chosen.members[links]), measured
+        context, alone = look(influence, batch, candidates, links, whole, bare, logits)
+        chosen = select(
+            influence, candidates, alone, whole, bare, logits, context.without_paths, settings,
+            lambda without, count: finder.taken(finder.steepest(gradient(without), count)),
+        )  # fmt: skip
+        appraiser = Appraiser(self.graph, facts, batch, paths, chosen, context, whole, bare)
+        measured = appraiser.measure(influence, links, settings, self.seed)
+        return chosen.candidates.found(links, chosen.members[links]), measured
 
     @cached_property
     def _facts(self) -> FactIndex:

@@ -22,20 +22,28 @@ EDGES_A_PASS = 400_000
 
 
 def edge_gradient(
-    predictor: LinkPredictor, recorded: ModelInput, num_edges: int
+    predictor: LinkPredictor, recorded: ModelInput, num_edges: int, without: Longs | None = None
 ) -> npt.NDArray[np.float32]:
     """Return the gradient of each link's logit by the weights of its edges, at weight 1.
+
+    The weight of edges that are to be left out is 0, and so is what is returned for them.
 
     Args:
         predictor: the model.
         recorded: links of a batch as they went through the model.
         num_edges: edges of the batch.
+        without: edges to leave out, by position in the batch.
     """
-    weights = torch.ones(num_edges, device=predictor.device).requires_grad_()
+    weights = torch.ones(num_edges, device=predictor.device)
+    if without is not None:
+        weights[torch.from_numpy(without).to(weights.device)] = 0
+    weights.requires_grad_()
     with predictor.weighted(recorded) as run:
         logits = run(weights)
         (gradient,) = torch.autograd.grad(logits.sum(), weights)
     found: npt.NDArray[np.float32] = gradient.float().cpu().numpy()
+    if without is not None:
+        found[without] = 0
     return np.nan_to_num(found, posinf=0.0, neginf=0.0)
 
 

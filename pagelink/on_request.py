@@ -9,7 +9,7 @@ import numpy as np
 
 from pagelink.asked_links import Link
 from pagelink.batches import Batches
-from pagelink.candidates import Candidates, Doubles, FactIndex, find_candidates
+from pagelink.candidates import CandidateFinder, Candidates, Doubles, FactIndex
 from pagelink.computation_graph import ComputationGraphs
 from pagelink.errors import SettingsError
 from pagelink.explanation import Explanation, Path
@@ -180,10 +180,12 @@ def _for_and_against(
     start = np.zeros(len(batch.edges), dtype=np.float32)
     gradient = edge_gradient(predictor, recorded, len(batch.edges))
     influence = Influence(predictor, batch, relation)
+    finder = CandidateFinder(facts, batch, paths, links, start)
     sides = []
     for sign in (1.0, -1.0):
-        candidates = find_candidates(
-            facts, batch, paths, links, start, np.float32(sign) * gradient, settings.candidates
+        candidates = finder.taken(
+            finder.most_concise(settings.candidates),
+            finder.steepest(np.float32(sign) * gradient, settings.candidates),
         )
         sides.append((sign, candidates))
     for link, logit in enumerate(logits.cpu().double().tolist()):

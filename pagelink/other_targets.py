@@ -14,12 +14,12 @@ import numpy.typing as npt
 
 from pagelink.asked_links import Link
 from pagelink.batches import Batches
-from pagelink.candidates import Ragged
 from pagelink.computation_graph import ComputationGraphs
 from pagelink.copies import Edits
 from pagelink.graph import Longs, TypedGraph
 from pagelink.influence import Influence
 from pagelink.predictor import LinkPredictor
+from pagelink.ragged import Ragged
 
 Doubles = npt.NDArray[np.float64]
 Facts = Sequence[int] | Longs

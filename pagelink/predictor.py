@@ -26,6 +26,7 @@ from pagelink.errors import ModelError, SettingsError
 from pagelink.fused import PlainCall, summed
 from pagelink.graph import Bools, Ints, Longs, TypedGraph
 from pagelink.masking import Tracer, Weighting, borrowed, check_maskable
+from pagelink.ragged import Ragged
 
 Forward = Callable[[nn.Module, Any, Tensor], Tensor]
 Mode = Literal["subgraphs", "all_nodes", "full"]
@@ -293,11 +294,11 @@ class LinkPredictor:
         own_at, shared_at = np.flatnonzero(used & ~rim), np.flatnonzero(used & rim)
         shared_flat, stands_for = np.unique(flat[shared_at], return_inverse=True)
         nodes = np.concatenate([flat[own_at], shared_flat]).astype(np.int64)
-        order = np.argsort(graph.node_type_of[nodes], kind="stable")
+        by_type = Ragged.grouped(graph.node_type_of[nodes], len(graph.node_types))
+        start, order = by_type.ptr, by_type.values
         place = np.empty(len(nodes), dtype=np.int64)
         place[order] = np.arange(len(nodes))
         nodes = nodes[order]
-        start = np.searchsorted(graph.node_type_of[nodes], np.arange(len(graph.node_types) + 1))
         place -= start[graph.node_type_of[nodes[place]]]
         number = np.zeros(len(flat), dtype=np.int64)
         number[own_at] = place[: len(own_at)]
@@ -306,7 +307,8 @@ class LinkPredictor:
             nodes[start[k] : start[k + 1]] - graph.node_offset[k]
             for k in range(len(graph.node_types))
         ]
-        order = np.argsort(graph.relation[batch.edges[slots]], kind="stable")
+        kinds = graph.relation[batch.edges[slots]]
+        order = Ragged.grouped(kinds, len(graph.edge_types)).values
         slots, src, dst = slots[order], src[order], dst[order]
         edge_index = np.stack([number[src], number[dst]])
         return self._assemble(

@@ -129,8 +129,9 @@ class Settings:
     influence found, the most concise is returned. 0: the paper's ranking. 1: influence alone."""
     candidates: int = 20
     """Candidate paths by the mask, by conciseness and by the gradient, each."""
-    verified: int = 100
-    """Sets of candidate paths to measure on the model for a link."""
+    verified: int = 64
+    """Sets of candidate paths to choose from, each measured on the model, for a link. What was
+    measured to find the candidates comes on top."""
     controls: int = 5
     """Control pairs per path, for the figure that says whether a path matters as a whole."""
 

@@ -14,14 +14,14 @@ PACKAGE = Path(__file__).parent.parent / "pagelink"
 
 # Each module of the road imports only from modules before it.
 ROAD = (
-    "errors", "settings", "files", "timer", "kernels", "threads", "graph_data", "reverse_relations",
-    "graph", "asked_links", "table_files", "table_folders", "triples", "tables", "constraints",
-    "ego_kernels", "computation_graph", "copies", "batches", "pruning", "walk_kernels",
-    "path_kernels", "paths", "fused", "masking", "predictor", "influence", "locality",
-    "proofs", "reach", "learning",
-    "candidates", "selection", "edge_mask", "verdicts", "explanation", "named_paths", "controls",
-    "evidence", "results", "other_targets", "removal_search", "counterfactual",
-    "counterfactual_search", "on_request", "explainer", "pyg",
+    "errors", "settings", "files", "timer", "kernels", "ragged", "threads", "graph_data",
+    "reverse_relations", "graph", "asked_links", "table_files", "table_folders", "triples",
+    "tables", "constraints", "ego_kernels", "computation_graph", "copies", "batches", "pruning",
+    "walk_kernels", "path_kernels", "paths", "fused", "masking", "predictor", "influence",
+    "locality", "proofs", "reach", "learning", "candidates", "chains", "candidate_sets",
+    "selection", "edge_mask", "verdicts", "explanation", "named_paths", "controls", "evidence",
+    "results", "other_targets", "removal_search", "counterfactual", "counterfactual_search",
+    "on_request", "explainer", "pyg",
 )  # fmt: skip
 # These use the road and each other, without cycles, and are never used by the road.
 BESIDE = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,12 @@ import pytest
 from zoo import make_case
 
 from pagelink import PaGELink, Settings
-from pagelink.candidates import Candidates, Ragged
+from pagelink.candidate_sets import pool_size
+from pagelink.candidates import Candidates
 from pagelink.copies import Edits
 from pagelink.evidence import _verdict
-from pagelink.selection import _pool_size, select
+from pagelink.ragged import Ragged
+from pagelink.selection import select
 from pagelink.verdicts import unnoticed
 
 Effect = dict[tuple[int, ...], float]
@@ -35,26 +38,43 @@ class MadeUp:
         return np.array(answers, dtype=np.float64)
 
 
-def candidates(concise: list[float], scores: list[float] | None = None) -> Candidates:
+def candidates(concise: list[float], known: list[int] | None = None) -> Candidates:
     """Candidates of one link; the facts of candidate i are the one edge i."""
-    count = len(concise)
+    known = list(range(len(concise))) if known is None else known
+    count = len(known)
+    worth = np.array(concise)[known]
     return Candidates(
-        ptr=np.array([0, count]), arcs=np.arange(count)[:, None], lengths=np.ones(count, int),
-        scores=np.array(scores or concise), concise=np.array(concise),
-        slots=Ragged(np.arange(count + 1), np.arange(count)),
+        ptr=np.array([0, count]), arcs=np.array(known, dtype=int)[:, None],
+        lengths=np.ones(count, int), scores=worth, concise=worth,
+        slots=Ragged(np.arange(count + 1), np.array(known, dtype=int)),
     )  # fmt: skip
 
 
 def chosen(
-    table: Effect, concise: list[float], rho: float, bare: float = 0.0, **more: Any
+    table: Effect,
+    concise: list[float],
+    rho: float,
+    bare: float = 0.0,
+    hidden: dict[tuple[int, ...], list[int]] | None = None,
+    **more: Any,
 ) -> tuple[list[int], Any]:
+    """Select; `hidden` candidates are found only once others are left out."""
     asked = MadeUp(table, more.pop("insertion", None))
     whole = np.ones(len(concise), dtype=bool)
     settings = Settings(rho=rho, num_paths=more.pop("num_paths", 2), **more)
+    shown = {each for found in (hidden or {}).values() for each in found}
+    at_first = candidates(concise, [i for i in range(len(concise)) if i not in shown])
+
+    def steepest(without: np.ndarray, count: int) -> Candidates:
+        found = range(len(concise)) if hidden is None else hidden.get(tuple(sorted(without)), [])
+        return candidates(concise, list(found)[:count])
+
+    alone = np.array([table[i,] for i in at_first.arcs[:, 0].tolist()])
     found = select(
-        asked, candidates(concise), whole, ~whole, np.array([5.0]), np.array([bare]), settings
-    )  # type: ignore[arg-type]
-    return [int(m) for m in found.members[0] if m >= 0], found
+        asked, at_first, alone, whole, ~whole, np.array([5.0]), np.array([bare]), settings,
+        steepest,
+    )  # type: ignore[arg-type]  # fmt: skip
+    return [int(found.candidates.arcs[m, 0]) for m in found.members[0] if m >= 0], found
 
 
 # Three paths: 0 is the most concise, 2 the most influential; 1 and 2 stand for the same.
@@ -95,6 +115,49 @@ def test_filler_is_left_out() -> None:
     assert chosen(table, CONCISE, 0.7)[0] == [0]
 
 
+def test_a_path_that_counts_only_without_the_others_is_found() -> None:
+    table = TABLE | {(3,): -0.1, (0, 3): 0.4, (1, 3): 2.0, (2, 3): 9.0}
+    members, found = chosen(table, [*CONCISE, -4.0], 0.7, hidden={(2,): [3]})
+    assert members == [2, 3]
+    assert found.influence[0] == pytest.approx(9.0)
+    assert found.marginal[0] == pytest.approx([9.1, 6.8])
+
+
+def test_marginals_belong_to_their_paths() -> None:
+    members, found = chosen(TABLE, CONCISE, 1.0)
+    alone = {0: 0.5, 1: 2.0}
+    assert members == [1, 0]
+    assert found.marginal[0] == pytest.approx([2.6 - alone[0], 2.6 - alone[1]])
+
+
+def test_marginals_of_the_papers_ranking() -> None:
+    members, found = chosen(TABLE | {(0, 1): 1.0}, CONCISE, 0.0)
+    assert members == [1, 0]
+    assert found.marginal[0] == pytest.approx([0.5, -1.0])
+
+
+def test_large_sets_that_cannot_be_chosen_are_not_measured() -> None:
+    # Nothing comes of three paths but the sum; only those within reach of the bar are asked for.
+    value = [8.0, 4.0, 2.0, 0.1, 0.05]
+    table = {
+        key: sum(value[i] for i in key)
+        for size in (1, 2, 3)
+        for key in combinations(range(5), size)
+    }
+    asked = MadeUp(table)
+    whole = np.ones(5, dtype=bool)
+    concise = [-1.0, -1.1, -1.2, -5.0, -6.0]
+    every = candidates(concise)
+    found = select(
+        asked, every, np.array(value), whole, ~whole, np.array([5.0]), np.array([0.0]),
+        Settings(num_paths=3, rho=1.0), lambda without, count: candidates(concise, [0, 1, 2]),
+    )  # type: ignore[arg-type]  # fmt: skip
+    assert found.influence[0] == pytest.approx(14.0)
+    triples = {key for key in asked.asked if len(key) == 3}
+    assert (0, 1, 2) in triples
+    assert (2, 3, 4) not in triples
+
+
 def test_rho_0_is_the_papers_ranking() -> None:
     members, found = chosen(TABLE, CONCISE, 0.0)
     assert set(members) == {0, 1}
@@ -119,8 +182,8 @@ def test_redundant_paths_are_judged_by_what_they_add() -> None:
 
 
 def test_no_more_sets_are_measured_than_allowed() -> None:
-    assert [_pool_size(3, n) for n in (1, 7, 14, 25, 100)] == [1, 3, 4, 5, 8]
-    assert _pool_size(1, 12) == 12
+    assert [pool_size(3, n) for n in (1, 7, 14, 25, 100)] == [1, 3, 4, 5, 8]
+    assert pool_size(1, 12) == 12
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from pagelink.asked_links import Link, LinkLike, LinkReader
 from pagelink.batches import Batches
-from pagelink.candidates import Candidates, FactIndex, candidates_of
+from pagelink.candidates import CandidateFinder, Candidates, FactIndex
 from pagelink.computation_graph import ComputationGraphs
 from pagelink.copies import Edits
 from pagelink.evidence import without_paths
@@ -110,7 +110,7 @@ class Ground:
         """The paths of a search over all links, ready to be taken out."""
         even = np.zeros(len(self.batch.edges), dtype=np.float32)
         links = np.arange(self.num_links)
-        return candidates_of(self.facts, self.batch, self.paths, links, even, found)
+        return CandidateFinder(self.facts, self.batch, self.paths, links, even).taken(found)
 
     def as_facts(self, arcs: Longs) -> FactPath:
         """The facts of one path that is given by its arcs, -1 behind the last."""

@@ -14,7 +14,9 @@ from pagelink.datasets.ground_truth import Labels
 from pagelink.evaluation.faithfulness_rankings import COUNTS, MAIN
 from pagelink.explanation import Verdict
 from pagelink.graph import Longs, TypedGraph
-from pagelink.selection import NOTHING, REDUNDANT
+from pagelink.ragged import Ragged
+from pagelink.selection import REDUNDANT
+from pagelink.verdicts import unnoticed
 
 Doubles = npt.NDArray[np.float64]
 CONTROLS = 5
@@ -96,7 +98,7 @@ def verdict(f: float, bare: float, removal: float, insertion: float, best: float
     """
     redundant = f > bare and max(best, removal) < REDUNDANT * (f - bare)
     influence = insertion if redundant else removal
-    if max(abs(f - bare), abs(best), abs(influence)) <= max(NOTHING * abs(f), NOTHING):
+    if max(abs(f - bare), abs(best), abs(influence)) <= unnoticed(f):
         return "structure_not_used"
     if bare >= f:
         return "structure_against"
@@ -121,8 +123,9 @@ def connections(ground: Ground, ranked: Ranked, seed: int) -> Doubles:
         return result
     links = np.array(link, dtype=np.int64)
     controls, path_of = draw_controls(
-        graph, ground.facts, ground.batch, ground.whole, ground.bare, links, slots, CONTROLS, seed
-    )
+        graph, ground.facts, ground.batch, ground.whole, ground.bare, links,
+        Ragged.of(slots), CONTROLS, seed,
+    )  # fmt: skip
     gone = ground.influence.logits(ground.whole, controls)
     control = ground.logits[controls.link] - gone
     own = ground.effects(link, paths)
