@@ -121,7 +121,11 @@ class PaGELink:
         )  # fmt: skip
 
     def _warnings(self) -> list[str]:
-        return [
+        unused = (
+            "The model does not use the graph: of the links it was tried on, none had another "
+            "score without any edge."
+        )
+        return ([] if self.reach.uses_edges else [unused]) + [
             f"The relation {other[1]} mirrors most links of {link_type[1]}: if it is the reverse, "
             "say so by reverse={...}, or paths may merely restate the link."
             for link_type in self.link_types

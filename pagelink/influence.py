@@ -40,7 +40,9 @@ def edge_gradient(
     weights.requires_grad_()
     with predictor.weighted(recorded) as run:
         logits = run(weights)
-        (gradient,) = torch.autograd.grad(logits.sum(), weights)
+        gradient = torch.zeros_like(weights)
+        if logits.requires_grad:
+            (gradient,) = torch.autograd.grad(logits.sum(), weights, materialize_grads=True)
     found: npt.NDArray[np.float32] = gradient.float().cpu().numpy()
     if without is not None:
         found[without] = 0

@@ -210,7 +210,7 @@ class _State:
         if settings.size:
             loss = loss + settings.size * mask.sum()
         if isinstance(loss, Tensor) and loss.requires_grad:
-            (gradient,) = torch.autograd.grad(loss, values)
+            (gradient,) = torch.autograd.grad(loss, values, materialize_grads=True)
         else:
             gradient = torch.zeros_like(values)
         if not bool(torch.isfinite(gradient).all()):

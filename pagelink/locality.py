@@ -47,6 +47,8 @@ class Reach:
     """Why the model runs on the full graph, if it does."""
     bytes_an_edge: float = 0.0
     """What a step of learning takes in the model, per edge that goes through it."""
+    uses_edges: bool = True
+    """Without any edge the score of some link was another one."""
 
 
 class _FailsOnPartError(Exception):

@@ -15,6 +15,7 @@ from pagelink.graph import Longs
 from pagelink.influence import Influence
 from pagelink.locality import (
     EDGES_A_PASS,
+    LINKS_A_ROUND,
     TOLERANCE,
     Probe,
     Reach,
@@ -31,17 +32,23 @@ GRID = 2
 """So many sources with so many targets: links that have parts of their graphs in common."""
 
 
-def prove(predictor: LinkPredictor, probe: Probe, reach: Reach) -> float:
+def prove(predictor: LinkPredictor, probe: Probe, reach: Reach) -> tuple[float, bool]:
     """Show that weight 1 reproduces the model and that the weights get a gradient.
 
+    A model whose score no edge changes gets no gradient, and passes: that it does not use the graph
+    is what is to be said of its links. A score that some edges do change must have one for some
+    link, at weight 1 or, where it is saturated there, at one half.
+
     Returns:
-        The bytes that a pass with gradients takes, per edge.
+        The bytes that a pass with gradients takes, per edge, and whether edges change the score.
+
+    Raises:
+        MaskError: the weights of 1 change the score, or messages pass where no weight reaches.
+        ModelError: the edges change the score, but their weights get no gradient.
     """
-    extractor = extractor_for(predictor.graph, reach, None)
-    batch = extractor.extract(probe.src, probe.dst, np.full(len(probe.src), -1))
-    reached = False
-    for links in chunks_by_edges(visible_count(batch), EDGES_A_PASS, predictor.mode):
-        inputs = predictor.inputs(batch, predictor.needed(batch), links, probe.relation)
+    moved, checked, taken = False, False, 0.0
+    for batch, links, relation in _in_turn(predictor, probe, reach):
+        inputs = predictor.inputs(batch, predictor.needed(batch), links, relation)
         logits, recorded, _ = predictor.record(inputs)
         weights = torch.ones(len(batch.edges), device=predictor.device, requires_grad=True)
         with predictor.weighted(recorded) as run:
@@ -56,18 +63,42 @@ def prove(predictor: LinkPredictor, probe: Probe, reach: Reach) -> float:
                     f"{logits.tolist()[:3]} to {weighted.tolist()[:3]}. A model with a random "
                     "forward pass in eval mode cannot be explained."
                 )
-            if weighted.requires_grad:
-                (gradient,) = torch.autograd.grad(weighted.sum(), weights, allow_unused=True)
-                reached |= gradient is not None and bool((gradient != 0).any())
-        if links[0] == 0:
+            # Going back makes gradients as large as what was kept.
+            taken = max(taken, 2 * sum(saved.values()) / max(int(inputs.slots.shape[0]), 1))
+            reached = _has_gradient(weighted, weights) or _has_gradient(run(weights / 2), weights)
+        if not checked:
+            checked = True
             _check_nothing_passes_outside(predictor, inputs, recorded, len(batch.edges))
         if reached:
-            # Going back makes gradients as large as what was kept.
-            return 2 * sum(saved.values()) / max(int(inputs.slots.shape[0]), 1)
+            return taken, True
+        nothing = predictor.inputs(batch, np.zeros_like(batch.visible), links, relation)
+        moved |= not torch.allclose(predictor.logits(nothing), logits, rtol=1e-4, atol=1e-5)
+    if not moved:
+        return taken, False
     raise ModelError(
-        "The edge weights get no gradient from the model's score on any of "
-        f"{len(probe.src)} links: its messages do not reach its output."
+        "The edges change the model's score, but their weights get no gradient on any of "
+        f"{len(probe.src)} links: the score is cut off from the messages (by detach, no_grad or a "
+        "step function), or flat."
     )
+
+
+def _in_turn(
+    predictor: LinkPredictor, probe: Probe, reach: Reach
+) -> Iterator[tuple[ComputationGraphs, list[int], Longs]]:
+    """Yield links to try, a few at a time: batches, the links to take of each, their relations."""
+    extractor = extractor_for(predictor.graph, reach, None)
+    for number in range(-(-len(probe.src) // LINKS_A_ROUND)):
+        part = probe.part(number)
+        batch = extractor.extract(part.src, part.dst, np.full(len(part.src), -1))
+        for links in chunks_by_edges(visible_count(batch), EDGES_A_PASS, predictor.mode):
+            yield batch, links, part.relation
+
+
+def _has_gradient(logits: torch.Tensor, weights: torch.Tensor) -> bool:
+    if not logits.requires_grad:
+        return False
+    (gradient,) = torch.autograd.grad(logits.sum(), weights, allow_unused=True)
+    return gradient is not None and bool((gradient != 0).any())
 
 
 def _check_nothing_passes_outside(

@@ -37,7 +37,7 @@ def find_reach(predictor: LinkPredictor, link_types: Sequence[EdgeType], seed: i
         seed: where the links to try come from.
 
     Raises:
-        ModelError: the model fails on the graph, or its score does not depend on the edges.
+        ModelError: the model fails on the graph, or its score has no gradient by the edges.
         MaskError: messages are passed outside of what can be weighted; the layer is named.
     """
     graph = predictor.graph
@@ -54,8 +54,11 @@ def find_reach(predictor: LinkPredictor, link_types: Sequence[EdgeType], seed: i
         worst = Reach(worst.mode, num_hops, seen, along)
     predictor.mode = worst.mode
     find_what_is_shared(predictor, probes[0][0], worst)
-    taken = max(prove(predictor, probe.part(0), worst) for probe, _ in probes)
-    return dataclasses.replace(worst, bytes_an_edge=taken)
+    proofs = [prove(predictor, probe, worst) for probe, _ in probes]
+    return dataclasses.replace(
+        worst, bytes_an_edge=max(taken for taken, _ in proofs),
+        uses_edges=any(used for _, used in proofs),
+    )  # fmt: skip
 
 
 def _draw_probe(predictor: LinkPredictor, link_type: EdgeType, seed: int) -> tuple[Probe, Tracer]:

@@ -280,3 +280,54 @@ def test_wrong_arguments(options: dict[str, Any], words: str) -> None:
     for link_type in (0, None, ("user", "likes"), "likes", ()):
         with pytest.raises(LinkError, match="A link type is"):
             PaGELink(model, data, link_type)
+
+
+class Deaf(torch.nn.Module):
+    """Passes messages, and does not listen to them; or not any more once the score is high."""
+
+    def __init__(self, highest: float | None) -> None:
+        super().__init__()
+        self.highest = highest
+        self.conv = HeteroConv({t: SAGEConv((4, 4), 4, root_weight=False) for t in DEAF_RELATIONS})
+
+    def forward(self, x_dict, edge_index_dict, edge_label_index):  # type: ignore[no-untyped-def]
+        h = self.conv(x_dict, edge_index_dict)
+        src, dst = edge_label_index
+        own = (x_dict["a"][src] * x_dict["b"][dst]).sum(1).abs() + 1
+        if self.highest is None:
+            return own + 0 * h["a"][src].sum(1)
+        heard = h["a"][src].abs().sum(1) * h["b"][dst].abs().sum(1)
+        return torch.clamp(50 * heard, max=self.highest)
+
+
+DEAF_RELATIONS = [("a", "r", "b"), ("b", "rev_r", "a")]
+
+
+def deaf_graph() -> HeteroData:
+    generator = torch.Generator().manual_seed(0)
+    data = HeteroData()
+    for node_type in "ab":
+        data[node_type].x = torch.randn(40, 4, generator=generator)
+    data["a", "r", "b"].edge_index = torch.randint(0, 40, (2, 160), generator=generator)
+    data["b", "rev_r", "a"].edge_index = data["a", "r", "b"].edge_index.flip(0)
+    return data
+
+
+def test_a_model_that_ignores_its_messages_is_said_to() -> None:
+    data = deaf_graph()
+    explainer = PaGELink(Deaf(None), data, ("a", "likes", "b"))
+    pairs = [(a, b) for a in range(6) for b in range(6)]
+    answers = list(explainer.explain_many(pairs))
+    assert all("does not use the graph" in str(answer) for answer in answers)
+    with_paths = [answer for answer in answers if answer.paths]
+    assert with_paths
+    for answer in with_paths:
+        assert answer.evidence is not None
+        assert answer.evidence.verdict == "structure_not_used"
+        assert not any(path.is_evidence for path in answer.paths)
+
+
+def test_a_saturated_model_is_explained() -> None:
+    explainer = PaGELink(Deaf(2.0), deaf_graph(), ("a", "likes", "b"))
+    answers = list(explainer.explain_many([(a, b) for a in range(4) for b in range(4)]))
+    assert any(answer.paths for answer in answers)

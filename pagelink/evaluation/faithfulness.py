@@ -75,7 +75,7 @@ def run_subject(
     seed: int,
     *,
     most_paths: int = MOST_PATHS,
-    judge_links: int = 50,
+    judge_links: int = 200,
     rhos: Sequence[float] = (),
     progress: Progress = lambda what: None,
 ) -> Result:

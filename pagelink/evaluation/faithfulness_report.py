@@ -99,7 +99,7 @@ def run_and_print(
                 continue
             result = run_subject(
                 subject, seed, most_paths=200 if quick else MOST_PATHS, rhos=rhos,
-                judge_links=2 if quick else 50, progress=step,
+                judge_links=2 if quick else 200, progress=step,
             )  # fmt: skip
             if retrain and subject.whole is not None and name.startswith(("useritem", "tiny")):
                 count = 1 if quick else 20
