@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -15,7 +16,7 @@ from torch_geometric.data import Data, HeteroData
 
 from pagelink.asked_links import Key, Link, LinkLike, LinkReader, as_link_types
 from pagelink.batches import Batch, Batches
-from pagelink.candidates import FactIndex, find_candidates
+from pagelink.candidates import Candidates, FactIndex, find_candidates
 from pagelink.computation_graph import ComputationGraphs
 from pagelink.constraints import compile_constraints
 from pagelink.copies import Edits
@@ -45,7 +46,7 @@ from pagelink.predictor import Forward, LinkPredictor, ModelInput, Output
 from pagelink.pruning import prune
 from pagelink.reach import extractor_for, find_reach
 from pagelink.results import Doubles, ResultBuilder
-from pagelink.selection import select
+from pagelink.selection import Selection, select
 from pagelink.settings import Settings
 from pagelink.timer import Timer
 
@@ -53,6 +54,27 @@ LINKS_A_BATCH = 256
 MEMORY = 1.0
 """Gigabytes that a batch of links may take."""
 LAST_SEARCH = 0.1
+Choice = Callable[[Influence, Candidates, Bools, Bools, Doubles, Doubles, Settings], Selection]
+"""How a set of candidates is chosen for each link; see `select`."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """A batch of links on its way through the method; its rivals start from the same."""
+
+    batch: ComputationGraphs
+    relation: Longs
+    """Per link, the position of its link type in `graph.edge_types`."""
+    logits: Doubles
+    recorded: ModelInput
+    """All links, as they went through the model."""
+    kept: Bools
+    """Edges that pruning kept."""
+    paths: PathGraphs
+    links: Longs
+    """The links to explain: predicted, and with a path."""
+    seed: int
+    timer: Timer
 
 
 class PaGELink:
@@ -317,7 +339,6 @@ class PaGELink:
         self, batch: ComputationGraphs, links: list[Link], timer: Timer, seed: int
     ) -> list[Explanation]:
         """The method, for a batch of computation graphs."""
-        settings = self.settings
         relation = np.array([self.graph.edge_types.index(link.type) for link in links])
         logits, recorded = self._logits(batch, relation)
         deployed = self._deployed_logits(logits, links, relation)
@@ -327,58 +348,63 @@ class PaGELink:
         if self.threshold is not None:
             answerable &= logits >= self.threshold
         chosen = np.flatnonzero(answerable)
-        masks = learn_masks(
-            self.predictor, batch, kept, paths, relation, chosen, settings, seed, timer, recorded,
+        work = Work(batch, relation, logits, recorded, kept, paths, chosen, seed, timer)
+        masks = self._learn(work)
+        found, measured = self._choose(work, masks)
+        return self._builder.build(
+            links, batch, logits, deployed, undone, paths, masks, found, chosen, timer.is_over(),
+            measured,
         )  # fmt: skip
-        if settings.measure and len(chosen) and not timer.is_over():
-            found, measured = self._measure(batch, relation, paths, masks, recorded, logits, chosen)
-            return self._builder.build(
-                links,
-                batch,
-                logits,
-                deployed,
-                undone,
-                paths,
-                masks,
-                found,
-                chosen,
-                timer.is_over(),
-                measured,
-            )
+
+    def _learn(self, work: Work) -> LearnedMasks:
+        return learn_masks(
+            self.predictor, work.batch, work.kept, work.paths, work.relation, work.links,
+            self.settings, work.seed, work.timer, work.recorded,
+        )  # fmt: skip
+
+    def _choose(
+        self, work: Work, masks: LearnedMasks
+    ) -> tuple[FoundPaths, dict[int, Measured] | None]:
+        """Choose among candidate paths by what they are worth to the model, or by the mask."""
+        if not self._measures(work):
+            return self._best_by_mask(work, masks), None
+        gradient = edge_gradient(self.predictor, work.recorded, len(work.batch.edges))
+        candidates = find_candidates(
+            self._facts, work.batch, work.paths, work.links, masks.edge_logits, gradient,
+            self.settings.candidates,
+        )  # fmt: skip
+        chosen, measured = self._measure(work, candidates, select)
+        return candidates.found(work.links, chosen.members[work.links]), measured
+
+    def _measures(self, work: Work) -> bool:
+        return self.settings.measure and len(work.links) > 0 and not work.timer.is_over()
+
+    def _best_by_mask(self, work: Work, masks: LearnedMasks) -> FoundPaths:
+        settings = self.settings
         # The search for the paths to return has a tenth of a second in any case.
         seconds = None if settings.deadline is None else max(settings.deadline, LAST_SEARCH)
-        found = best_paths_in_time(
-            paths, masks.edge_logits[paths.arc_slot], settings.paths_within_budget, chosen, seconds
-        )
-        return self._builder.build(
-            links, batch, logits, deployed, undone, paths, masks, found, chosen, timer.is_over()
+        arc_logits = masks.edge_logits[work.paths.arc_slot]
+        return best_paths_in_time(
+            work.paths, arc_logits, settings.paths_within_budget, work.links, seconds
         )
 
     def _measure(
-        self,
-        batch: ComputationGraphs,
-        relation: Longs,
-        paths: PathGraphs,
-        masks: LearnedMasks,
-        recorded: ModelInput,
-        logits: Doubles,
-        links: Longs,
-    ) -> tuple[FoundPaths, dict[int, Measured]]:
-        """Choose among candidate paths by what they are worth to the model."""
-        settings, facts = self.settings, self._facts
-        gradient = edge_gradient(self.predictor, recorded, len(batch.edges))
-        candidates = find_candidates(
-            facts, batch, paths, links, masks.edge_logits, gradient, settings.candidates
-        )
+        self, work: Work, candidates: Candidates, choose: Choice
+    ) -> tuple[Selection, dict[int, Measured]]:
+        """Choose a set of candidates for each link, and measure what it is worth."""
+        settings, facts, batch, links = self.settings, self._facts, work.batch, work.links
         whole = self.predictor.needed(batch)
         bare = without_paths(self.graph, facts, batch, whole, settings.max_length)
-        influence = Influence(self.predictor, batch, relation)
+        influence = Influence(self.predictor, batch, work.relation)
         logits_bare = np.full(batch.num_links, np.nan)
         logits_bare[links] = influence.logits(bare, Edits.none(links))
-        chosen = select(influence, candidates, whole, bare, logits, logits_bare, settings)
-        appraiser = Appraiser(self.graph, facts, batch, paths, candidates, chosen, whole, bare)
-        measured = appraiser.measure(influence, links, logits, logits_bare, settings, self.seed)
-        return candidates.found(links, chosen.members[links]), measured
+        chosen = choose(influence, candidates, whole, bare, work.logits, logits_bare, settings)
+        appraiser = Appraiser(
+            self.graph, facts, batch, work.paths, candidates, chosen, whole, bare
+        )  # fmt: skip
+        return chosen, appraiser.measure(
+            influence, links, work.logits, logits_bare, settings, self.seed
+        )
 
     @cached_property
     def _facts(self) -> FactIndex:
