@@ -18,7 +18,7 @@ ROAD = (
     "graph", "asked_links", "table_files", "table_folders", "triples", "tables", "constraints",
     "ego_kernels", "computation_graph", "copies", "batches", "pruning", "walk_kernels",
     "path_kernels", "paths", "fused", "masking", "predictor", "influence", "locality",
-    "proofs", "reach", "learning",
+    "proofs", "reach", "walk_weights", "learning",
     "candidates", "selection", "edge_mask", "explanation", "named_paths", "controls", "evidence",
     "results", "other_targets", "removal_search", "counterfactual", "counterfactual_search",
     "on_request", "explainer", "pyg",
