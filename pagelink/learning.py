@@ -235,9 +235,8 @@ class _State:
         """Gradients of L_path by M, and find E_path on the way."""
         settings = self._settings
         num_links = len(self.steady)
-        is_active = np.zeros(num_links, dtype=np.bool_)
-        is_active[active] = True
-        up, down = settings.alpha * is_active, settings.beta * is_active
+        up, down = np.zeros(num_links), np.zeros(num_links)
+        up[active], down[active] = settings.alpha, settings.beta
         if self._walks is not None:  # what the walks add is part of the loss
             return self._signed(self._on_walks, 0 * up, down)
         if not settings.alpha and not settings.beta and settings.patience is None:
