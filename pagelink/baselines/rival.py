@@ -31,7 +31,7 @@ from pagelink.settings import Settings
 Doubles = npt.NDArray[np.float64]
 Floats = npt.NDArray[np.float32]
 LOWEST = -20.0
-"""Mask logit of edges that are worth nothing: a mask of 2e-9."""
+"""Mask logit of edges that are worth nothing: a mask of 2e-9. None is lower."""
 
 
 @dataclass(frozen=True)
@@ -136,8 +136,9 @@ def made_masks(
 ) -> RivalMasks:
     """Masks of a batch from the mask logits of all of its edges; pruned ones have none."""
     num_links = work.batch.num_links
+    logits = np.clip(np.nan_to_num(edge_logits, nan=LOWEST), LOWEST, -LOWEST)
     return RivalMasks(
-        edge_logits=np.where(work.kept, edge_logits, -np.inf).astype(np.float32),
+        edge_logits=np.where(work.kept, logits, -np.inf).astype(np.float32),
         epochs=np.zeros(num_links, dtype=np.int64) if epochs is None else epochs,
         out_of_time=np.zeros(num_links, dtype=np.bool_) if out_of_time is None else out_of_time,
         found=found,
