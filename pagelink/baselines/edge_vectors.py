@@ -9,6 +9,7 @@ that v gets, collected).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -129,4 +130,4 @@ def _rows(module: MessagePassing, value: Any) -> Tensor:
             "vectors; a mask predictor cannot be trained on this model."
         )
     rows = value.detach().movedim(dim, 0)
-    return rows.reshape(rows.shape[0], -1)
+    return rows.reshape(rows.shape[0], math.prod(rows.shape[1:]))

@@ -21,8 +21,8 @@ class GNNExpOptions(Options):
     """How masks are learned."""
 
     epochs: int = 100
-    learning_rate: float = 0.001
-    size: float = 1e-5
+    learning_rate: float = 0.01
+    size: float = 1e-6
     """Weight of the sum of the mask."""
     entropy: float = 0.1
     """Weight of the mean entropy of the mask."""

@@ -53,8 +53,10 @@ class MaskPredictor:
             mine = [vectors[relation] for _, vectors in batches if relation in vectors]
             for role in ("sent", "heard"):
                 whole = torch.cat([getattr(each, role) for each in mine])
-                deviation = whole.std(0, correction=0)
-                self._scale[relation, role] = whole.mean(0), deviation.clamp(min=1e-6)
+                mean, deviation = whole.mean(0), whole.std(0, correction=0)
+                # What is constant but for rounding must not be blown up to noise.
+                constant = deviation <= 1e-4 * (1 + mean.abs())
+                self._scale[relation, role] = mean, torch.where(constant, 1.0, deviation)
         generator = torch.Generator().manual_seed(seed)
 
         def drawn(rows: int, columns: int) -> Tensor:

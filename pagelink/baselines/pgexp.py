@@ -36,7 +36,7 @@ class PGExpOptions(Options):
     """How the mask predictor is trained."""
 
     epochs: int = 30
-    learning_rate: float = 0.005
+    learning_rate: float = 0.0003
     size: float = 1e-5
     """Weight of the sum of the mask."""
     entropy: float = 1.0
