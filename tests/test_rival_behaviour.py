@@ -32,8 +32,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 
 @cache
-def planted_answers(name: str) -> tuple[Planted, list[Explanation]]:
-    planted = plant("one_metapath", num_links=24)
+def planted_answers(name: str, seed: int = 0) -> tuple[Planted, list[Explanation]]:
+    planted = plant("one_metapath", num_links=24, seed=seed)
     more = {"train_links": planted.pairs} if name == "pgexp" else {}
     explainer = make_rival(
         name, planted.model, planted.data, LINK_TYPE, UNPRUNED, 0, options=OPTIONS.get(name), **more
@@ -45,9 +45,20 @@ def planted_answers(name: str) -> tuple[Planted, list[Explanation]]:
 LOOKING = ("gnnexp", "pgexp", "subgraphx", "power", "gradient", "integrated-gradient", "pagelink")
 
 
+SEEDS = (0, 1, 5)
+every_colour = pytest.mark.parametrize("seed", SEEDS)
+
+
+def test_each_kind_of_colour_is_used_in_one_of_the_graphs() -> None:
+    # Or the order of the nodes could tell which one it is.
+    used = [plant("one_metapath", num_links=3, seed=seed).colours[0] for seed in SEEDS]
+    assert len(set(used)) == 3
+
+
+@every_colour
 @pytest.mark.parametrize("name", LOOKING)
-def test_edges_of_the_used_metapath_stand_above_those_of_decoys(name: str) -> None:
-    planted, answers = planted_answers(name)
+def test_edges_of_the_used_metapath_stand_above_those_of_decoys(name: str, seed: int) -> None:
+    planted, answers = planted_answers(name, seed)
     used, *decoys = planted.colours
     right = []
     for link, answer in zip(planted.links, answers, strict=True):
@@ -68,13 +79,14 @@ def test_edges_of_the_used_metapath_stand_above_those_of_decoys(name: str) -> No
     assert np.mean(right) >= 0.95
 
 
+@every_colour
 @pytest.mark.parametrize(
     "name", ["gnnexp", "pgexp", "subgraphx", "gradient", "integrated-gradient"]
 )
-def test_the_first_path_is_the_used_one(name: str) -> None:
-    planted, answers = planted_answers(name)
+def test_the_first_path_is_the_used_one(name: str, seed: int) -> None:
+    planted, answers = planted_answers(name, seed)
     right = [a.top_is_right(b) for a, b in zip(planted.links, answers, strict=True)]
-    assert np.mean(right) >= 0.95
+    assert np.mean(right) >= 0.9  # degrees are part of the Score
 
 
 @pytest.mark.parametrize("name", ["degree", "random-paths", "random-mask"])
