@@ -136,32 +136,39 @@ class CandidateFinder:
     def steepest(self, edge_gradient: Floats, count: int) -> FoundPaths:
         """The paths of the highest sum of gradients of the logit by the weights of their facts.
 
-        That is the first-order estimate of the effect of taking the path out. Among paths of equal
-        length the order is exact; a longer path is found if fewer than `DRAWN` times as many paths
-        as are wanted come before it by its mean gradient.
+        That is the first-order estimate of the effect of taking the path out.
         """
-        paths = self._paths
         gain = _sums(edge_gradient[self._arc_facts.values].astype(np.float64), self._arc_facts.ptr)
-        # Each link by its own measure: the paths must not depend on who else is in the batch.
-        first = paths.arc_ptr[paths.node_ptr[:-1] + np.arange(paths.num_links)]
-        size = np.diff(first, append=len(gain))
-        full = np.flatnonzero(size)
-        highest, lowest = np.zeros(len(size)), np.zeros(len(size))
-        highest[full] = np.maximum.reduceat(gain, first[full])
-        lowest[full] = np.minimum.reduceat(gain, first[full])
-        span = np.where(highest > lowest, highest - lowest, 1.0)
-        cost = (np.repeat(highest, size) - gain) / np.repeat(span, size)  # costs are from 0 up
-        found = cheapest_paths(
-            paths, np.rint(cost * FIXED_POINT).astype(np.int64), DRAWN * count, self._links
-        )
-        sums = np.where(found.arcs >= 0, gain[found.arcs], 0.0).sum(2)
-        best = np.argsort(np.where(found.lengths > 0, -sums, np.inf), axis=1, kind="stable")
-        best = best[:, :count]
-        return FoundPaths(
-            np.take_along_axis(found.arcs, best[:, :, None], axis=1),
-            np.take_along_axis(found.lengths, best, axis=1),
-            found.complete,
-        )
+        return steepest_paths(self._paths, gain, count, self._links, DRAWN)
+
+
+def steepest_paths(
+    paths: PathGraphs, arc_gain: Doubles, count: int, links: Longs, drawn: int
+) -> FoundPaths:
+    """Find the paths of the highest sum of any values of their arcs.
+
+    Among paths of equal length the order is exact; a longer path is found if fewer than `drawn`
+    times as many paths as are wanted come before it by its mean value.
+    """
+    # Each link by its own measure: the paths must not depend on who else is in the batch.
+    first = paths.arc_ptr[paths.node_ptr[:-1] + np.arange(paths.num_links)]
+    size = np.diff(first, append=len(arc_gain))
+    full = np.flatnonzero(size)
+    highest, lowest = np.zeros(len(size)), np.zeros(len(size))
+    highest[full] = np.maximum.reduceat(arc_gain, first[full])
+    lowest[full] = np.minimum.reduceat(arc_gain, first[full])
+    span = np.where(highest > lowest, highest - lowest, 1.0)
+    cost = (np.repeat(highest, size) - arc_gain) / np.repeat(span, size)  # costs are from 0 up
+    found = cheapest_paths(
+        paths, np.rint(cost * FIXED_POINT).astype(np.int64), drawn * count, links
+    )
+    sums = np.where(found.arcs >= 0, arc_gain[found.arcs], 0.0).sum(2)
+    best = np.argsort(np.where(found.lengths > 0, -sums, np.inf), axis=1, kind="stable")[:, :count]
+    return FoundPaths(
+        np.take_along_axis(found.arcs, best[:, :, None], axis=1),
+        np.take_along_axis(found.lengths, best, axis=1),
+        found.complete,
+    )
 
 
 def _together(

@@ -15,7 +15,7 @@ from torch_geometric.data import Data, HeteroData
 
 from pagelink.asked_links import Key, Link, LinkLike, LinkReader, as_link_types
 from pagelink.batches import Batch, Batches
-from pagelink.candidates import CandidateFinder, FactIndex, Floats
+from pagelink.candidates import FactIndex
 from pagelink.computation_graph import ComputationGraphs
 from pagelink.constraints import compile_constraints
 from pagelink.counterfactual import At, Counterfactual
@@ -26,11 +26,11 @@ from pagelink.counterfactual_search import (
     find_counterfactual,
 )
 from pagelink.errors import SettingsError
-from pagelink.evidence import Appraiser, Measured, look, without_paths
+from pagelink.evidence import Measured
 from pagelink.explanation import Explanation
 from pagelink.graph import Bools, EdgeType, Longs, TypedGraph
-from pagelink.influence import Influence, edge_gradient
 from pagelink.learning import LearnedMasks, learn_masks
+from pagelink.measuring import Work, choose_paths
 from pagelink.on_request import OnRequest, with_negatives, with_rank, with_runs
 from pagelink.other_targets import TargetScores
 from pagelink.paths import (
@@ -44,7 +44,6 @@ from pagelink.predictor import Forward, LinkPredictor, ModelInput, Output
 from pagelink.pruning import prune
 from pagelink.reach import extractor_for, find_reach
 from pagelink.results import Doubles, ResultBuilder
-from pagelink.selection import select
 from pagelink.settings import Settings
 from pagelink.timer import Timer
 
@@ -325,7 +324,6 @@ class PaGELink:
         self, batch: ComputationGraphs, links: list[Link], timer: Timer, seed: int
     ) -> list[Explanation]:
         """The method, for a batch of computation graphs."""
-        settings = self.settings
         relation = np.array([self.graph.edge_types.index(link.type) for link in links])
         logits, recorded = self._logits(batch, relation)
         deployed = self._deployed_logits(logits, links, relation)
@@ -335,66 +333,39 @@ class PaGELink:
         if self.threshold is not None:
             answerable &= logits >= self.threshold
         chosen = np.flatnonzero(answerable)
-        masks = learn_masks(
-            self.predictor, batch, kept, paths, relation, chosen, settings, seed, timer, recorded,
+        work = Work(batch, relation, logits, recorded, kept, paths, chosen, seed, timer)
+        masks = self._learn(work)
+        found, measured = self._choose(work, masks)
+        return self._builder.build(
+            links, batch, logits, deployed, undone, paths, masks, found, chosen, timer.is_over(),
+            measured,
         )  # fmt: skip
-        if settings.measure and len(chosen) and not timer.is_over():
-            found, measured = self._measure(batch, relation, paths, masks, recorded, logits, chosen)
-            return self._builder.build(
-                links,
-                batch,
-                logits,
-                deployed,
-                undone,
-                paths,
-                masks,
-                found,
-                chosen,
-                timer.is_over(),
-                measured,
-            )
+
+    def _learn(self, work: Work) -> LearnedMasks:
+        return learn_masks(
+            self.predictor, work.batch, work.kept, work.paths, work.relation, work.links,
+            self.settings, work.seed, work.timer, work.recorded,
+        )  # fmt: skip
+
+    def _choose(
+        self, work: Work, masks: LearnedMasks
+    ) -> tuple[FoundPaths, dict[int, Measured] | None]:
+        """Choose among candidate paths by what they are worth to the model, or by the mask."""
+        if not self._measures(work):
+            return self._best_by_mask(work, masks), None
+        return choose_paths(self.predictor, self._facts, work, masks, self.settings)
+
+    def _measures(self, work: Work) -> bool:
+        return self.settings.measure and len(work.links) > 0 and not work.timer.is_over()
+
+    def _best_by_mask(self, work: Work, masks: LearnedMasks) -> FoundPaths:
+        settings = self.settings
         # The search for the paths to return has a tenth of a second in any case.
         seconds = None if settings.deadline is None else max(settings.deadline, LAST_SEARCH)
-        found = best_paths_in_time(
-            paths, masks.edge_logits[paths.arc_slot], settings.paths_within_budget, chosen, seconds
+        arc_logits = masks.edge_logits[work.paths.arc_slot]
+        return best_paths_in_time(
+            work.paths, arc_logits, settings.paths_within_budget, work.links, seconds
         )
-        return self._builder.build(
-            links, batch, logits, deployed, undone, paths, masks, found, chosen, timer.is_over()
-        )
-
-    def _measure(
-        self,
-        batch: ComputationGraphs,
-        relation: Longs,
-        paths: PathGraphs,
-        masks: LearnedMasks,
-        recorded: ModelInput,
-        logits: Doubles,
-        links: Longs,
-    ) -> tuple[FoundPaths, dict[int, Measured]]:
-        """Choose among candidate paths by what they are worth to the model."""
-        settings, facts = self.settings, self._facts
-
-        def gradient(without: Longs | None = None) -> Floats:
-            return edge_gradient(self.predictor, recorded, len(batch.edges), without)
-
-        finder = CandidateFinder(facts, batch, paths, links, masks.edge_logits)
-        candidates = finder.taken(
-            finder.best_by_mask(settings.candidates),
-            finder.most_concise(settings.candidates),
-            finder.steepest(gradient(), settings.candidates),
-        )
-        whole = self.predictor.needed(batch)
-        bare = without_paths(self.graph, facts, batch, whole, settings.max_length)
-        influence = Influence(self.predictor, batch, relation)
-        context, alone = look(influence, batch, candidates, links, whole, bare, logits)
-        chosen = select(
-            influence, candidates, alone, whole, bare, logits, context.without_paths, settings,
-            lambda without, count: finder.taken(finder.steepest(gradient(without), count)),
-        )  # fmt: skip
-        appraiser = Appraiser(self.graph, facts, batch, paths, chosen, context, whole, bare)
-        measured = appraiser.measure(influence, links, settings, self.seed)
-        return chosen.candidates.found(links, chosen.members[links]), measured
 
     @cached_property
     def _facts(self) -> FactIndex:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -23,8 +24,10 @@ from pagelink.paths import PathGraphs, best_paths_in_time
 from pagelink.predictor import LinkPredictor, ModelInput
 from pagelink.settings import Settings
 from pagelink.timer import Timer
+from pagelink.walk_weights import Walks
 
 Floats = npt.NDArray[np.float32]
+Doubles = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -185,6 +188,11 @@ class _State:
         self._adam = torch.optim.Adam([self._values, self._idle], lr=settings.learning_rate)
         self._share = torch.from_numpy(1 / self._num_kept[self._link_of]).float().to(device)
         self._best = np.zeros(len(self._slots), dtype=np.bool_)
+        self._walks: Walks | None = None
+        if settings.path_loss == "power":
+            self._walks = Walks(paths, device)
+            self._learned = torch.from_numpy(learned[self._walks.links]).to(device)
+            self._arc_value_on_device = torch.from_numpy(self._arc_value).to(device)
         self._epoch = 0
         self.steady = np.zeros(batch.num_links, dtype=np.int64)
         """Per link, for how many epochs E_path has not changed."""
@@ -209,6 +217,9 @@ class _State:
             loss = loss + settings.entropy * (self._share * entropy).sum()
         if settings.size:
             loss = loss + settings.size * mask.sum()
+        if self._walks is not None and settings.alpha:
+            weight = F.logsigmoid(values[self._arc_value_on_device])
+            loss = loss + settings.alpha * self._walks.loss(weight)[self._learned].sum()
         if isinstance(loss, Tensor) and loss.requires_grad:
             (gradient,) = torch.autograd.grad(loss, values, materialize_grads=True)
         else:
@@ -223,12 +234,19 @@ class _State:
     def _path_gradients(self, active: Longs) -> tuple[Floats, Floats]:
         """Gradients of L_path by M, and find E_path on the way."""
         settings = self._settings
+        num_links = len(self.steady)
+        up, down = np.zeros(num_links), np.zeros(num_links)
+        up[active], down[active] = settings.alpha, settings.beta
+        if self._walks is not None:  # what the walks add is part of the loss
+            return self._signed(self._on_walks, 0 * up, down)
+        if not settings.alpha and not settings.beta and settings.patience is None:
+            # No path counts for anything, so none is searched.
+            return self._signed(self._best, up, down)
         arc_logits = self._values.detach().cpu().numpy()[self._arc_value]
         found = best_paths_in_time(
             self._paths, arc_logits, settings.paths_per_epoch, active, settings.deadline
         )
         self.late[active] = ~found.complete
-        num_links = len(self.steady)
         best = self._edges_of(found.arcs)
         changed = np.bincount(self._link_of[best != self._best], minlength=num_links) > 0
         self.steady = np.where(changed, 0, self.steady + 1)
@@ -239,15 +257,22 @@ class _State:
             on_path = self._edges_of(found.arcs[:, :count])
         self._epoch += 1
 
-        num_on_path = np.bincount(self._link_of[on_path], minlength=num_links)
-        is_active = np.zeros(num_links, dtype=np.bool_)
-        is_active[active] = True
-        up, down = settings.alpha * is_active, settings.beta * is_active
-        if settings.path_loss == "mean":
+        return self._signed(on_path, up, down)
+
+    def _signed(self, on_path: Bools, up: Doubles, down: Doubles) -> tuple[Floats, Floats]:
+        """Gradients that raise the edges on paths and lower the others, and the idle ones."""
+        if self._settings.path_loss != "sum":
+            num_on_path = np.bincount(self._link_of[on_path], minlength=len(up))
             up = up / np.maximum(num_on_path, 1)
             down = down / np.maximum(self._num_kept - num_on_path, 1)
         gradient = np.where(on_path, -up[self._link_of], down[self._link_of])
         return gradient.astype(np.float32), down.astype(np.float32)
+
+    @cached_property
+    def _on_walks(self) -> Bools:
+        """The edges on some walk from source to target."""
+        mine = self._slots[self._arc_value] == self._paths.arc_slot
+        return self._edges_of(np.flatnonzero(mine))
 
     def _edges_of(self, arcs: Longs) -> Bools:
         on_path = np.zeros(len(self._slots), dtype=np.bool_)

@@ -140,7 +140,7 @@ def select(
     if settings.rho == 0:
         # The paper's ranking: the best by Score, as many as are wanted.
         members = ranked(candidates, candidates.scores, most)
-        found, rest = _effects(influence, candidates, graph, without_paths, members, inserted,
+        found, rest = set_effects(influence, candidates, graph, without_paths, members, inserted,
                                logits, logits_without_paths)  # fmt: skip
     order = _most_influential_first(members, alone)
     return Selection(
@@ -156,7 +156,7 @@ def select(
     )
 
 
-def _effects(
+def set_effects(
     influence: Influence,
     candidates: Candidates,
     graph: Bools,

@@ -27,7 +27,8 @@ _TUPLES = {
     "exclude_relations": None, "exclude_nodes": 2, "metapaths": 0, "forbid_metapaths": 0, "via": 2,
 }  # fmt: skip
 _CHOICES = {
-    "path_loss": ("mean", "sum"), "path_schedule": ("all", "cycle"), "start": ("even", "noise"),
+    "path_loss": ("mean", "sum", "power"), "path_schedule": ("all", "cycle"),
+    "start": ("even", "noise"),
     "remove_pruned": (True, False), "unpruned_fallback": (True, False), "measure": (True, False),
 }  # fmt: skip
 
@@ -100,8 +101,11 @@ class Settings:
     """Weight of the mask of all other edges in L_path. 0 or more."""
     pred_weight: float = 1.0
     """Weight of L_pred. 0 leaves the prediction out (for ablation). 0 or more."""
-    path_loss: Literal["mean", "sum"] = "mean"
-    """`mean` over the edges, as the released code does it; `sum` is the formula as printed."""
+    path_loss: Literal["mean", "sum", "power"] = "mean"
+    """`mean` over the edges, as the released code does it; `sum` is the formula as printed.
+    `power`: alpha times minus the log of the mean weight of all s-t walks, by powers of the
+    weighted adjacency as in Power-Link, plus beta times the mean over the edges on no walk. Then
+    no path is searched while learning, and `patience` does not count."""
     paths_per_epoch: int = 10
     """E_path holds the edges of this many best paths, found anew in every epoch. Differs from the
     paper, which takes five."""

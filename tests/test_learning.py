@@ -65,7 +65,12 @@ def reference(bench: Workbench, link: int, start: np.ndarray) -> np.ndarray:
             weights: Tensor = torch.ones(len(batch.edges))
             weights = weights.index_put((torch.from_numpy(kept),), torch.sigmoid(values))
             loss = -settings.pred_weight * torch.log(torch.sigmoid(run(weights))).sum()
-            if settings.path_loss == "mean":
+            if settings.path_loss == "power":
+                loss = loss + settings.alpha * power_loss(bench, link, kept, values)
+                arcs = bench.paths.arc_slot[bench.paths.arcs_of(link)]
+                off = torch.from_numpy(~np.isin(kept, arcs))
+                loss = loss + settings.beta * values[off].mean()
+            elif settings.path_loss == "mean":
                 loss = loss - settings.alpha * values[on_path].mean()
                 loss = loss + settings.beta * values[~on_path].mean()
             else:
@@ -80,12 +85,34 @@ def reference(bench: Workbench, link: int, start: np.ndarray) -> np.ndarray:
     return values.detach().numpy()
 
 
+def power_loss(bench: Workbench, link: int, kept: np.ndarray, values: Tensor) -> Tensor:
+    """Minus the log of the mean weight of walks, by powers of a dense matrix."""
+    paths = bench.paths
+    first = paths.node_ptr[link] + link
+    size = int(paths.node_ptr[link + 1] - paths.node_ptr[link])
+    weighted, plain = torch.zeros(size, size), torch.zeros(size, size)
+    for tail in range(size):
+        for arc in range(paths.arc_ptr[first + tail], paths.arc_ptr[first + tail + 1]):
+            one = torch.zeros(size, size)
+            one[tail, paths.arc_dst[arc]] = 1
+            value = values[int(np.searchsorted(kept, paths.arc_slot[arc]))]
+            weighted, plain = weighted + one * torch.sigmoid(value), plain + one
+    roots = []
+    for length in range(1, paths.max_length + 1):
+        count = torch.linalg.matrix_power(plain, length)[0, 1]
+        if count > 0:
+            total = torch.linalg.matrix_power(weighted, length)[0, 1]
+            roots.append((total / count) ** (1 / length))
+    return -torch.log(torch.stack(roots).mean())
+
+
 VARIANTS = {
     "default": _Settings(patience=None),
     "paper": Settings.paper("useritemattr").replace(max_length=3),
     "sum": _Settings(path_loss="sum", patience=None, epochs=7, alpha=0.5, beta=0.25),
     "regularised": _Settings(entropy=0.3, size=0.01, patience=None, epochs=7),
     "no path loss": _Settings(alpha=0.0, beta=0.0, patience=None, epochs=7),
+    "power": _Settings(path_loss="power", epochs=7, alpha=0.7, beta=0.5),
     "no prediction loss": _Settings(pred_weight=0.0, patience=None, epochs=7),
 }
 

@@ -1,5 +1,6 @@
-"""Plain rankings of paths that an explainer has to be compared with.
+"""What PaGELink is compared with.
 
-Every file holds one ranking with the same face: `rank(ground, num_paths, ...)` gives, per link of a
-`Ground`, the paths in order, best first.
+`registry` has all explainers by name, each with the face of `PaGELink`; a `Rival` is one file. Some
+of the files also hold a plain ranking of all paths: `rank(ground, num_paths, ...)` gives, per
+link of a `Ground`, the paths in order, best first.
 """

@@ -6,11 +6,54 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pagelink.baselines.ground import FactPath, Ground, Ranked
+from pagelink.baselines.ground import Ground, Ranked
+from pagelink.baselines.rival import LOWEST, Rival, made_masks
+from pagelink.constraints import ANYTHING
 from pagelink.graph import Longs
+from pagelink.learning import LearnedMasks
+from pagelink.measuring import Work
+from pagelink.paths import FIXED_POINT, FoundPaths, PathGraphs, cheapest_paths
 
 TRIES = 50
 """Draws for a path before it is given up, because all of its length are taken or not simple."""
+
+Arcs = tuple[int, ...]
+
+
+class RandomPaths(Rival):
+    """Distinct paths drawn evenly from all that there are; the mask is 1/2 on them, 0 elsewhere.
+
+    Where none is drawn, because hardly a walk is a simple path, or where paths are held to
+    sequences of relations, they are the cheapest ones by random costs.
+    """
+
+    name = "random-paths"
+
+    def masks(self, work: Work) -> LearnedMasks:
+        """Draw the paths, by the seed and the link, and mark their edges."""
+        paths, most = work.paths, self.settings.paths_within_budget
+        arcs = np.full((len(work.links), most, paths.max_length), -1, dtype=np.int64)
+        for row, link in enumerate(work.links.tolist()):
+            ends = int(work.batch.link_src[link]), int(work.batch.link_dst[link])
+            rng = np.random.default_rng((work.seed, *ends))
+            drawn: list[Arcs] = []
+            if paths.automaton is ANYTHING:
+                walks = _Walks(paths, link)
+                for _ in range(most):
+                    path = walks.draw(None, drawn, rng)
+                    drawn += [] if path is None else [path]
+            for place, path in enumerate(drawn):
+                arcs[row, place, : len(path)] = path
+            if not drawn:
+                cost = np.zeros(len(paths.arc_slot), dtype=np.int64)
+                mine = paths.arcs_of(link)
+                cost[mine] = rng.exponential(FIXED_POINT, mine.stop - mine.start)
+                arcs[row] = cheapest_paths(paths, cost, most, np.array([link])).arcs[0]
+        complete = np.ones(len(work.links), dtype=np.bool_)
+        found = FoundPaths(arcs, (arcs >= 0).sum(2), complete)
+        logits = np.full(len(work.batch.edges), LOWEST, dtype=np.float32)
+        logits[paths.arc_slot[arcs[arcs >= 0]]] = 0.0
+        return made_masks(work, logits, found)
 
 
 def rank(ground: Ground, num_paths: int, *, lengths: Sequence[Sequence[int]], seed: int) -> Ranked:
@@ -25,22 +68,21 @@ def rank(ground: Ground, num_paths: int, *, lengths: Sequence[Sequence[int]], se
     ranked = []
     for number, link in enumerate(ground.links):
         rng = np.random.default_rng((seed, link.src, link.dst))
-        walks = _Walks(ground, number)
-        drawn: list[FactPath] = []
+        walks = _Walks(ground.paths, number)
+        drawn: list[Arcs] = []
         for length in lengths[number][:num_paths]:
             path = walks.draw(length, drawn, rng)
             if path is not None:
                 drawn.append(path)
-        ranked.append(drawn)
+        ranked.append([ground.as_facts(np.array(path)) for path in drawn])
     return ranked
 
 
 class _Walks:
     """Draws walks from source to target uniformly, by counting how many there are from a node."""
 
-    def __init__(self, ground: Ground, link: int) -> None:
-        self._ground = ground
-        paths = ground.paths
+    def __init__(self, paths: PathGraphs, link: int) -> None:
+        self._max_length = paths.max_length
         first_node, last_node = paths.node_ptr[link : link + 2]
         self._ptr: Longs = paths.arc_ptr[first_node + link : last_node + link + 1]
         self._size = int(last_node - first_node)
@@ -65,14 +107,18 @@ class _Walks:
         return self._counts[length]
 
     def draw(
-        self, length: int, taken: Sequence[FactPath], rng: np.random.Generator
-    ) -> FactPath | None:
-        """A simple path of so many facts that is not taken; None if none is found."""
-        if self._size == 0 or self._walks_left(length)[0] == 0:
+        self, length: int | None, taken: Sequence[Arcs], rng: np.random.Generator
+    ) -> Arcs | None:
+        """A simple path of so many facts (None: of any) that is not taken; None: none is found."""
+        lengths = range(1, self._max_length + 1) if length is None else [length]
+        counts = [int(self._walks_left(n)[0]) if self._size else 0 for n in lengths]
+        if sum(counts) == 0:
             return None
         for _ in range(TRIES):
+            place = rng.integers(sum(counts)) if length is None else 0
+            chosen = lengths[int(np.searchsorted(np.cumsum(counts), place, side="right"))]
             node, arcs, nodes = 0, [], [0]
-            for left in range(length - 1, -1, -1):
+            for left in range(chosen - 1, -1, -1):
                 first, last = (self._ptr[node : node + 2] - self._first).tolist()
                 weight = self._walks_left(left)[self._head[first:last]]
                 place = rng.integers(weight.sum())
@@ -80,7 +126,6 @@ class _Walks:
                 node = int(self._head[arc])
                 arcs.append(self._first + arc)
                 nodes.append(node)
-            path = self._ground.as_facts(np.array(arcs))
-            if len(set(nodes)) == len(nodes) and path not in taken:
-                return path
+            if len(set(nodes)) == len(nodes) and tuple(arcs) not in taken:
+                return tuple(arcs)
         return None

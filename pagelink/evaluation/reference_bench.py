@@ -148,6 +148,12 @@ class Scorer:
             "cpu": seconds,
         }  # fmt: skip
 
+    def score_visible(self) -> dict[str, float]:
+        """The row that only knows which edges can move the score at all: 1 for these, 0 else."""
+        batch = self._batch
+        parts = np.split(batch.visible.astype(np.float64), batch.edge_ptr[1:-1])
+        return self._score_masks(parts)
+
     def _score_masks(self, masks: Sequence[Floats]) -> dict[str, float]:
         auc, hits = [], []
         for mask, paths in zip(masks, self._label_edges, strict=True):
