@@ -31,6 +31,7 @@ from pagelink.explanation import Explanation
 from pagelink.graph import Bools, EdgeType, Longs, TypedGraph
 from pagelink.learning import LearnedMasks, learn_masks
 from pagelink.measuring import Work, choose_paths
+from pagelink.model_inputs import ModelInput
 from pagelink.on_request import OnRequest, with_negatives, with_rank, with_runs
 from pagelink.other_targets import TargetScores
 from pagelink.paths import (
@@ -40,7 +41,7 @@ from pagelink.paths import (
     best_paths_in_time,
     build_path_graphs,
 )
-from pagelink.predictor import Forward, LinkPredictor, ModelInput, Output
+from pagelink.predictor import Forward, LinkPredictor, Output
 from pagelink.pruning import prune
 from pagelink.reach import extractor_for, find_reach
 from pagelink.results import Doubles, ResultBuilder

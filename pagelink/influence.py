@@ -15,7 +15,8 @@ import torch
 from pagelink.computation_graph import ComputationGraphs
 from pagelink.copies import Copier, Edits
 from pagelink.graph import Bools, Longs
-from pagelink.predictor import LinkPredictor, ModelInput
+from pagelink.model_inputs import ModelInput
+from pagelink.predictor import LinkPredictor
 
 Doubles = npt.NDArray[np.float64]
 EDGES_A_PASS = 400_000

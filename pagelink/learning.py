@@ -20,8 +20,9 @@ from torch import Tensor
 from pagelink.computation_graph import ComputationGraphs
 from pagelink.errors import ModelError
 from pagelink.graph import Bools, Longs, TypedGraph
+from pagelink.model_inputs import ModelInput
 from pagelink.paths import PathGraphs, best_paths_in_time
-from pagelink.predictor import LinkPredictor, ModelInput
+from pagelink.predictor import LinkPredictor
 from pagelink.settings import Settings
 from pagelink.timer import Timer
 from pagelink.walk_weights import Walks

@@ -12,8 +12,9 @@ from pagelink.evidence import Appraiser, Doubles, Measured, look, without_paths
 from pagelink.graph import Bools, Longs
 from pagelink.influence import Influence, edge_gradient
 from pagelink.learning import LearnedMasks
+from pagelink.model_inputs import ModelInput
 from pagelink.paths import FoundPaths, PathGraphs
-from pagelink.predictor import LinkPredictor, ModelInput
+from pagelink.predictor import LinkPredictor
 from pagelink.selection import Selection, select
 from pagelink.settings import Settings
 from pagelink.timer import Timer

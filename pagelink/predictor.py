@@ -11,7 +11,6 @@ import copy
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -25,32 +24,14 @@ from pagelink.copies import Copies
 from pagelink.errors import ModelError, SettingsError
 from pagelink.fused import PlainCall, summed
 from pagelink.graph import Bools, Ints, Longs, TypedGraph
-from pagelink.masking import Tracer, Weighting, borrowed, check_maskable
+from pagelink.masking import Weighting, borrowed, check_maskable
+from pagelink.model_inputs import InputMaker, ModelInput
 from pagelink.ragged import Ragged
+from pagelink.tracing import Tracer
 
 Forward = Callable[[nn.Module, Any, Tensor], Tensor]
 Mode = Literal["subgraphs", "all_nodes", "full"]
 Output = Literal["logit", "probability"]
-
-
-@dataclass(frozen=True)
-class ModelInput:
-    """What the model is called with, for some links of a batch."""
-
-    data: Any
-    """A graph of the user's own class, with plain `edge_index` tensors."""
-    edge_label_index: Tensor
-    slots: Tensor
-    """For every input edge, in the order of `data`, its position in the batch's edges, or -1."""
-    calls: tuple[Tensor, ...] = ()
-    """Per propagation, the position in the batch's edges behind each message, or -1."""
-    plain: tuple[PlainCall | None, ...] = ()
-    """Per propagation, how it is done without writing the messages out."""
-
-    def renumbered(self, number: Tensor) -> ModelInput:
-        """Count the weights otherwise: `number` maps a position in the batch's edges to the new."""
-        extended = torch.cat([number, number.new_tensor([-1])])
-        return dataclasses.replace(self, calls=tuple(extended[call] for call in self.calls))
 
 
 class LinkPredictor:
@@ -97,7 +78,8 @@ class LinkPredictor:
             "model(x_dict, edge_index_dict, edge_label_index)" if self._hetero
             else "model(x, edge_index, [edge_type,] edge_label_index)"
         )  # fmt: skip
-        self.device = _device_of(data)
+        self._maker = InputMaker(data, graph)
+        self.device = self._maker.device
         self._by_relation = np.argsort(graph.relation, kind="stable")
 
     def inputs(
@@ -130,7 +112,7 @@ class LinkPredictor:
             chosen = ~inside | wanted[np.where(inside, first + place, 0)]
             edges, slots = edges[chosen], slots[chosen]
         ends = np.array([[batch.link_src[link]], [batch.link_dst[link]]])
-        return self._on_all_nodes(edges, slots, ends, relation[[link]])
+        return self._maker.on_all_nodes(edges, slots, ends, relation[[link]])
 
     def needed(self, batch: ComputationGraphs) -> Bools:
         """The edges of a batch that the model needs for its true score."""
@@ -144,7 +126,7 @@ class LinkPredictor:
         if without is not None:
             edges = edges[~without[edges]]
         slots = np.full(len(edges), -1)
-        return self._on_all_nodes(edges, slots, np.stack([link_src, link_dst]), relation)
+        return self._maker.on_all_nodes(edges, slots, np.stack([link_src, link_dst]), relation)
 
     def with_other_sources(self, inputs: ModelInput) -> ModelInput:
         """The same inputs, but every edge comes from the source of another edge of its relation.
@@ -311,58 +293,8 @@ class LinkPredictor:
         order = Ragged.grouped(kinds, len(graph.edge_types)).values
         slots, src, dst = slots[order], src[order], dst[order]
         edge_index = np.stack([number[src], number[dst]])
-        return self._assemble(
+        return self._maker.assemble(
             node_ids, batch.edges[slots], edge_index, slots, number[ends], relation
-        )
-
-    def _on_all_nodes(
-        self, edges: Ints | Longs, slots: Longs, ends: Longs, relation: Longs
-    ) -> ModelInput:
-        graph = self.graph
-        sizes = np.diff(graph.node_offset)
-        flat = np.stack([graph.src[edges], graph.dst[edges]]).astype(np.int64)
-        edge_index = flat - graph.node_offset[graph.node_type_of[flat]]
-        label_index = ends - graph.node_offset[graph.node_type_of[ends]]
-        node_ids = [np.arange(size) for size in sizes]
-        return self._assemble(
-            node_ids, edges, edge_index, slots, label_index, relation, all_nodes=True
-        )
-
-    def _assemble(
-        self,
-        node_ids: Sequence[Longs],
-        edges: Ints | Longs,
-        edge_index: Longs,
-        slots: Longs,
-        label_index: Longs,
-        relation: Longs,
-        all_nodes: bool = False,
-    ) -> ModelInput:
-        """Make a graph of the user's class of these nodes and edges (ordered by relation)."""
-        graph, device = self.graph, self.device
-        column = torch.from_numpy(graph.column[edges].astype(np.int64)).to(device)
-        index = torch.from_numpy(edge_index).to(device)
-        data = copy.copy(self._data)
-        if self._hetero:
-            for node_type, ids in zip(graph.node_types, node_ids, strict=True):
-                keep = torch.from_numpy(ids).to(device)
-                _slice_store(data[node_type], "num_nodes", None if all_nodes else keep, len(keep))
-                data[node_type].n_id = keep
-            bounds = np.searchsorted(graph.relation[edges], np.arange(len(graph.edge_types) + 1))
-            for k, edge_type in enumerate(graph.edge_types):
-                if k < graph.num_relations:
-                    part = slice(int(bounds[k]), int(bounds[k + 1]))
-                    _slice_store(data[edge_type], "edge_index", column[part], 0)
-                    data[edge_type].edge_index = index[:, part]
-        else:
-            keep = torch.from_numpy(node_ids[0]).to(device)
-            _slice_homogeneous(data, None if all_nodes else keep, column)
-            data.n_id, data.num_nodes, data.edge_index = keep, len(keep), index
-        data.edge_label_type = torch.from_numpy(relation.astype(np.int64)).to(device)
-        return ModelInput(
-            data=data,
-            edge_label_index=torch.from_numpy(label_index).to(device),
-            slots=torch.from_numpy(slots).to(device),
         )
 
     @property
@@ -392,41 +324,3 @@ def _call_homogeneous(model: nn.Module, data: Any, edge_label_index: Tensor) -> 
     kind = (data.edge_type,) if "edge_type" in data else ()
     output: Tensor = model(x, data.edge_index, *kind, edge_label_index)
     return output
-
-
-def _slice_store(store: Any, skip: str, keep: Tensor | None, size: int) -> None:
-    """Cut every per-node (per-edge) tensor of a store down to the kept nodes (edges), in order."""
-    is_edges = skip == "edge_index"
-    total = store["edge_index"].shape[1] if is_edges else store.num_nodes
-    for key, value in list(store.items()):
-        if key in (skip, "edge_label", "edge_label_index") or keep is None:
-            continue
-        if key == "name":
-            del store[key]
-        elif isinstance(value, Tensor) and value.dim() > 0 and value.shape[0] == total:
-            store[key] = value[keep.to(value.device)]
-    if not is_edges:
-        store.num_nodes = size
-
-
-def _slice_homogeneous(data: Data, keep: Tensor | None, column: Tensor) -> None:
-    tensors = {key: value for key, value in data.items() if isinstance(value, Tensor)}
-    # Which is which is asked before anything is cut: PyG tells by the sizes of the others.
-    of_edges = [key for key in tensors if key != "edge_index" and data.is_edge_attr(key)]
-    of_nodes = [key for key in tensors if key not in of_edges and data.is_node_attr(key)]
-    for key in of_edges:
-        data[key] = tensors[key][column.to(tensors[key].device)]
-    if keep is not None:
-        for key in of_nodes:
-            data[key] = tensors[key][keep.to(tensors[key].device)]
-    if "name" in data:
-        del data["name"]
-
-
-def _device_of(data: HeteroData | Data) -> torch.device:
-    stores = data.edge_stores if isinstance(data, HeteroData) else [data]
-    for store in stores:
-        if "edge_index" in store:
-            device: torch.device = store["edge_index"].device
-            return device
-    return torch.device("cpu")

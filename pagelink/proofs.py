@@ -23,8 +23,9 @@ from pagelink.locality import (
     extractor_for,
     visible_count,
 )
-from pagelink.masking import layer_name
-from pagelink.predictor import LinkPredictor, ModelInput
+from pagelink.model_inputs import ModelInput
+from pagelink.predictor import LinkPredictor
+from pagelink.tracing import layer_name
 
 EDITS = 3
 """Edited copies that are compared with the same graphs edited by themselves."""

@@ -19,9 +19,9 @@ from pagelink.locality import (
     extractor_for,
     try_modes,
 )
-from pagelink.masking import Tracer, layer_name
 from pagelink.predictor import LinkPredictor, Mode
 from pagelink.proofs import find_what_is_shared, prove
+from pagelink.tracing import Tracer, layer_name
 
 __all__ = ["NOT_LOCAL", "Reach", "extractor_for", "find_reach"]
 

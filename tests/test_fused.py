@@ -24,7 +24,8 @@ from zoo import USERS, ZOO, make_case
 
 from pagelink import PaGELink
 from pagelink.fused import EDGES_FOR_THREADS, Neighbours, is_plain_layer, weighted_sum
-from pagelink.masking import Tracer, Weighting
+from pagelink.masking import Weighting
+from pagelink.tracing import Tracer
 
 NODES, DIM = 30, 5
 

@@ -17,11 +17,11 @@ ROAD = (
     "errors", "settings", "files", "timer", "kernels", "ragged", "threads", "graph_data",
     "reverse_relations", "graph", "asked_links", "table_files", "table_folders", "triples",
     "tables", "constraints", "ego_kernels", "computation_graph", "copies", "batches", "pruning",
-    "walk_kernels", "path_kernels", "paths", "fused", "masking", "predictor", "influence",
-    "locality", "proofs", "reach", "walk_weights", "learning", "candidates", "chains",
-    "candidate_sets", "selection", "edge_mask", "verdicts", "explanation", "named_paths",
-    "controls", "evidence", "measuring", "results", "other_targets", "removal_search",
-    "counterfactual", "counterfactual_search", "on_request", "explainer", "pyg",
+    "walk_kernels", "path_kernels", "paths", "fused", "tracing", "masking", "model_inputs",
+    "predictor", "influence", "locality", "proofs", "reach", "walk_weights", "learning",
+    "candidates", "chains", "candidate_sets", "selection", "edge_mask", "verdicts", "explanation",
+    "named_paths", "controls", "evidence", "measuring", "results", "other_targets",
+    "removal_search", "counterfactual", "counterfactual_search", "on_request", "explainer", "pyg",
 )  # fmt: skip
 # These use the road and each other, without cycles, and are never used by the road.
 BESIDE = (

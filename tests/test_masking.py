@@ -35,8 +35,9 @@ from zoo import (
 from pagelink import PaGELink
 from pagelink.errors import MaskError, ModelError, PageLinkError
 from pagelink.graph import TypedGraph
-from pagelink.masking import Tracer
-from pagelink.predictor import LinkPredictor, ModelInput
+from pagelink.model_inputs import ModelInput
+from pagelink.predictor import LinkPredictor
+from pagelink.tracing import Tracer
 
 pytestmark = pytest.mark.filterwarnings("ignore:The type .* contains invalid characters")
 

@@ -23,7 +23,8 @@ from torch_geometric.nn import MessagePassing
 from pagelink.computation_graph import ComputationGraphs
 from pagelink.errors import ModelError
 from pagelink.graph import Longs
-from pagelink.predictor import LinkPredictor, ModelInput
+from pagelink.model_inputs import ModelInput
+from pagelink.predictor import LinkPredictor
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,8 @@ from pagelink.explainer import PaGELink
 from pagelink.explanation import Explanation
 from pagelink.graph import Bools, Longs
 from pagelink.influence import Influence
+from pagelink.model_inputs import ModelInput
 from pagelink.paths import FoundPaths, PathGraphs, allowed_facts, build_path_graphs
-from pagelink.predictor import ModelInput
 
 Doubles = npt.NDArray[np.float64]
 FactPath = tuple[int, ...]

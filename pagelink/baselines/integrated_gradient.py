@@ -16,7 +16,8 @@ import torch
 from pagelink.baselines.gradient import Gradient
 from pagelink.baselines.rival import Options
 from pagelink.measuring import Work
-from pagelink.predictor import LinkPredictor, ModelInput
+from pagelink.model_inputs import ModelInput
+from pagelink.predictor import LinkPredictor
 
 Floats = npt.NDArray[np.float32]
 

@@ -28,7 +28,7 @@ from pagelink.explainer import MEMORY
 from pagelink.graph import Longs
 from pagelink.learning import LearnedMasks
 from pagelink.measuring import Work
-from pagelink.predictor import ModelInput
+from pagelink.model_inputs import ModelInput
 from pagelink.settings import Settings
 
 

@@ -20,8 +20,9 @@ from torch_geometric.nn import MessagePassing
 from pagelink.computation_graph import ComputationGraphs
 from pagelink.explainer import PaGELink
 from pagelink.masking import borrowed
+from pagelink.model_inputs import ModelInput
 from pagelink.models.link_model import node_inputs
-from pagelink.predictor import LinkPredictor, ModelInput
+from pagelink.predictor import LinkPredictor
 
 Run = Callable[[Tensor], Tensor]
 
