@@ -104,10 +104,9 @@ class Copier:
     def most_edges(self, edits: Edits) -> Longs:
         """How many edges each copy has at most, where the model sees no more than two hops."""
         batch = self._batch
-        in_degree = np.diff(self._in_ptr)
-        shift = np.repeat(batch.node_ptr[edits.link], np.diff(edits.ptr))
-        around = np.concatenate([[0], np.cumsum(in_degree[shift + batch.dst[edits.slots]])])
-        counts: Longs = np.diff(around[edits.ptr]) + in_degree[self._ends[:, edits.link]].sum(0)
+        counts: Longs = _most_edges(
+            edits.link, edits.ptr, edits.slots, batch.node_ptr, batch.dst, self._in_ptr, self._ends
+        )
         return counts
 
     def copy(self, edits: Edits, graph: Bools) -> Copies:
@@ -131,6 +130,24 @@ def _in_ranges(node_ptr, edge_ptr, dst):  # type: ignore[no-untyped-def]
     for v in range(node_ptr[-1]):
         in_ptr[v + 1] += in_ptr[v]
     return in_ptr
+
+
+@kernel
+def _most_edges(link_of, change_ptr, changes, node_ptr, dst, in_ptr, ends):  # type: ignore[no-untyped-def]
+    counts = np.zeros(len(link_of), dtype=np.int64)
+    seen = np.full(node_ptr[-1], -1, dtype=np.int64)  # the last copy that counted a node
+    for c in range(len(link_of)):
+        for side in range(2):
+            v = ends[side, link_of[c]]
+            if seen[v] != c:
+                seen[v] = c
+                counts[c] += in_ptr[v + 1] - in_ptr[v]
+        for i in range(change_ptr[c], change_ptr[c + 1]):
+            v = node_ptr[link_of[c]] + dst[changes[i]]
+            if seen[v] != c:
+                seen[v] = c
+                counts[c] += in_ptr[v + 1] - in_ptr[v]
+    return counts
 
 
 @kernel
