@@ -8,12 +8,13 @@ JOBS ?= 0
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check format clean
+.PHONY: help demo test check docs format clean
 
 help:
 	@echo "make demo    explain links of a small graph; writes to out/"
 	@echo "make test    all tests, and the examples in the docstrings"
 	@echo "make check   lint, formatting and types"
+	@echo "make docs    build the pages into build/docs; a warning or a broken link is an error"
 	@echo "make format  format the code and sort its imports"
 	@echo "make clean   remove what the other targets wrote, except .venv"
 
@@ -27,6 +28,10 @@ check: $(STAMP)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+
+# Always from scratch: of pages that it does not read again Sphinx repeats no warning.
+docs: $(STAMP)
+	$(BIN)/python -m sphinx -E -W --keep-going -q -d build/doctrees -b html docs build/docs
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix

@@ -146,6 +146,7 @@ def find_what_is_shared(predictor: LinkPredictor, probe: Probe, reach: Reach) ->
         ModelError: a link's score depends on what else the model is asked, even without sharing.
     """
     if predictor.mode != "subgraphs":
+        _check_alone(predictor, probe)
         return
     src = np.repeat(probe.src[:GRID], len(probe.dst[:GRID]))
     dst = np.tile(probe.dst[:GRID], len(probe.src[:GRID]))
@@ -161,11 +162,25 @@ def find_what_is_shared(predictor: LinkPredictor, probe: Probe, reach: Reach) ->
         if np.allclose(together, alone, rtol=1e-3, atol=1e-4):
             break
     else:
-        raise ModelError(
-            f"The model's score of a link is {alone[0]:.4g} alone and {together[0]:.4g} beside "
-            "other links. A model whose score depends on what else it is asked cannot be explained."
-        )
+        raise _depends_on_others(alone[0], together[0])
     predictor.shares_copies = predictor.shares_rim and _copies_agree(predictor, batch, relation)
+
+
+def _check_alone(predictor: LinkPredictor, probe: Probe) -> None:
+    """A link that is asked for alone must have the score that it has beside others."""
+    for link in range(min(GRID, len(probe.src))):
+        one = slice(link, link + 1)
+        inputs = predictor.full_graph(probe.src[one], probe.dst[one], probe.relation[one])
+        alone, together = float(predictor.logits(inputs)), float(probe.logits[link])
+        if not np.isclose(alone, together, rtol=1e-3, atol=1e-4):
+            raise _depends_on_others(alone, together)
+
+
+def _depends_on_others(alone: float, together: float) -> ModelError:
+    return ModelError(
+        f"The model's score of a link is {alone:.4g} alone and {together:.4g} beside other links. "
+        "A model whose score depends on what else it is asked cannot be explained."
+    )
 
 
 def _alone(predictor: LinkPredictor, batch: ComputationGraphs, relation: Longs, link: int) -> float:

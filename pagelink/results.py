@@ -168,14 +168,14 @@ class ResultBuilder:
             )
         if self._reach.note:
             notes.append(self._reach.note)
+        graph, used = self._graph, self._reach.seen_relations
+        seen = {t for t, is_used in zip(graph.edge_types, used, strict=True) if is_used}
         unseen = [
             edge_type[1]
-            for edge_type, seen, count in zip(
-                self._graph.edge_types, self._reach.seen_relations, self._graph.edge_counts,
-                strict=True,
-            )
-            if count and not seen
-        ]  # fmt: skip
+            for edge_type, count in zip(graph.edge_types, graph.edge_counts, strict=True)
+            # A fact counts if the model sees one of its two directions.
+            if count and edge_type not in seen and graph.reverse.get(edge_type) not in seen
+        ]
         if unseen:
             notes.append(
                 f"The model passes no messages along {', '.join(unseen)}; paths through them are "

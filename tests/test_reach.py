@@ -13,7 +13,7 @@ from torch_geometric.nn import GPSConv, HeteroConv, LayerNorm, SAGEConv
 from zoo import DIM, LINK_TYPE, Hetero, dot, make_graph, make_homogeneous
 
 from pagelink import PaGELink
-from pagelink.errors import LinkError, SettingsError
+from pagelink.errors import LinkError, ModelError, SettingsError
 from pagelink.reach import NOT_LOCAL
 
 
@@ -331,3 +331,29 @@ def test_a_saturated_model_is_explained() -> None:
     explainer = PaGELink(Deaf(2.0), deaf_graph(), ("a", "likes", "b"))
     answers = list(explainer.explain_many([(a, b) for a in range(4) for b in range(4)]))
     assert any(answer.paths for answer in answers)
+
+
+class Centred(Deaf):
+    """Scores links by how they compare with the others that are asked for."""
+
+    def forward(self, x_dict, edge_index_dict, edge_label_index):  # type: ignore[no-untyped-def]
+        h = self.conv(x_dict, edge_index_dict)
+        scores = (h["a"][edge_label_index[0]] * h["b"][edge_label_index[1]]).sum(1)
+        return scores - scores.mean()
+
+
+def test_a_score_that_depends_on_the_other_links_is_refused() -> None:
+    with pytest.raises(ModelError, match="depends on what else it is asked"):
+        PaGELink(Centred(None), deaf_graph(), ("a", "likes", "b"))
+
+
+def test_a_relation_is_not_called_unseen_if_its_reverse_is_seen() -> None:
+    data = deaf_graph()
+    data["a", "r", "b"].edge_index = data["a", "r", "b"].edge_index
+    model = Deaf(2.0)
+    del model.conv.convs[("b", "rev_r", "a")]
+    model.forward = lambda x, e, ends: model.conv(x, e)["b"][ends[1]].sum(1)  # type: ignore[method-assign]
+    explainer = PaGELink(model, data, ("a", "likes", "b"), threshold=None)
+    answer = next(a for a in explainer.explain_many([(i, j) for i in range(9) for j in range(9)])
+                  if a.paths)  # fmt: skip
+    assert not any("passes no messages" in note for note in answer.notes)
