@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from functools import cached_property
 
 import numpy as np
@@ -246,18 +246,19 @@ class PaGELink:
             rank_sample: among how many targets to rank.
             runs: how many seeds.
             negatives: explain predicted negatives, too.
+
+        Raises:
+            SettingsError: an argument is out of its range; at once, before any link is read.
         """
         asked = OnRequest(rank, rank_sample, runs, negatives)
         _check_batches(batch_size, memory)
+        answers = self._stream(links, batch_size, memory, asked)
         if not progress:
-            yield from self._stream(links, batch_size, memory, asked)
-            return
+            return answers
         from rich.progress import track
 
-        known = links if isinstance(links, Sequence) else list(links)
-        yield from track(
-            self._stream(known, batch_size, memory, asked), "explaining", total=len(known)
-        )
+        total = len(links) if isinstance(links, Sized) else None
+        return iter(track(answers, "explaining", total=total))
 
     def _stream(
         self, links: Iterable[LinkLike], batch_size: int, memory: float, asked: OnRequest

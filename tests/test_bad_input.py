@@ -663,7 +663,7 @@ class TestBatches:
     @pytest.mark.parametrize("batch_size", [0, -1])
     def test_batch_size(self, batch_size: int) -> None:
         with pytest.raises(SettingsError, match="batch_size must be at least 1"):
-            list(explainer().explain_many([(0, 0)], batch_size=batch_size))
+            explainer().explain_many([(0, 0)], batch_size=batch_size)
 
 
 class TestSettings:
