@@ -246,6 +246,6 @@ _DATASETS: dict[str, Callable[[int], Loaded]] = {
 _PAPER = dataclasses.replace(TrainSettings.paper(), retrain_edgeless=True)
 _OURS = TrainSettings(epochs=30, patience=5, retrain_edgeless=True)
 _SETTINGS = {
-    "useritemattr": _PAPER, "augcitation": _PAPER, AMINER: _PAPER, "movielens": _OURS, "hetionet": _OURS,
-    "tiny": dataclasses.replace(_PAPER, epochs=5),
+    "useritemattr": _PAPER, "augcitation": _PAPER, AMINER: _PAPER, "movielens": _OURS,
+    "hetionet": _OURS, "tiny": dataclasses.replace(_PAPER, epochs=5),
 }  # fmt: skip
