@@ -11,6 +11,7 @@ import numpy as np
 from pagelink.baselines import greedy
 from pagelink.baselines.ground import Ranked
 from pagelink.baselines.registry import RIVALS
+from pagelink.datasets.locate import DataNotFoundError
 from pagelink.evaluation.averages import bootstrap_interval, filled
 from pagelink.evaluation.faithfulness_measures import measure, supportable
 from pagelink.evaluation.faithfulness_rankings import COUNTS, MAIN
@@ -23,14 +24,13 @@ from pagelink.evaluation.paper_answers import (
     seeds_of,
 )
 from pagelink.evaluation.paper_measures import (
-    PER_LINK,
     link_figures,
     mask_figures,
     plain,
     plain_list,
     summed_up,
 )
-from pagelink.evaluation.paper_plan import Plan, Progress
+from pagelink.evaluation.paper_plan import PER_LINK, Plan, Progress
 from pagelink.evaluation.paper_testbed import Testbed, testbeds
 from pagelink.evaluation.rivals_bench import VISIBLE
 from pagelink.evaluation.runs import Figures, Run, RunStore
@@ -43,7 +43,10 @@ EFFECT = f"effect@{MAIN}"
 def run(store: RunStore, plan: Plan, progress: Progress) -> None:
     """Do all runs of the part."""
     for testbed in testbeds(plan):
-        run_testbed(store, testbed, tuple(RIVALS), plan.seed_list, progress, PART)
+        try:
+            run_testbed(store, testbed, tuple(RIVALS), plan.seed_list, progress, PART)
+        except DataNotFoundError as error:
+            plan.say(f"{testbed.dataset.title} is left out: {error}")
 
 
 def run_testbed(
@@ -106,12 +109,11 @@ def _bound(testbed: Testbed) -> Figures:
     per_link, verdicts = link_figures(testbed, paths, None, np.array(rows[EFFECT]), 0)
     size = len(testbed.subject.pairs)
     known: dict[str, Any] = {**rows, **({"supportable": flags} if flags else {})}
-    without = [None if paths[MAIN][link] else "not_connected" for link in range(size)]
     separations = testbed.subject.separations
     return {
         "row": GREEDY,
         "labelled": testbed.labels is not None,
-        **summed_up(per_link, verdicts, without, known),
+        **summed_up(per_link, verdicts, [None] * size, known),
         "cpu": plain(seconds / size),
         "paths a link": plain(tried / size),
         "links exhaustive": exhaustive,

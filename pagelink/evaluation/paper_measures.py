@@ -20,12 +20,15 @@ from pagelink.evaluation.path_hits import path_hit
 from pagelink.evaluation.path_metrics import labelled_rates, path_precision, path_recall
 from pagelink.evaluation.path_sets import diversity, sparsity
 from pagelink.evaluation.reference_bench import BUDGETS
-from pagelink.evaluation.worth_metrics import characterisation, fidelity, share_of_greedy
+from pagelink.evaluation.worth_metrics import (
+    characterisation,
+    fidelity,
+    pooled_sufficiency,
+    share_of_greedy,
+)
 from pagelink.explanation import Explanation
 
 Doubles = npt.NDArray[np.float64]
-PER_LINK = "per link"
-"""Where a run keeps one number per link; results that are published go without."""
 MOST = max(COUNTS)
 PRUNED = -1.0
 """Score of pruned edges, below every mask."""
@@ -171,10 +174,8 @@ def summed_up(
     span, added = rows["span"], rows["added"]
     bound = np.asarray(greedy["added"][:size])
     found["sufficiency share"] = plain(share_of_greedy(added, bound)[0])
-    positive = span > 0
-    total = float(span[positive].sum())
-    found["sufficiency"] = plain(float(added[positive].sum()) / total) if total > 0 else None
-    found["sufficiency: links without"] = int((~positive).sum())
+    share, undefined = pooled_sufficiency(span, np.zeros(size), added)
+    found["sufficiency"], found["sufficiency: links without"] = plain(share), undefined
     covered = coverage_of(rows["paths"].astype(int).tolist(), verdicts, reasons)
     found["coverage"] = covered.with_paths
     found["verdicts"] = covered.verdicts

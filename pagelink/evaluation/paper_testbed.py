@@ -57,6 +57,9 @@ class Testbed:
 
     dataset: Dataset
     plan: Plan
+    given: Subject | None = None
+    """The model, if it is not one of `load_subject`; `known_by` says which."""
+    known_by: dict[str, Any] | None = None
 
     @property
     def key(self) -> dict[str, Any]:
@@ -69,6 +72,7 @@ class Testbed:
             "model seed": MODEL_SEED,
             "links at most": self.num_asked,
             "source": None if aminer is None else aminer.name,
+            **(self.known_by or {}),
         }
 
     @property
@@ -81,6 +85,8 @@ class Testbed:
     @cached_property
     def subject(self) -> Subject:
         """The model; it is trained if that was not done."""
+        if self.given is not None:
+            return self.given
         return load_subject(
             self.dataset.name, self.num_asked, MODEL_SEED, self.plan.models, self.plan.aminer
         )
