@@ -39,7 +39,8 @@ VERDICTS = (
 AMINER_NOTE = (
     "The extract of AMiner that the authors used was not released and is not available here: this "
     "is their recipe on another citation graph, so the rows of the paper are no measure of ours. "
-    "A run on AMiner needs only `--aminer PATH`, the public file."
+    "A run on AMiner needs only `--aminer PATH`, the public file. The row `paper` has the released "
+    "settings for UserItemAttr here, too."
 )
 MODEL_FREE = "degree"
 
