@@ -6,13 +6,16 @@ import io
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
 from pagelink.baselines.ground import Ground, facts_of
 from pagelink.baselines.registry import RIVALS
+from pagelink.cli import app
 from pagelink.errors import PageLinkError, SettingsError
 from pagelink.evaluation import paper_answers, paper_connection, paper_docs
 from pagelink.evaluation.compare import check_explainers, compare_and_print
@@ -262,6 +265,22 @@ def test_a_run_on_an_aminer_file(tmp_path: Path) -> None:
     ).pairs  # fmt: skip
     with pytest.raises(SettingsError, match="needs the citation graph"):
         load_subject("aminer-rgcn", 5, 0, tmp_path / "models")
+
+
+def test_the_command_line(folder: Path, tmp_path: Path) -> None:
+    def bench(*arguments: str) -> Any:
+        return CliRunner().invoke(app, ["bench", *arguments])
+
+    done = bench("report", str(folder), "--out", str(tmp_path))
+    assert done.exit_code == 0
+    assert (tmp_path / "benchmark.html").read_text() == (folder / "benchmark.html").read_text()
+    assert "the price of connection" in done.output
+    again = bench("paper", "--quick", "--out", str(folder), *(f"--part={name}" for name in MINE))
+    assert again.exit_code == 0
+    assert "these figures say nothing" in again.output
+    assert isinstance(bench("paper", "--part", "nothing").exception, SettingsError)
+    missing = bench("paper", "--aminer", str(tmp_path / "none.txt"))
+    assert "there is no such file" in str(missing.exception)
 
 
 def test_parts_are_checked_by_name() -> None:
