@@ -14,7 +14,7 @@ from torch_geometric.data import HeteroData
 
 from pagelink.checks.subject import Finding, Subject
 from pagelink.errors import PageLinkError
-from pagelink.evaluation.metrics import bootstrap_interval
+from pagelink.evaluation.averages import bootstrap_interval
 from pagelink.explanation import Explanation
 from pagelink.graph import EdgeType
 from pagelink.models.checkpoint import Checkpoint

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pagelink.evaluation.averages import bootstrap_interval
 from pagelink.evaluation.faithfulness import Result
 from pagelink.evaluation.faithfulness_rankings import COUNTS, DEFAULT, MAIN, RANKINGS
-from pagelink.evaluation.metrics import bootstrap_interval
 from pagelink.explanation import VERDICTS
 
 Doubles = npt.NDArray[np.float64]

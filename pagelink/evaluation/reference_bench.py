@@ -11,7 +11,9 @@ import numpy.typing as npt
 
 from pagelink.datasets.ground_truth import LabelPath
 from pagelink.datasets.reference import ReferenceData
-from pagelink.evaluation.metrics import degree_only_mask, labelled_in_first, mask_auc, path_hit
+from pagelink.evaluation.mask_metrics import degree_only_mask, mask_auc
+from pagelink.evaluation.path_hits import path_hit
+from pagelink.evaluation.path_metrics import labelled_in_first
 from pagelink.explainer import PaGELink
 from pagelink.explanation import Explanation, Path
 from pagelink.graph import Ints
