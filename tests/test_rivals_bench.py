@@ -6,7 +6,7 @@ import pytest
 from pagelink import PaGELink
 from pagelink.datasets.locate import DataNotFoundError
 from pagelink.datasets.reference import ReferenceData, load_reference
-from pagelink.evaluation.metrics import mask_auc
+from pagelink.evaluation.mask_metrics import mask_auc
 from pagelink.evaluation.reference_bench import Scorer
 from pagelink.evaluation.rivals_bench import VISIBLE, run_rivals
 
