@@ -1,0 +1,79 @@
+"""What several parts of the paper's benchmark stand on: the data sets, their links and labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pagelink.baselines.ground import FactPath
+from pagelink.datasets.locate import DataNotFoundError
+from pagelink.datasets.reference import ReferenceData, load_reference
+from pagelink.evaluation.faithfulness_measures import label_facts
+from pagelink.evaluation.faithfulness_subjects import RELEASED, Subject, load_subject
+from pagelink.evaluation.paper_plan import Plan, Progress
+from pagelink.graph import TypedGraph
+from pagelink.settings import Settings
+
+GENERATED, CITATION, TINY = "useritemattr-rgcn", "augcitation-rgcn", "tiny-rgcn"
+TITLES = {
+    RELEASED: "UserItemAttr, released",
+    GENERATED: "UserItemAttr, generated",
+    CITATION: "AugCitation (vispub)",
+    TINY: "tiny",
+}
+DATA_SEED = 0
+"""Of graphs, models and the choice of links; explainer seeds are another matter."""
+
+
+def names(plan: Plan, released: bool = True) -> tuple[str, ...]:
+    """The data sets of a plan; without the released one where its model must be trained anew."""
+    if plan.quick:
+        return (TINY,)
+    return (RELEASED, GENERATED, CITATION) if released else (GENERATED, CITATION)
+
+
+def subjects(plan: Plan, progress: Progress, released: bool = True) -> Iterator[Subject]:
+    """Yield the data sets with their models; one that is not there is said and left out."""
+    for name in names(plan, released):
+        try:
+            yield load(name, plan)
+        except DataNotFoundError as error:
+            progress(f"{TITLES[name]} is left out: {error}")
+
+
+def load(name: str, plan: Plan) -> Subject:
+    """Load one data set with its model and at most the plan's number of links.
+
+    Raises:
+        DataNotFoundError: the data are not there.
+    """
+    return load_subject(name, plan.links, DATA_SEED, plan.models)
+
+
+def key_of(subject: Subject, **more: Any) -> dict[str, Any]:
+    """What figures of a data set depend on: its name, its very links, and what else is given."""
+    return {
+        "data": subject.name, "data_seed": DATA_SEED, "pairs": [list(p) for p in subject.pairs],
+        **more,
+    }  # fmt: skip
+
+
+def paper_settings(subject: Subject) -> Settings:
+    """The released settings of the data set, for paths of any length they allow."""
+    return Settings.paper("augcitation" if subject.name == CITATION else "useritemattr")
+
+
+def labels_of(subject: Subject, graph: TypedGraph) -> list[list[FactPath]]:
+    """The labelled paths of the links, as facts, in the order of the links."""
+    assert subject.labels is not None  # all data sets of the paper have labels
+    return label_facts(graph, subject.labels, subject.pairs)
+
+
+def training_links(subject: Subject) -> list[tuple[int, int]]:
+    """Known links that are not explained: what a mask predictor may be trained on."""
+    if subject.whole is None:
+        reference: ReferenceData = load_reference()
+        return [(int(src), int(dst)) for src, dst in reference.split.train.T]
+    explained = set(subject.pairs)
+    pairs = subject.whole[subject.link_type].edge_index.T.tolist()
+    return [(src, dst) for src, dst in pairs if (src, dst) not in explained]
