@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 from pagelink.errors import GraphError, SettingsError
-from pagelink.evaluation import bootstrap_interval, mean_and_spread
+from pagelink.evaluation import (
+    Average,
+    average,
+    bootstrap_interval,
+    filled,
+    mean_and_spread,
+)
 
 
 class TestBootstrapInterval:
@@ -77,3 +83,35 @@ class TestMeanAndSpread:
 
     def test_nan_is_not_left_out(self) -> None:
         assert all(map(math.isnan, mean_and_spread([0.5, math.nan, 0.7])))
+
+
+class TestAverage:
+    values = (0.25, None, 1.0, math.nan, 0.5)
+
+    def test_by_hand(self) -> None:
+        # 1.75 of five links; the two without an answer count 0 each, or 0.5 each, or not at all.
+        assert average(self.values, unanswered=0.0) == Average(pytest.approx(0.35), 5, 2)
+        assert average(self.values, unanswered=0.5) == Average(pytest.approx(0.55), 5, 2)
+        assert average(self.values, unanswered=None) == Average(pytest.approx(1.75 / 3), 5, 2)
+
+    def test_only_links_without_an_answer(self) -> None:
+        assert average([None, None], unanswered=0.25) == Average(0.25, 2, 2)
+        rest = average([None, None], unanswered=None)
+        assert math.isnan(rest.value)
+        assert (rest.num_links, rest.num_unanswered) == (2, 2)
+
+    def test_no_links(self) -> None:
+        assert math.isnan(average([], unanswered=0.0).value)
+
+    def test_a_number_that_is_not_finite_is_an_answer(self) -> None:
+        assert average([math.inf, 1.0], unanswered=0.0) == Average(math.inf, 2, 0)
+
+    def test_lies_in_the_interval_of_what_is_filled(self) -> None:
+        values = [*self.values] * 20
+        low, high = bootstrap_interval(filled(values, 0.5), seed=0)
+        assert low < average(values, unanswered=0.5).value < high
+        assert not low < average(values, unanswered=0.0).value < high
+
+    def test_refuses_a_table(self) -> None:
+        with pytest.raises(GraphError, match=r"one number per link, got shape \(1, 2\)"):
+            average([[0.5, 0.5]], unanswered=0.0)

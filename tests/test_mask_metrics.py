@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
 from pagelink.errors import GraphError
-from pagelink.evaluation import degree_only_mask, mask_auc, path_hit
+from pagelink.evaluation import degree_only_mask, mask_auc, mask_auc_unpruned, path_hit
 
 # Few different values, so that most examples have ties.
 few_scores = st.sampled_from([-math.inf, 0.0, 0.25, 0.5, 1.0])
@@ -65,3 +65,33 @@ class TestDegreeOnlyMask:
     def test_refuses_other_edges(self, edge: int) -> None:
         with pytest.raises(GraphError, match="positions from 0 to 5"):
             degree_only_mask([[0, edge]], num_edges=6)
+
+
+class TestMaskAucUnpruned:
+    scores = (0.8, 0.5, 0.3, 0.3, 0.1, 0.1, 0.1)
+    positive = (True, False, True, False, False, False, True)
+    unpruned = (True, True, True, True, False, False, False)
+
+    def test_by_hand(self) -> None:
+        # Left: positives 0.8 and 0.3, negatives 0.5 and 0.3. 0.8 wins both; 0.3 loses one and ties
+        # with one: 2.5 of 4. One positive was pruned.
+        auc, lost = mask_auc_unpruned(self.scores, self.positive, self.unpruned)
+        assert auc == pytest.approx(2.5 / 4)
+        assert lost == 1
+        # All edges: 0.8 wins 4; 0.3 wins 2, ties 1; 0.1 ties 2: 7.5 of 12.
+        assert mask_auc(self.scores, self.positive) == pytest.approx(7.5 / 12)
+
+    def test_nothing_pruned_is_the_auc_over_all_edges(self) -> None:
+        expected = mask_auc(self.scores, self.positive)
+        assert mask_auc_unpruned(self.scores, self.positive, [True] * 7) == (expected, 0)
+
+    def test_all_positives_pruned_is_nan_and_says_how_many(self) -> None:
+        auc, lost = mask_auc_unpruned([0.3, 0.2, 0.1], [0, 1, 1], [1, 0, 0])
+        assert math.isnan(auc)
+        assert lost == 2
+
+    def test_refuses_other_lengths(self) -> None:
+        with pytest.raises(GraphError, match=r"one flag per edge: got 2 scores.* shape \(1,\)"):
+            mask_auc_unpruned([0.1, 0.2], [True, False], [True])
+        with pytest.raises(GraphError, match="1 NaN"):
+            mask_auc_unpruned([0.1, math.nan], [True, False], [True, False])

@@ -15,6 +15,7 @@ from torch_geometric.data import HeteroData
 from pagelink.checks.subject import Finding, Subject
 from pagelink.errors import PageLinkError
 from pagelink.evaluation.averages import bootstrap_interval
+from pagelink.evaluation.path_sets import jaccard
 from pagelink.explanation import Explanation
 from pagelink.graph import EdgeType
 from pagelink.models.checkpoint import Checkpoint
@@ -37,11 +38,7 @@ def overlaps(first: Sequence[Explanation], second: Sequence[Explanation]) -> Dou
 
     Links without any path in both have no overlap to speak of; they are NaN.
     """
-    found = []
-    for a, b in zip(first, second, strict=True):
-        mine, theirs = set(a.paths), set(b.paths)
-        either = len(mine | theirs)
-        found.append(len(mine & theirs) / either if either else np.nan)
+    found = [jaccard(a.paths, b.paths) for a, b in zip(first, second, strict=True)]
     return np.array(found, dtype=np.float64)
 
 

@@ -1,8 +1,14 @@
-"""How figures of many links, or of many seeds, are summed up."""
+"""How figures of many links, or of many seeds, are summed up.
+
+No link is left out of an average. A link without an answer is None or NaN in the figures, and who
+averages them has to say what it counts as; how many there are is part of the result.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +17,78 @@ from pagelink.errors import GraphError, SettingsError
 
 Floats = npt.NDArray[np.float64]
 
+Answers = npt.ArrayLike | Sequence[float | None]
+"""One number per link, None or NaN for a link without an answer."""
+
 _CELLS_AT_ONCE = 2_000_000
+
+
+@dataclass(frozen=True)
+class Average:
+    """A mean over links, and how many of them had no answer."""
+
+    value: float
+    """The mean; NaN if no link counts."""
+    num_links: int
+    """All links, those without an answer among them."""
+    num_unanswered: int
+
+
+def average(values: Answers, *, unanswered: float | None) -> Average:
+    """Return the mean of a figure over links.
+
+    With A the links that have an answer and N all links::
+
+        mean = (sum over A of x + (|N| - |A|) * unanswered) / |N|
+
+    Some figures have no number for a link without an answer: no paths have no length. Then
+    `unanswered` is None and the mean is over A. It speaks of fewer links than the others do, so it
+    must not be shown without `num_unanswered`.
+
+    Args:
+        values: The figure, `[links]`, None or NaN for a link without an answer.
+        unanswered: What such a link counts as: 0 for a hit, an effect, a precision; 0.5 for a
+            ROC-AUC. None: as no number at all.
+
+    Returns:
+        The mean, the number of links, and the number of those without an answer.
+
+    Raises:
+        GraphError: There is not one number per link.
+
+    Example:
+        >>> average([0.5, None, 1.0, 0.0], unanswered=0.0)
+        Average(value=0.375, num_links=4, num_unanswered=1)
+        >>> average([0.5, None, 1.0, 0.0], unanswered=None)
+        Average(value=0.5, num_links=4, num_unanswered=1)
+    """
+    figures = as_answers(values)
+    missing = np.isnan(figures)
+    counted = figures[~missing] if unanswered is None else filled(figures, unanswered)
+    mean = float(counted.mean()) if counted.size else math.nan
+    return Average(mean, figures.size, int(missing.sum()))
+
+
+def filled(values: Answers, unanswered: float) -> Floats:
+    """Return the figures of all links with `unanswered` where a link has no answer.
+
+    `bootstrap_interval` of what this returns is the interval of `average` with the same
+    `unanswered`.
+
+    Example:
+        >>> filled([0.5, None], unanswered=0.0).tolist()
+        [0.5, 0.0]
+    """
+    figures = as_answers(values)
+    return np.where(np.isnan(figures), unanswered, figures)
+
+
+def as_answers(values: Answers) -> Floats:
+    """Return one number per link as an array, NaN where there is none; refuse other shapes."""
+    figures = np.asarray(values, dtype=np.float64)
+    if figures.ndim != 1:
+        raise GraphError(f"There must be one number per link, got shape {figures.shape}.")
+    return figures
 
 
 def bootstrap_interval(
@@ -32,7 +109,8 @@ def bootstrap_interval(
     is then paired. Calls with the same seed and number of links draw the same links.
 
     Args:
-        values: One number per link, `[links]`. NaN makes the interval NaN: no link is left out.
+        values: One number per link, `[links]`. NaN makes the interval NaN: no link is left out,
+            and what one without an answer counts as is said by `filled`.
         seed: Of the draws.
         level: Coverage, between 0 and 1.
         draws: Number of draws, 1 or more.

@@ -12,6 +12,8 @@ from pagelink.baselines.ground import FactPath, Ground, Ranked, facts_of
 from pagelink.controls import draw_controls
 from pagelink.datasets.ground_truth import Labels
 from pagelink.evaluation.faithfulness_rankings import COUNTS, MAIN
+from pagelink.evaluation.path_sets import mean_length, mean_log_degree
+from pagelink.evaluation.worth_metrics import connection, sufficiency
 from pagelink.explanation import Verdict
 from pagelink.graph import Longs, TypedGraph
 from pagelink.ragged import Ragged
@@ -60,14 +62,14 @@ def measure(
     added = ground.influence.logits(ground.bare, sets)
     span = ground.logits - bare
     rows["span"], rows["added"] = span, added - bare
-    rows["sufficiency"] = np.where(span > 0, (added - bare) / np.where(span > 0, span, 1), np.nan)
+    rows["sufficiency"] = sufficiency(ground.logits, bare, added)
     rows["connection"] = connections(ground, shown, seed)
     rows["paths"] = np.array([float(len(p)) for p in shown])
-    rows["length"] = np.array([_mean([len(path) for path in p]) for p in shown])
+    rows["length"] = np.array([mean_length(p) for p in shown])
     graph = ground.explainer.graph
     edge_of = edges_of_facts(graph)
     rows["log degree"] = np.array(
-        [_mean([d for path in p for d in inner_log_degrees(graph, edge_of, path)]) for p in shown]
+        [mean_log_degree(inner_degrees(graph, edge_of, path) for path in p) for p in shown]
     )
     verdicts = [
         verdict(float(f), float(f0), float(gone), float(put), float(best))
@@ -131,14 +133,14 @@ def connections(ground: Ground, ranked: Ranked, seed: int) -> Doubles:
     own = ground.effects(link, paths)
     values: list[list[float]] = [[] for _ in ranked]
     for i, number in enumerate(link):
-        mine = control[path_of == i]
-        if len(mine):
-            values[number].append(float(own[i] - mine.mean()))
-    return np.array([_mean(each) for each in values])
+        above = connection(float(own[i]), control[path_of == i])
+        if not np.isnan(above):
+            values[number].append(above)
+    return np.array([np.mean(each) if each else np.nan for each in values])
 
 
-def inner_log_degrees(graph: TypedGraph, edge_of: Longs, path: FactPath) -> list[float]:
-    """Return log D_v of the inner nodes of a path: those that two facts of it share.
+def inner_degrees(graph: TypedGraph, edge_of: Longs, path: FactPath) -> list[int]:
+    """Return D_v of the inner nodes of a path: those that two facts of it share.
 
     Args:
         graph: the graph.
@@ -147,7 +149,7 @@ def inner_log_degrees(graph: TypedGraph, edge_of: Longs, path: FactPath) -> list
     """
     ends = [{int(graph.src[edge_of[fact]]), int(graph.dst[edge_of[fact]])} for fact in path]
     return [
-        float(np.log(graph.degree[node]))
+        int(graph.degree[node])
         for one, next_one in pairwise(ends)
         for node in sorted(one & next_one)[:1]
     ]
@@ -191,7 +193,3 @@ def supportable(ground: Ground, labels: Sequence[Sequence[FactPath]]) -> npt.NDA
     found = np.zeros(len(labels), dtype=np.bool_)
     np.logical_or.at(found, np.array(link, dtype=np.int64), effects > 0)
     return found
-
-
-def _mean(values: Sequence[float]) -> float:
-    return float(np.mean(values)) if len(values) else np.nan

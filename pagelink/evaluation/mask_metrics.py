@@ -60,6 +60,47 @@ def mask_auc(scores: npt.ArrayLike, positive: npt.ArrayLike) -> float:
     return float(in_order / (num_positive * num_negative))
 
 
+def mask_auc_unpruned(
+    scores: npt.ArrayLike, positive: npt.ArrayLike, unpruned: npt.ArrayLike
+) -> tuple[float, int]:
+    """Return the ROC-AUC of the mask among the edges that pruning left, and what it cost.
+
+    `mask_auc` of the edges with a mask of their own. Pruned edges are nearly all negative and all
+    come last, which alone lifts the AUC over all edges; this one has only what was learned in it.
+    In return it does not see positives that were pruned: their number belongs beside it.
+
+    Args:
+        scores: One number per edge of the unpruned computation graph, `[n]`.
+        positive: Whether the edge lies on a ground-truth path as walked, `[n]`.
+        unpruned: Whether pruning left the edge, `[n]`.
+
+    Returns:
+        The AUC, NaN if no positive or no negative edge is left; and the number of positive edges
+        that were pruned.
+
+    Raises:
+        GraphError: The lengths differ, or a score is NaN.
+
+    Example:
+        Two negatives were pruned, and being last they flatter the AUC over all edges.
+
+        >>> scores, positive = [0.9, 0.4, 0.4, 0.1, 0.0, 0.0], [1, 0, 1, 0, 0, 0]
+        >>> mask_auc(scores, positive)
+        0.9375
+        >>> mask_auc_unpruned(scores, positive, [1, 1, 1, 1, 0, 0])
+        (0.875, 0)
+    """
+    scores = edge_scores(scores)
+    positive, unpruned = np.asarray(positive, dtype=bool), np.asarray(unpruned, dtype=bool)
+    if unpruned.shape != scores.shape or positive.shape != scores.shape:
+        raise GraphError(
+            f"There must be one label and one flag per edge: got {scores.size} scores, labels of "
+            f"shape {positive.shape} and flags of shape {unpruned.shape}."
+        )
+    lost = int((positive & ~unpruned).sum())
+    return mask_auc(scores[unpruned], positive[unpruned]), lost
+
+
 def degree_only_mask(paths_in_order: Iterable[Iterable[int]], num_edges: int) -> Floats:
     """Return the model-free mask: minus the rank of the first path that holds the edge.
 
