@@ -111,7 +111,7 @@ def make_augcitation_folder(
     check_new_folder(out)
     source = Path(source)
     built = build_augcitation(
-        _citation_graph(source), seed=seed, author=author, paper=paper, relation=relation,
+        citation_graph(source), seed=seed, author=author, paper=paper, relation=relation,
         num_likes=num_likes, max_length=max_length, max_degree=max_degree, max_paths=max_paths,
         rule=rule,
     )  # fmt: skip
@@ -137,7 +137,8 @@ def make_aminer_folder(source: Path | str, out: Path | str) -> DatasetSummary:
     return _summary(save_graph(data, out), data)
 
 
-def _citation_graph(source: Path) -> HeteroData:
+def citation_graph(source: Path) -> HeteroData:
+    """Read a citation graph: a folder or file that `load_graph` reads, or an AMiner file."""
     # What is not there is left to load_graph, whose error says so.
     if not source.is_file() or source.suffix.lower() in SUFFIXES:
         return load_graph(source)

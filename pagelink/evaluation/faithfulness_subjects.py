@@ -15,6 +15,7 @@ from torch_geometric.data import HeteroData
 from pagelink.datasets.augcitation import build_augcitation
 from pagelink.datasets.ground_truth import Labels
 from pagelink.datasets.locate import find_data
+from pagelink.datasets.make import citation_graph
 from pagelink.datasets.reference import load_reference
 from pagelink.datasets.useritemattr import UserItemAttr, generate_useritemattr
 from pagelink.errors import SettingsError, did_you_mean
@@ -29,7 +30,9 @@ from pagelink.models.train_settings import TrainSettings
 from pagelink.models.training import train
 from pagelink.tables import load_graph
 
-RELEASED = "released"
+RELEASED, AMINER = "released", "aminer"
+PAPER_LIKES = 4500
+"""Links of the paper's AugCitation."""
 KINDS = ("rgcn", "sage", "hgt", "rgcn-shared", "hgt-shared")
 """`shared`: without free node embeddings, one vector for all nodes of a type."""
 HGT_EPOCHS = 15
@@ -78,6 +81,8 @@ class Subject:
     """The graph with all links, as training takes it."""
     settings: TrainSettings | None = None
     """How it was trained, if it was trained here."""
+    train_links: tuple[tuple[int, int], ...] | None = None
+    """Links of the training, for explainers that are trained themselves."""
 
 
 def subject_names(quick: bool) -> tuple[str, ...]:
@@ -102,26 +107,36 @@ def check_subjects(names: Sequence[str], quick: bool) -> tuple[str, ...]:
     return tuple(names) or known
 
 
-def load_subject(name: str, links: int, seed: int, folder: Path) -> Subject:
+def load_subject(
+    name: str, links: int, seed: int, folder: Path, source: Path | None = None
+) -> Subject:
     """Return a subject; it is trained if the folder has no checkpoint of it.
 
     Args:
-        name: one of `subject_names`.
+        name: one of `subject_names`, or `aminer-` and a kind of model.
         links: number of links at most.
         seed: of the data, the training and the choice of the links.
         folder: where checkpoints are.
+        source: for `aminer-`, the citation graph: an AMiner file, or a folder of tables.
 
     Raises:
         DataNotFoundError: the data are not there.
+        GraphError: the source cannot be read or augmented.
     """
     if name == RELEASED:
         return _released(links, seed)
     dataset, kind = name.split("-", 1)
-    data, link_type, labels = _DATASETS[dataset](seed)
+    if dataset == AMINER:
+        if source is None:
+            raise SettingsError(f"{name} needs the citation graph it is built from.")
+        data, link_type, labels = _augmented(citation_graph(source), seed)
+    else:
+        data, link_type, labels = _DATASETS[dataset](seed)
     settings = _SETTINGS[dataset]
     if kind.startswith("hgt") and dataset not in ("useritemattr", "tiny"):
         settings = dataclasses.replace(settings, epochs=HGT_EPOCHS)
-    file = folder / f"{name}-seed{seed}.pt"
+    of = "" if source is None or dataset != AMINER else f"-{source.stem}"
+    file = folder / f"{name}{of}-seed{seed}.pt"
     if not file.exists():
         model = make_model(
             kind.removesuffix("-shared"), data, link_type, paper_split=settings.paper_split,
@@ -141,7 +156,7 @@ def load_subject(name: str, links: int, seed: int, folder: Path) -> Subject:
             _known(test.edgeless.matched_auc), None if twin is None else twin.auc,
             None if twin is None else _known(twin.matched_auc),
         ),
-        data, stored.settings,
+        data, stored.settings, _as_pairs(stored.split.train),
     )  # fmt: skip
 
 
@@ -156,7 +171,11 @@ def _predicted(stored: Checkpoint, links: int, seed: int) -> tuple[tuple[int, in
 
 def _chosen(pairs: torch.Tensor, links: int, seed: int) -> tuple[tuple[int, int], ...]:
     order = np.random.default_rng(seed).permutation(pairs.shape[1])[:links]
-    return tuple((int(src), int(dst)) for src, dst in pairs.numpy().T[order])
+    return _as_pairs(pairs[:, torch.from_numpy(order)])
+
+
+def _as_pairs(links: torch.Tensor) -> tuple[tuple[int, int], ...]:
+    return tuple((int(src), int(dst)) for src, dst in links.numpy().T)
 
 
 def _released(links: int, seed: int) -> Subject:
@@ -173,6 +192,7 @@ def _released(links: int, seed: int) -> Subject:
     return Subject(
         RELEASED, reference.model, reference.data, reference.link_type, pairs, reference.labels,
         Separations(own, None, edgeless, None, None, None),
+        train_links=_as_pairs(reference.split.train),
     )  # fmt: skip
 
 
@@ -199,7 +219,15 @@ def _tiny(seed: int) -> Loaded:
 
 
 def _augcitation(seed: int) -> Loaded:
-    built = build_augcitation(load_graph(find_data("vispub-citation")), seed=seed)
+    return _augmented(load_graph(find_data("vispub-citation")), seed)
+
+
+def _augmented(graph: HeteroData, seed: int) -> Loaded:
+    """As many links as the paper has, or all pairs that qualify where there are fewer of these."""
+    try:
+        built = build_augcitation(graph, num_likes=PAPER_LIKES, seed=seed)
+    except SettingsError:
+        built = build_augcitation(graph, num_likes=None, seed=seed)
     return built.data, built.link_type, built.labels
 
 
@@ -218,6 +246,6 @@ _DATASETS: dict[str, Callable[[int], Loaded]] = {
 _PAPER = dataclasses.replace(TrainSettings.paper(), retrain_edgeless=True)
 _OURS = TrainSettings(epochs=30, patience=5, retrain_edgeless=True)
 _SETTINGS = {
-    "useritemattr": _PAPER, "augcitation": _PAPER, "movielens": _OURS, "hetionet": _OURS,
+    "useritemattr": _PAPER, "augcitation": _PAPER, AMINER: _PAPER, "movielens": _OURS, "hetionet": _OURS,
     "tiny": dataclasses.replace(_PAPER, epochs=5),
 }  # fmt: skip
