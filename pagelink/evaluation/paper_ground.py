@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
+from pagelink.asked_links import Link, LinkReader
 from pagelink.baselines.ground import FactPath
+from pagelink.batches import Batches
 from pagelink.datasets.locate import DataNotFoundError
-from pagelink.datasets.reference import ReferenceData, load_reference
 from pagelink.evaluation.faithfulness_measures import label_facts
 from pagelink.evaluation.faithfulness_subjects import RELEASED, Subject, load_subject
 from pagelink.evaluation.paper_plan import Plan, Progress
+from pagelink.explainer import PaGELink
 from pagelink.graph import TypedGraph
+from pagelink.other_targets import TargetScores
 from pagelink.settings import Settings
 
 GENERATED, CITATION, TINY = "useritemattr-rgcn", "augcitation-rgcn", "tiny-rgcn"
@@ -69,11 +74,29 @@ def labels_of(subject: Subject, graph: TypedGraph) -> list[list[FactPath]]:
     return label_facts(graph, subject.labels, subject.pairs)
 
 
-def training_links(subject: Subject) -> list[tuple[int, int]]:
-    """Known links that are not explained: what a mask predictor may be trained on."""
-    if subject.whole is None:
-        reference: ReferenceData = load_reference()
-        return [(int(src), int(dst)) for src, dst in reference.split.train.T]
-    explained = set(subject.pairs)
-    pairs = subject.whole[subject.link_type].edge_index.T.tolist()
-    return [(src, dst) for src, dst in pairs if (src, dst) not in explained]
+class Effects:
+    """Asks the model about links on graphs from which facts are really removed, one at a time.
+
+    Args:
+        explainer: any explainer of the model and the graph.
+    """
+
+    def __init__(self, explainer: PaGELink) -> None:
+        self._explainer = explainer
+        self._reader = LinkReader(explainer.graph, explainer.link_types)
+        one_by_one = explainer.predictor.mode != "subgraphs"
+        self._batches = Batches(explainer.extractor, explainer.reach.bytes_an_edge, one_by_one)
+
+    def link(self, pair: tuple[int, int]) -> Link:
+        """The link of a pair."""
+        return self._reader.read(pair)
+
+    def scores(self, pair: tuple[int, int]) -> TargetScores:
+        """What scores the targets of the pair's source."""
+        return TargetScores(self._explainer.predictor, self._batches, self.link(pair))
+
+    def of(self, pair: tuple[int, int], sets: Sequence[Sequence[int]]) -> list[float]:
+        """f(G) - f(G without the facts), for each set of facts; 0 for an empty one."""
+        target = np.array([self.link(pair).dst])
+        whole, *rest = self.scores(pair).logits(target, [(), *sets])[:, 0].tolist()
+        return [whole - logit for logit in rest]
