@@ -33,7 +33,7 @@ def runs(folder: Path, plan: Plan) -> list[Run]:
 
 
 def made(paths: list[list[list[int]]]) -> Run:
-    return Run("stability", "x", {}, {"paths": paths}, 0, 0, {}, "", "")
+    return Run("stability", "x", {}, {"per link": {"paths": paths}}, 0, 0, {}, "", "")
 
 
 def test_stability_by_hand() -> None:
@@ -68,19 +68,22 @@ def test_other_true_targets_are_left_out(plan: Plan) -> None:
 
 
 def test_quick_run(runs: list[Run]) -> None:
-    assert len(runs) == len(RIVALS) * 4  # two seeds, and two more models
-    degree = [run for run in runs if run.key["label"] == "degree"]
+    assert len(runs) == len(RIVALS) * 5  # two seeds, two more models, and the sum of them
+    single = [run for run in runs if "per link" in run.figures]
+    degree = [run for run in single if run.key["label"] == "degree"]
     assert mean_stability(degree) == 1
-    chance = [run for run in runs if run.key["label"] == "random-paths" and run.key["model"] == 0]
+    chance = [r for r in single if r.key["label"] == "random-paths" and r.key["model"] == 0]
     stable = mean_stability(chance)
     assert stable is not None
     assert stable < 1
-    with_ranks = [run for run in runs if "rank" in run.figures]
-    assert len(with_ranks) == len(RIVALS)
-    assert len({tuple(run.figures["rank"]) for run in with_ranks}) == 1  # the same sample for all
+    ranks = [tuple(of["rank"]) for run in single if "rank" in (of := run.figures["per link"])]
+    assert len(ranks) == len(RIVALS)
+    assert len(set(ranks)) == 1  # the same sample for all
 
 
 def test_table_comes_from_the_runs(runs: list[Run]) -> None:
+    for run in runs:
+        run.figures.pop("per link", None)  # published results go without
     (table,) = paper_stability.tables(runs)
     assert [row[0] for row in table.rows] == list(RIVALS)
     assert all(len(row) == len(table.columns) for row in table.rows)

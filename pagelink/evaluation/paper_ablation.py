@@ -19,6 +19,7 @@ from pagelink.computation_graph import ComputationGraphs
 from pagelink.evaluation.faithfulness_subjects import Subject
 from pagelink.evaluation.mask_metrics import mask_auc
 from pagelink.evaluation.paper_ground import (
+    PER_LINK,
     TITLES,
     Effects,
     key_of,
@@ -149,7 +150,8 @@ def _figures(subject: Subject, rival: str, settings: Settings, seed: int) -> dic
             }
         )
     means = {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
-    return {"links": len(rows), **means, "effects": [round(row["effect"], 6) for row in rows]}
+    single = {name: [round(row[name], 6) for row in rows] for name in COLUMNS}
+    return {"links": len(rows), **means, PER_LINK: single}
 
 
 def tables(runs: Sequence[Run]) -> list[Table]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -26,6 +27,8 @@ TITLES = {
     CITATION: "AugCitation (vispub)",
     TINY: "tiny",
 }
+PER_LINK = "per link"
+"""Where figures of single links are kept; tables are made without them."""
 DATA_SEED = 0
 """Of graphs, models and the choice of links; explainer seeds are another matter."""
 
@@ -57,8 +60,9 @@ def load(name: str, plan: Plan) -> Subject:
 
 def key_of(subject: Subject, **more: Any) -> dict[str, Any]:
     """What figures of a data set depend on: its name, its very links, and what else is given."""
+    pairs = hashlib.sha256(repr(subject.pairs).encode()).hexdigest()[:16]
     return {
-        "data": subject.name, "data_seed": DATA_SEED, "pairs": [list(p) for p in subject.pairs],
+        "data": subject.name, "data_seed": DATA_SEED, "links": len(subject.pairs), "pairs": pairs,
         **more,
     }  # fmt: skip
 

@@ -7,7 +7,7 @@ So the sizes stand beside the share of links that lose their last path, or their
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import product
 from typing import Any
@@ -17,7 +17,7 @@ import numpy as np
 from pagelink.computation_graph import ComputationGraphs
 from pagelink.evaluation.faithfulness_rankings import make_explainer
 from pagelink.evaluation.faithfulness_subjects import Subject
-from pagelink.evaluation.paper_ground import TITLES, key_of, labels_of, subjects
+from pagelink.evaluation.paper_ground import PER_LINK, TITLES, key_of, labels_of, subjects
 from pagelink.evaluation.paper_plan import Part, Plan, Plot, Progress, Series, Table, cell
 from pagelink.evaluation.runs import Run, RunStore
 from pagelink.evaluation.speed_bare import extract
@@ -42,6 +42,9 @@ NODES, QUICK_NODES = 20_000, 2_000
 SMALL, LARGE = (5, 6, 7), (10, 100, 1000)
 """Numbers of nodes: of graphs whose subgraphs are counted, and of those where both are expected."""
 DENSITY = 0.6
+
+Columns = Mapping[str, Sequence[float]]
+"""By figure, one number per link."""
 
 
 def pruned(
@@ -115,7 +118,20 @@ def _on_links(subject: Subject) -> dict[str, Any]:
         for core, rows in found.items()
         if rows
     }
-    return {"links": len(subject.pairs), "by_core": columns}
+    by_core = {core: summary(columns[0], after) for core, after in columns.items()}
+    return {"links": len(subject.pairs), "by_core": by_core, PER_LINK: columns}
+
+
+def summary(before: Columns, after: Columns) -> dict[str, float | None]:
+    """Mean sizes, and the shares of the links that lost what they had; None where none had it."""
+    found: dict[str, float | None] = {}
+    for name, values in after.items():
+        if name in ("nodes", "edges"):
+            found[name] = float(np.mean(values))
+        else:
+            share = lost(before[name], values)
+            found[name] = None if math.isnan(share) else share
+    return found
 
 
 def _theorem(nodes: int, seeds: Sequence[int]) -> list[dict[str, Any]]:
@@ -187,11 +203,10 @@ def _rows_of(data: str, by_name: dict[str, Run]) -> list[tuple[str, ...]]:
     for core, after in by_core.items():
         before = by_core["0"]
         size = [
-            f"{np.mean(after[what]):,.0f} ({np.mean(after[what]) / np.mean(before[what]):.0%})"
-            for what in ("nodes", "edges")
+            f"{after[what]:,.0f} ({after[what] / before[what]:.0%})" for what in ("nodes", "edges")
         ]
         names = (*(f"path of {length}" for length in LENGTHS), "labelled")
-        gone = [cell(lost(before[name], after[name])) for name in names]
+        gone = [cell(after[name]) for name in names]
         label = f"{TITLES[data]}, " + (f"k = {core}" if core != "0" else "not pruned")
         rows.append((label, *size, *gone))
     return rows
@@ -244,7 +259,7 @@ def plots(runs: Sequence[Run]) -> list[Plot]:
     for data, title in TITLES.items():
         if run := by_name.get(f"{data} k-cores"):
             by_core, what = run.figures["by_core"], f"path of {LENGTHS[0]}"
-            y = [lost(by_core["0"][what], by_core[str(core)][what]) for core in CORES]
+            y = [by_core[str(core)][what] or 0.0 for core in CORES]
             lines.append(Series(title, tuple(map(float, CORES)), tuple(y)))
     title = "Links that k-core pruning cuts apart"
     return [Plot(title, "k", "share of links", tuple(lines))] if lines else []

@@ -20,7 +20,7 @@ from pagelink.baselines.pgexp import PGExpLink
 from pagelink.baselines.registry import RIVALS, make_rival
 from pagelink.evaluation.averages import average
 from pagelink.evaluation.faithfulness_subjects import Subject
-from pagelink.evaluation.paper_ground import DATA_SEED, TITLES, Effects, key_of, subjects
+from pagelink.evaluation.paper_ground import DATA_SEED, PER_LINK, TITLES, Effects, key_of, subjects
 from pagelink.evaluation.paper_plan import Part, Plan, Progress, Table, cell
 from pagelink.evaluation.path_sets import stability
 from pagelink.evaluation.rank_metrics import rank_drop, reciprocal_rank_drop
@@ -91,20 +91,25 @@ def run(store: RunStore, plan: Plan, progress: Progress) -> None:
     """Explain the same links with several seeds and several models."""
     seeds = range(max(plan.seeds, 2))  # one seed alone says nothing about stability
     for subject in subjects(plan, progress, released=False):
-        runs = [(DATA_SEED, seed) for seed in seeds]
-        runs += [(model, 0) for model in MODELS if model != DATA_SEED]
-        for model_seed, seed in runs:
+        wanted = [(DATA_SEED, seed) for seed in seeds]
+        wanted += [(model, 0) for model in MODELS if model != DATA_SEED]
+        done: dict[str, list[Run]] = {}
+        for model_seed, seed in wanted:
             model = retrained(subject, model_seed, plan.models)
             for name in RIVALS:
                 count = QUICK_LINKS if plan.quick else SLOW_LINKS if name == SLOW else LINKS
                 mine = dataclasses.replace(subject, model=model, pairs=subject.pairs[:count])
                 progress(f"{TITLES[subject.name]}: {name}, model {model_seed}, seed {seed}")
                 options = _options(name, plan.quick)
-                store.do(
+                one = store.do(
                     NAME, f"{subject.name} {name} model {model_seed} seed {seed}",
                     key_of(mine, label=name, model=model_seed, seed=seed, options=options),
                     partial(_figures, mine, name, seed, options, (model_seed, seed) == (0, 0)),
                 )  # fmt: skip
+                done.setdefault(name, []).append(one)
+        for name, runs in done.items():
+            key = {"data": subject.name, "label": name, "of": [one.date for one in runs]}
+            store.do(NAME, f"{subject.name} {name} summary", key, partial(summary, runs))
 
 
 def _options(name: str, quick: bool) -> dict[str, int]:
@@ -126,8 +131,10 @@ def _figures(
         name, subject.model, subject.data, subject.link_type, settings, seed, **more
     )
     paths = fact_paths(explainer, explainer.explain_many(subject.pairs))
-    figures: dict[str, Any] = {"links": len(paths), "paths": paths}
-    return {**figures, **_ranks(subject, explainer, paths)} if ranked else figures
+    single: dict[str, Any] = {"paths": paths}
+    if ranked:
+        single |= _ranks(subject, explainer, paths)
+    return {"links": len(paths), PER_LINK: single}
 
 
 def _ranks(
@@ -156,52 +163,59 @@ def mean_stability(runs: Sequence[Run]) -> float | None:
     """Mean over the links of the mean pairwise Jaccard of the paths of several runs."""
     if len(runs) < 2:
         return None
-    per_link = zip(*(run.figures["paths"] for run in runs), strict=True)
+    per_link = zip(*(run.figures[PER_LINK]["paths"] for run in runs), strict=True)
     values = [
         stability([{tuple(path) for path in paths} for paths in of_link]) for of_link in per_link
     ]
     return average(values, unanswered=0.0).value
 
 
+def summary(runs: Sequence[Run]) -> dict[str, Any]:
+    """The figures of one explainer over its runs; the first of them has the ranks."""
+    single = runs[0].figures[PER_LINK]
+    before, after = single["rank"], single["rank_without"]
+    seeds = [run for run in runs if run.key["model"] == DATA_SEED]
+    models = [run for run in runs if run.key["seed"] == 0]
+    drops = {
+        f"{words} without {m}": average(drop(before, after[str(m)]), unanswered=0.0).value
+        for m in REMOVED
+        for words, drop in (("rank", rank_drop), ("1/rank", reciprocal_rank_drop))
+    }
+    return {
+        "links": len(before), "num_seeds": len(seeds), "rank": float(np.mean(before)),
+        "over seeds": mean_stability(seeds), "over models": mean_stability(models), **drops,
+    }  # fmt: skip
+
+
 def tables(runs: Sequence[Run]) -> list[Table]:
     """A table for each data set."""
     found = []
     for data, title in TITLES.items():
-        mine = [run for run in runs if run.key["data"] == data]
-        rows = [_row(name, [run for run in mine if run.key["label"] == name]) for name in RIVALS]
-        rows = [row for row in rows if row]
+        mine = {
+            run.key["label"]: run.figures
+            for run in runs
+            if run.key["data"] == data and "over seeds" in run.figures
+        }
+        drops = [f"{words} without {m}" for m in REMOVED for words in ("rank", "1/rank")]
+        columns = ("over seeds", "over models", "rank", *drops)
+        rows = [
+            (name, str(mine[name]["links"]), *(cell(mine[name][column]) for column in columns))
+            for name in RIVALS
+            if name in mine
+        ]
         if rows:
-            seeds = {run.key["seed"] for run in mine}
-            drops = (f"{words} without {m}" for m in REMOVED for words in ("rank", "1/rank"))
+            seeds = max(figures["num_seeds"] for figures in mine.values())
             found.append(
                 Table(
-                    f"Stability of three paths, {title}",
-                    ("explainer", "links", "over seeds", "over models", "rank", *drops),
+                    f"Stability of three paths, {title}", ("explainer", "links", *columns),
                     tuple(rows),
-                    f"Mean pairwise Jaccard of the returned paths over {len(seeds)} explainer "
-                    f"seeds, and over {len(MODELS)} models trained with other seeds on the same "
-                    f"links. Mean rank of the target among {RANKED}, true links left out, and how "
-                    "far rank and reciprocal rank fall without the first m paths.",
+                    f"Mean pairwise Jaccard of the returned paths over {seeds} explainer seeds, "
+                    f"and over {len(MODELS)} models trained with other seeds on the same links. "
+                    f"Mean rank of the target among {RANKED}, true links left out, and how far "
+                    "rank and reciprocal rank fall without the facts of the first m paths.",
                 )
             )  # fmt: skip
     return found
-
-
-def _row(name: str, runs: Sequence[Run]) -> tuple[str, ...]:
-    first = [run for run in runs if run.key["model"] == DATA_SEED and run.key["seed"] == 0]
-    if not first:
-        return ()
-    figures = first[0].figures
-    seeds = [run for run in runs if run.key["model"] == DATA_SEED]
-    models = [run for run in runs if run.key["seed"] == 0]
-    before, after = figures["rank"], figures["rank_without"]
-    drops = [
-        cell(average(drop(before, after[str(m)]), unanswered=0.0).value, digits)
-        for m in REMOVED
-        for drop, digits in ((rank_drop, 2), (reciprocal_rank_drop, 3))
-    ]
-    both = (cell(mean_stability(seeds)), cell(mean_stability(models)))
-    return (name, str(figures["links"]), *both, cell(float(np.mean(before)), 1), *drops)
 
 
 PART = Part(NAME, "Stability over seeds and models, and ranks", run, tables)
