@@ -54,17 +54,17 @@ def test_effects_are_the_models_own(plan: Plan) -> None:
 
 def test_every_piece_is_left_out_once() -> None:
     rows = variants(Settings.paper("useritemattr"))
-    assert len(rows) == 12
+    assert len(rows) == 13
     ours = Settings(num_paths=3, measure=False)
     without = rows["PaGELink, by its mask, without L_path"][1]
     assert without == ours.replace(alpha=0, beta=0, patience=None)
-    assert rows["paper's settings, without k-core pruning"][1].core == 0
+    assert rows["paper's settings, without k-core pruning"][1].hub_degree == 200
     assert rows[DEFAULT][1].measure
 
 
 def test_quick_run(runs: list[Run]) -> None:
     labels = [run.key["label"] for run in runs]
-    assert len(labels) == 7 + 2 * 5  # only noise needs both seeds
+    assert len(labels) == 7 + 2 * 6  # only noise needs both seeds
     by_label = {run.key["label"]: run.figures for run in runs}
     assert by_label["PaGELink, by its mask, mask before learning"]["epochs"] == 0
     assert by_label[FREE]["auc"] > 0.9
@@ -75,7 +75,7 @@ def test_quick_run(runs: list[Run]) -> None:
 
 def test_table_comes_from_the_runs(runs: list[Run]) -> None:
     (table,) = paper_ablation.tables(runs)
-    assert len(table.rows) == 12
+    assert len(table.rows) == 13
     assert all(len(row) == len(table.columns) for row in table.rows)
     noisy = next(row for row in table.rows if row[0] == "paper's settings, mask before learning")
     assert "±" in noisy[1]

@@ -55,12 +55,14 @@ def variants(paper: Settings) -> dict[str, tuple[str, Settings]]:
     for name, whole in (("PaGELink, by its mask", ours), ("paper's settings", paper)):
         pieces: dict[str, dict[str, Any]] = {
             "": {},
-            ", without k-core pruning": {"core": 0, "hub_degree": None},
+            ", without k-core pruning": {"core": 0},
             ", without L_pred": {"pred_weight": 0.0},
             # Without L_path no path is searched while learning: nothing says when it is enough.
             ", without L_path": {"alpha": 0.0, "beta": 0.0, "patience": None},
             ", mask before learning": {"epochs": 0},
         }
+        if whole.hub_degree is not None:
+            pieces[", without pruning of cores and hubs"] = {"core": 0, "hub_degree": None}
         for words, change in pieces.items():
             rows[name + words] = ("pagelink", whole.replace(num_paths=SHOWN, **change))
     rows[FREE] = ("degree", ours)
