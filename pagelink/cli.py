@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from pagelink.commands.benchmark import add_to
 from pagelink.commands.common import Graph, Model, Seed, check_target, console, errors, load
 from pagelink.commands.dataset import dataset
 from pagelink.commands.explain import explain
@@ -19,6 +20,7 @@ app = typer.Typer(
     no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
 )  # fmt: skip
 bench = typer.Typer(help="Benchmarks.", no_args_is_help=True)
+add_to(bench)
 app.add_typer(bench, name="bench")
 app.add_typer(dataset, name="dataset")
 _debug = False

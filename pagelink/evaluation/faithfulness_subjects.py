@@ -146,17 +146,28 @@ def load_subject(
         report = train(model, data, link_type, split, settings, seed=seed)
         folder.mkdir(parents=True, exist_ok=True)
         save_checkpoint(file, model, data, link_type, split, report, settings)
-    stored = load_checkpoint(file, data)
+    return checkpoint_subject(name, load_checkpoint(file, data), links, seed, labels, data)
+
+
+def checkpoint_subject(
+    name: str,
+    stored: Checkpoint,
+    links: int,
+    seed: int,
+    labels: Labels | None = None,
+    whole: HeteroData | None = None,
+) -> Subject:
+    """Return a trained model as a subject, with test links that it predicts."""
     test = stored.report.test
     twin = test.retrained_edgeless
     return Subject(
-        name, stored.model, stored.data, link_type, _predicted(stored, links, seed), labels,
+        name, stored.model, stored.data, stored.link_type, _predicted(stored, links, seed), labels,
         Separations(
             test.model.auc, _known(test.model.matched_auc), test.edgeless.auc,
             _known(test.edgeless.matched_auc), None if twin is None else twin.auc,
             None if twin is None else _known(twin.matched_auc),
         ),
-        data, stored.settings, _as_pairs(stored.split.train),
+        whole, stored.settings, _as_pairs(stored.split.train),
     )  # fmt: skip
 
 
@@ -246,6 +257,6 @@ _DATASETS: dict[str, Callable[[int], Loaded]] = {
 _PAPER = dataclasses.replace(TrainSettings.paper(), retrain_edgeless=True)
 _OURS = TrainSettings(epochs=30, patience=5, retrain_edgeless=True)
 _SETTINGS = {
-    "useritemattr": _PAPER, "augcitation": _PAPER, AMINER: _PAPER, "movielens": _OURS, "hetionet": _OURS,
-    "tiny": dataclasses.replace(_PAPER, epochs=5),
+    "useritemattr": _PAPER, "augcitation": _PAPER, AMINER: _PAPER, "movielens": _OURS,
+    "hetionet": _OURS, "tiny": dataclasses.replace(_PAPER, epochs=5),
 }  # fmt: skip

@@ -5,9 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pagelink.errors import SettingsError, did_you_mean
+from pagelink.evaluation import paper_connection, paper_explainers, paper_explainers_tables
 from pagelink.evaluation.paper_plan import Part
 
-PARTS: dict[str, Part] = {}
+COMPARE = "compare"
+_PARTS = (
+    Part(
+        paper_explainers.PART, "Explainers", paper_explainers.run,
+        paper_explainers_tables.tables, paper_explainers_tables.plots,
+    ),
+    Part(
+        paper_connection.PART, "The price of connection", paper_connection.run,
+        paper_connection.tables, paper_connection.plots,
+    ),
+)  # fmt: skip
+PARTS: dict[str, Part] = {part.name: part for part in _PARTS}
+_OWN = Part(
+    COMPARE, "Explainers on a model of one's own", None, paper_explainers_tables.tables,
+    paper_explainers_tables.plots,
+)  # fmt: skip
+REPORTED: dict[str, Part] = {**PARTS, COMPARE: _OWN}
+"""What reports can hold: the parts, and the runs of `pagelink bench compare`."""
 
 
 def check_parts(names: Sequence[str]) -> tuple[Part, ...]:

@@ -18,6 +18,9 @@ from pagelink.evaluation.runs import Run, RunStore
 
 Progress = Callable[[str], None]
 """Called with what comes next."""
+PER_LINK = "per link"
+"""Where the figures of a run keep one number per link. Published results go without, so tables and
+plots are made from the others alone; what needs links (an interval) is a figure of its own."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,8 @@ class Plan:
     """Tiny generated graphs, to see that it runs."""
     aminer: Path | None = None
     """The public AMiner file (a JSON object a line), or a citation graph as a folder of tables."""
+    say: Callable[[str], None] = lambda words: None
+    """Called with what a reader must know, such as data that are not there."""
 
     @property
     def seed_list(self) -> range:
@@ -84,7 +89,8 @@ class Part:
 
     name: str
     heading: str
-    run: Callable[[RunStore, Plan, Progress], None]
+    run: Callable[[RunStore, Plan, Progress], None] | None
+    """None: its runs are done elsewhere, it is only reported."""
     tables: Callable[[Sequence[Run]], list[Table]]
     plots: Callable[[Sequence[Run]], list[Plot]] = lambda runs: []
 

@@ -63,7 +63,7 @@ def _panel(figure: Figure, left: float) -> Panel:
     line = Line(figure.samples["slope"][0], figure.samples["intercept"][0], figure.value)
     unit, scale = ("s", 1.0) if max(seconds) >= 1 else ("ms", 1000.0)
     times = [scale * value for value in seconds]
-    x_steps, y_steps = _steps(max(edges)), _steps(max(times))
+    x_steps, y_steps = steps(max(edges)), steps(max(times))
     right = left + PANEL
 
     def across(x: float) -> float:
@@ -90,11 +90,11 @@ def _panel(figure: Figure, left: float) -> Panel:
     )  # fmt: skip
 
 
-def _steps(highest: float) -> list[float]:
+def steps(highest: float) -> list[float]:
     """Round numbers from 0 to the first one that is not below the highest value.
 
     Example:
-        >>> _steps(5500)
+        >>> steps(5500)
         [0.0, 1000.0, 2000.0, 3000.0, 4000.0, 5000.0, 6000.0]
     """
     rough = highest / TICKS
