@@ -19,7 +19,6 @@ from pagelink.computation_graph import ComputationGraphs
 from pagelink.evaluation.faithfulness_subjects import Subject
 from pagelink.evaluation.mask_metrics import mask_auc
 from pagelink.evaluation.paper_ground import (
-    PER_LINK,
     TITLES,
     Effects,
     key_of,
@@ -27,7 +26,7 @@ from pagelink.evaluation.paper_ground import (
     paper_settings,
     subjects,
 )
-from pagelink.evaluation.paper_plan import Part, Plan, Progress, Table, mean_cell
+from pagelink.evaluation.paper_plan import PER_LINK, Part, Plan, Progress, Table, mean_cell
 from pagelink.evaluation.path_hits import path_hit
 from pagelink.evaluation.reference_bench import BUDGETS
 from pagelink.evaluation.runs import Run, RunStore
@@ -115,7 +114,7 @@ def mask_figures(
 
 def run(store: RunStore, plan: Plan, progress: Progress) -> None:
     """Explain the links of each data set with each piece left out."""
-    for subject in subjects(plan, progress):
+    for subject in subjects(plan):
         for label, (rival, settings) in variants(paper_settings(subject)).items():
             # With the even start nothing that is scored here depends on the seed.
             for seed in plan.seed_list if settings.start == "noise" else plan.seed_list[:1]:

@@ -14,7 +14,7 @@ from pagelink.batches import Batches
 from pagelink.datasets.locate import DataNotFoundError
 from pagelink.evaluation.faithfulness_measures import label_facts
 from pagelink.evaluation.faithfulness_subjects import RELEASED, Subject, load_subject
-from pagelink.evaluation.paper_plan import Plan, Progress
+from pagelink.evaluation.paper_plan import Plan
 from pagelink.explainer import PaGELink
 from pagelink.graph import TypedGraph
 from pagelink.other_targets import TargetScores
@@ -27,8 +27,7 @@ TITLES = {
     CITATION: "AugCitation (vispub)",
     TINY: "tiny",
 }
-PER_LINK = "per link"
-"""Where figures of single links are kept; tables are made without them."""
+QUICK_LINKS = 6
 DATA_SEED = 0
 """Of graphs, models and the choice of links; explainer seeds are another matter."""
 
@@ -40,13 +39,13 @@ def names(plan: Plan, released: bool = True) -> tuple[str, ...]:
     return (RELEASED, GENERATED, CITATION) if released else (GENERATED, CITATION)
 
 
-def subjects(plan: Plan, progress: Progress, released: bool = True) -> Iterator[Subject]:
+def subjects(plan: Plan, released: bool = True) -> Iterator[Subject]:
     """Yield the data sets with their models; one that is not there is said and left out."""
     for name in names(plan, released):
         try:
             yield load(name, plan)
         except DataNotFoundError as error:
-            progress(f"{TITLES[name]} is left out: {error}")
+            plan.say(f"{TITLES[name]} is left out: {error}")
 
 
 def load(name: str, plan: Plan) -> Subject:
@@ -55,7 +54,8 @@ def load(name: str, plan: Plan) -> Subject:
     Raises:
         DataNotFoundError: the data are not there.
     """
-    return load_subject(name, plan.links, DATA_SEED, plan.models)
+    links = min(plan.links, QUICK_LINKS) if plan.quick else plan.links
+    return load_subject(name, links, DATA_SEED, plan.models)
 
 
 def key_of(subject: Subject, **more: Any) -> dict[str, Any]:

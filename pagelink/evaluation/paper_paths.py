@@ -92,7 +92,7 @@ def curves(
 def run(store: RunStore, plan: Plan, progress: Progress) -> None:
     """Explain the links of each data set with up to 200 paths."""
     counts = list(range(1, MOST + 1))
-    for subject in subjects(plan, progress):
+    for subject in subjects(plan):
         released = paper_settings(subject)
         variants = {
             BY_MASK: ("pagelink", Settings(num_paths=MOST, measure=False)),

@@ -17,8 +17,8 @@ import numpy as np
 from pagelink.computation_graph import ComputationGraphs
 from pagelink.evaluation.faithfulness_rankings import make_explainer
 from pagelink.evaluation.faithfulness_subjects import Subject
-from pagelink.evaluation.paper_ground import PER_LINK, TITLES, key_of, labels_of, subjects
-from pagelink.evaluation.paper_plan import Part, Plan, Plot, Progress, Series, Table, cell
+from pagelink.evaluation.paper_ground import TITLES, key_of, labels_of, subjects
+from pagelink.evaluation.paper_plan import PER_LINK, Part, Plan, Plot, Progress, Series, Table, cell
 from pagelink.evaluation.runs import Run, RunStore
 from pagelink.evaluation.speed_bare import extract
 from pagelink.evaluation.theory import core_shares, counted_core_shares, random_graph
@@ -92,7 +92,7 @@ def lost(before: Sequence[float], after: Sequence[float]) -> float:
 
 def run(store: RunStore, plan: Plan, progress: Progress) -> None:
     """Prune the computation graphs of each data set, and random graphs."""
-    for subject in subjects(plan, progress):
+    for subject in subjects(plan):
         progress(f"{TITLES[subject.name]}: k-cores")
         key = key_of(subject, cores=list(CORES), lengths=list(LENGTHS))
         store.do(NAME, f"{subject.name} k-cores", key, partial(_on_links, subject))

@@ -20,8 +20,8 @@ from pagelink.baselines.pgexp import PGExpLink
 from pagelink.baselines.registry import RIVALS, make_rival
 from pagelink.evaluation.averages import average
 from pagelink.evaluation.faithfulness_subjects import Subject
-from pagelink.evaluation.paper_ground import DATA_SEED, PER_LINK, TITLES, Effects, key_of, subjects
-from pagelink.evaluation.paper_plan import Part, Plan, Progress, Table, cell
+from pagelink.evaluation.paper_ground import DATA_SEED, TITLES, Effects, key_of, subjects
+from pagelink.evaluation.paper_plan import PER_LINK, Part, Plan, Progress, Table, cell
 from pagelink.evaluation.path_sets import stability
 from pagelink.evaluation.rank_metrics import rank_drop, reciprocal_rank_drop
 from pagelink.evaluation.runs import Run, RunStore
@@ -90,7 +90,7 @@ def filtered_targets(
 def run(store: RunStore, plan: Plan, progress: Progress) -> None:
     """Explain the same links with several seeds and several models."""
     seeds = range(max(plan.seeds, 2))  # one seed alone says nothing about stability
-    for subject in subjects(plan, progress, released=False):
+    for subject in subjects(plan, released=False):
         wanted = [(DATA_SEED, seed) for seed in seeds]
         wanted += [(model, 0) for model in MODELS if model != DATA_SEED]
         done: dict[str, list[Run]] = {}

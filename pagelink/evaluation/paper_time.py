@@ -55,7 +55,7 @@ def run(store: RunStore, plan: Plan, progress: Progress) -> None:
         progress(f"growth of {row}")
         key = {"row": row, "edges": list(edges), "rounds": list(ROUNDS)}
         store.do(NAME, f"growth {row}", key, partial(_growth, row, name, rounds, edges))
-    for subject in subjects(plan, progress):
+    for subject in subjects(plan):
         links = subject.pairs[: 3 if plan.quick else STAGE_LINKS]
         for row, settings in _on_data(subject).items():
             progress(f"{TITLES[subject.name]}: stages of {row}")
