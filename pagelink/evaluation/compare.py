@@ -12,12 +12,12 @@ from rich.console import Console
 from pagelink.baselines.registry import RIVALS
 from pagelink.errors import PageLinkError, SettingsError, did_you_mean
 from pagelink.evaluation.faithfulness_subjects import checkpoint_subject
-from pagelink.evaluation.paper_explainers import run_testbed
+from pagelink.evaluation.paper_explainers import run_stage
 from pagelink.evaluation.paper_parts import COMPARE
 from pagelink.evaluation.paper_plan import Plan
 from pagelink.evaluation.paper_report import RUNS
 from pagelink.evaluation.paper_runner import report, shown_progress
-from pagelink.evaluation.paper_testbed import Dataset, Testbed
+from pagelink.evaluation.paper_stage import Dataset, Stage
 from pagelink.evaluation.runs import RunStore
 from pagelink.models.checkpoint import Checkpoint
 
@@ -82,12 +82,10 @@ def compare_and_print(
         "edges": sum(int(data[kind].num_edges) for kind in data.edge_types),
         "links by seed": seed,
     }
-    testbed = Testbed(
+    stage = Stage(
         Dataset(name, f"{name} ({', '.join(stored.link_type)})", None),
         Plan(out / "models", seeds, links), subject, known_by,
     )  # fmt: skip
     with shown_progress(console) as step:
-        run_testbed(
-            RunStore(out / RUNS), testbed, explainers, range(seed, seed + seeds), step, COMPARE
-        )
+        run_stage(RunStore(out / RUNS), stage, explainers, range(seed, seed + seeds), step, COMPARE)
     return report(out, out, console)

@@ -1,4 +1,4 @@
-"""What an explainer of the registry answers for the links of a testbed, and what that costs."""
+"""What an explainer of the registry answers for the links of a stage, and what that costs."""
 
 from __future__ import annotations
 

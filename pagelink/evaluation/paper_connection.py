@@ -23,7 +23,7 @@ from pagelink.evaluation.paper_answers import ask, described, links_of
 from pagelink.evaluation.paper_measures import plain, plain_list
 from pagelink.evaluation.paper_plan import PER_LINK, Plan, Plot, Progress, Table, cell
 from pagelink.evaluation.paper_plan import interval_cell as with_interval
-from pagelink.evaluation.paper_testbed import Testbed, link_edges, testbeds
+from pagelink.evaluation.paper_stage import Stage, link_edges, stages
 from pagelink.evaluation.runs import Figures, Run, RunStore
 
 Doubles = npt.NDArray[np.float64]
@@ -40,37 +40,37 @@ KEPT = 48
 
 def run(store: RunStore, plan: Plan, progress: Progress) -> None:
     """Do all runs of the part."""
-    for testbed in testbeds(plan):
+    for stage in stages(plan):
         try:
-            _run_testbed(store, testbed, progress)
+            _run_stage(store, stage, progress)
         except DataNotFoundError as error:
-            plan.say(f"{testbed.dataset.title} is left out: {error}")
+            plan.say(f"{stage.dataset.title} is left out: {error}")
 
 
-def _run_testbed(store: RunStore, testbed: Testbed, progress: Progress) -> None:
-    title, subject = testbed.dataset.title, testbed.dataset.name
+def _run_stage(store: RunStore, stage: Stage, progress: Progress) -> None:
+    title, subject = stage.dataset.title, stage.dataset.name
     progress(f"{title}: {BOUND} of paths and of facts")
     bound = store.do(
-        PART, f"{subject}, {BOUND}", {**testbed.key, "row": BOUND, "kept": KEPT},
-        lambda: _bounds(testbed),
+        PART, f"{subject}, {BOUND}", {**stage.key, "row": BOUND, "kept": KEPT},
+        lambda: _bounds(stage),
     )  # fmt: skip
     for name in MASKED:
         progress(f"{title}: {name}")
-        quick = testbed.plan.quick
+        quick = stage.plan.quick
         key = {
-            **testbed.key, "row": name, "seed": 0, **described(name, quick),
+            **stage.key, "row": name, "seed": 0, **described(name, quick),
             "links of it": links_of(name, quick), "bound": bound.date,
         }  # fmt: skip
         store.do(
             PART, f"{subject}, {name}", key,
-            lambda name=name: _explained(testbed, name, bound.figures),  # type: ignore[misc]
+            lambda name=name: _explained(stage, name, bound.figures),  # type: ignore[misc]
         )  # fmt: skip
 
 
-def _bounds(testbed: Testbed) -> Figures:
+def _bounds(stage: Stage) -> Figures:
     by_paths, free, facts = [], [], []
-    for ground in testbed.grounds:
-        most = 200 if testbed.plan.quick else greedy.MOST_PATHS
+    for ground in stage.grounds:
+        most = 200 if stage.plan.quick else greedy.MOST_PATHS
         search = greedy.search(ground, MAIN, most)
         count = np.array([len(facts_of(paths)) for paths in search.best(MAIN)])
         by_paths.append(search.effects(MAIN))
@@ -80,12 +80,12 @@ def _bounds(testbed: Testbed) -> Figures:
     return _figures(BOUND, over, np.concatenate(free), np.concatenate(facts), over)
 
 
-def _explained(testbed: Testbed, name: str, bound: Figures) -> Figures:
-    quick = testbed.plan.quick
-    answer = ask(testbed.subject, name, 0, quick)
-    loose = FreeEdges(testbed.explainer)
+def _explained(stage: Stage, name: str, bound: Figures) -> Figures:
+    quick = stage.plan.quick
+    answer = ask(stage.subject, name, 0, quick)
+    loose = FreeEdges(stage.explainer)
     by_paths, free, facts = [], [], []
-    for ground, here in testbed.cut(links_of(name, quick)):
+    for ground, here in stage.cut(links_of(name, quick)):
         every = list(range(ground.num_links))
         shown = [facts_of(paths) for paths in answer.paths[MAIN][here]]
         others = [

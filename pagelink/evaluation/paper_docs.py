@@ -2,7 +2,8 @@
 
 The results are run files without what they hold of single links, so that they stay small. What
 stands between `<!-- benchmark:NAME -->` and `<!-- /benchmark:NAME -->` is made from them: NAME is a
-part, `summary` for one short table, or `origin` for what made the figures.
+part, `parts` for all of them with their headings, `summary` for one short table, or `origin` for
+what made the figures.
 """
 
 from __future__ import annotations
@@ -16,7 +17,13 @@ from pagelink.evaluation.paper_explainers import PART as EXPLAINERS
 from pagelink.evaluation.paper_explainers_tables import summary
 from pagelink.evaluation.paper_parts import PARTS
 from pagelink.evaluation.paper_plan import PER_LINK
-from pagelink.evaluation.paper_report import origin, run_store, tables_markdown
+from pagelink.evaluation.paper_report import (
+    as_markdown,
+    origin,
+    run_store,
+    sections,
+    tables_markdown,
+)
 from pagelink.evaluation.runs import RunStore
 from pagelink.files import write_text
 
@@ -91,6 +98,8 @@ def write_docs(root: Path) -> list[Path]:
 def _content(name: str, store: RunStore) -> str:
     if name == "origin":
         return origin(store.all()) + "\n"
+    if name == "parts":
+        return as_markdown(sections(store))
     if name == "summary":
         tables = summary(list(store.all(EXPLAINERS)))
         return tables_markdown(tables, 3)
@@ -98,6 +107,6 @@ def _content(name: str, store: RunStore) -> str:
         runs = list(store.all(name))
         return tables_markdown(PARTS[name].tables(runs), 3) if runs else "Not run yet.\n"
     raise PageLinkError(
-        f"A marker <!-- benchmark:{name} --> means nothing: the names are origin, summary, "
+        f"A marker <!-- benchmark:{name} --> means nothing: the names are origin, parts, summary, "
         f"{', '.join(PARTS)}."
     )

@@ -31,7 +31,7 @@ from pagelink.evaluation.paper_measures import (
     summed_up,
 )
 from pagelink.evaluation.paper_plan import PER_LINK, Plan, Progress
-from pagelink.evaluation.paper_testbed import Testbed, testbeds
+from pagelink.evaluation.paper_stage import Stage, stages
 from pagelink.evaluation.rivals_bench import VISIBLE
 from pagelink.evaluation.runs import Figures, Run, RunStore
 
@@ -42,31 +42,31 @@ EFFECT = f"effect@{MAIN}"
 
 def run(store: RunStore, plan: Plan, progress: Progress) -> None:
     """Do all runs of the part."""
-    for testbed in testbeds(plan):
+    for stage in stages(plan):
         try:
-            run_testbed(store, testbed, tuple(RIVALS), plan.seed_list, progress, PART)
+            run_stage(store, stage, tuple(RIVALS), plan.seed_list, progress, PART)
         except DataNotFoundError as error:
-            plan.say(f"{testbed.dataset.title} is left out: {error}")
+            plan.say(f"{stage.dataset.title} is left out: {error}")
 
 
-def run_testbed(
+def run_stage(
     store: RunStore,
-    testbed: Testbed,
+    stage: Stage,
     names: Sequence[str],
     seeds: Sequence[int],
     progress: Progress,
     part: str,
 ) -> None:
     """Do the runs of one data set: the bound, every explainer and seed, and their intervals."""
-    quick, subject = testbed.plan.quick, testbed.dataset.name
+    quick, subject = stage.plan.quick, stage.dataset.name
 
     def do(what: str, key: Figures, work: Any) -> Run:
-        progress(f"{testbed.dataset.title}: {what}")
-        return store.do(part, f"{subject}, {what}", {**testbed.key, "row": what, **key}, work)
+        progress(f"{stage.dataset.title}: {what}")
+        return store.do(part, f"{subject}, {what}", {**stage.key, "row": what, **key}, work)
 
-    bound = do(GREEDY, {"settings": described(DEFAULT)["settings"]}, lambda: _bound(testbed))
+    bound = do(GREEDY, {"settings": described(DEFAULT)["settings"]}, lambda: _bound(stage))
     if bound.figures["labelled"]:
-        do(VISIBLE, {}, lambda: _visible(testbed))
+        do(VISIBLE, {}, lambda: _visible(stage))
     runs: dict[str, list[Run]] = {}
     for name in names:
         for seed in seeds_of(name, seeds):
@@ -76,7 +76,7 @@ def run_testbed(
             }  # fmt: skip
             done = do(
                 f"{name}, seed {seed}", key,
-                lambda name=name, seed=seed: explained(testbed, name, seed, bound.figures),
+                lambda name=name, seed=seed: explained(stage, name, seed, bound.figures),
             )  # fmt: skip
             runs.setdefault(name, []).append(done)
     if DEFAULT in runs:
@@ -84,7 +84,7 @@ def run_testbed(
         do(INTERVALS, {"runs": rows}, lambda: intervals(runs, bound.figures))
 
 
-def _bound(testbed: Testbed) -> Figures:
+def _bound(stage: Stage) -> Figures:
     """The greedy search over all paths: the measure of the others, and a row of its own."""
     started = time.process_time()
     paths: dict[int, Ranked] = {count: [] for count in COUNTS}
@@ -92,8 +92,8 @@ def _bound(testbed: Testbed) -> Figures:
     rows["added"] = []
     flags: list[bool] = []
     tried, exhaustive = 0, 0
-    for number, ground in enumerate(testbed.grounds):
-        most = 200 if testbed.plan.quick else greedy.MOST_PATHS
+    for number, ground in enumerate(stage.grounds):
+        most = 200 if stage.plan.quick else greedy.MOST_PATHS
         search = greedy.search(ground, max(COUNTS), most)
         best = {count: search.best(count) for count in COUNTS}
         for count in COUNTS:
@@ -103,16 +103,16 @@ def _bound(testbed: Testbed) -> Figures:
         rows["added"] += measured["added"].tolist()
         tried += int(search.num_paths.sum())
         exhaustive += int(search.exhaustive.sum())
-        if testbed.labels is not None:
-            flags += supportable(ground, testbed.labels[number]).tolist()
+        if stage.labels is not None:
+            flags += supportable(ground, stage.labels[number]).tolist()
     seconds = time.process_time() - started
-    per_link, verdicts = link_figures(testbed, paths, None, np.array(rows[EFFECT]), 0)
-    size = len(testbed.subject.pairs)
+    per_link, verdicts = link_figures(stage, paths, None, np.array(rows[EFFECT]), 0)
+    size = len(stage.subject.pairs)
     known: dict[str, Any] = {**rows, **({"supportable": flags} if flags else {})}
-    separations = testbed.subject.separations
+    separations = stage.subject.separations
     return {
         "row": GREEDY,
-        "labelled": testbed.labels is not None,
+        "labelled": stage.labels is not None,
         **summed_up(per_link, verdicts, [None] * size, known),
         "cpu": plain(seconds / size),
         "paths a link": plain(tried / size),
@@ -124,24 +124,24 @@ def _bound(testbed: Testbed) -> Figures:
     }
 
 
-def _visible(testbed: Testbed) -> Figures:
+def _visible(stage: Stage) -> Figures:
     """A mask that only knows which edges can move the score at all."""
     found = []
-    for number, ground in enumerate(testbed.grounds):
+    for number, ground in enumerate(stage.grounds):
         masks = np.split(ground.batch.visible.astype(np.float64), ground.batch.edge_ptr[1:-1])
-        for mask, labelled in zip(masks, testbed.label_positions[number], strict=True):
+        for mask, labelled in zip(masks, stage.label_positions[number], strict=True):
             found.append(mask_figures(mask, labelled))
     means = {name: plain(float(np.mean([one[name] for one in found]))) for name in found[0]}
     return {"row": VISIBLE, "links": len(found), **means}
 
 
-def explained(testbed: Testbed, name: str, seed: int, bound: Figures) -> Figures:
+def explained(stage: Stage, name: str, seed: int, bound: Figures) -> Figures:
     """Explain all links with one explainer and seed, and measure the answers."""
-    quick = testbed.plan.quick
-    answer = ask(testbed.subject, name, seed, quick)
+    quick = stage.plan.quick
+    answer = ask(stage.subject, name, seed, quick)
     known = bound[PER_LINK]
     rows, verdicts = link_figures(
-        testbed, answer.paths, answer.explanations, np.array(known[EFFECT]), seed,
+        stage, answer.paths, answer.explanations, np.array(known[EFFECT]), seed,
         links_of(name, quick),
     )  # fmt: skip
     reasons = [explanation.reason for explanation in answer.explanations]

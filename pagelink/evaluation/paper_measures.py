@@ -1,4 +1,4 @@
-"""All figures of one explainer on a testbed, link by link, and their sums over the links."""
+"""All figures of one explainer on a stage, link by link, and their sums over the links."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pagelink.evaluation.coverage import coverage_of
 from pagelink.evaluation.faithfulness_measures import PerLink, measure
 from pagelink.evaluation.faithfulness_rankings import COUNTS, MAIN
 from pagelink.evaluation.mask_metrics import mask_auc, mask_auc_unpruned
-from pagelink.evaluation.paper_testbed import Testbed, link_edges
+from pagelink.evaluation.paper_stage import Stage, link_edges
 from pagelink.evaluation.path_hits import path_hit
 from pagelink.evaluation.path_metrics import labelled_rates, path_precision, path_recall
 from pagelink.evaluation.path_sets import diversity, sparsity
@@ -67,7 +67,7 @@ def mask_figures(scores: Doubles, labelled: Sequence[npt.NDArray[np.int64]]) -> 
 
 
 def link_figures(
-    testbed: Testbed,
+    stage: Stage,
     paths: Mapping[int, Ranked],
     explanations: Sequence[Explanation] | None,
     greedy: Doubles,
@@ -77,7 +77,7 @@ def link_figures(
     """Measure one explainer on every link.
 
     Args:
-        testbed: the model and its links.
+        stage: the model and its links.
         paths: by number of paths, the answers.
         explanations: with the masks; None: there is no mask.
         greedy: [num_links], the effect of the greedy search at `MAIN` paths.
@@ -89,9 +89,9 @@ def link_figures(
     """
     parts: list[PerLink] = []
     verdicts: list[str] = []
-    for number, (ground, here) in enumerate(testbed.cut(links)):
+    for number, (ground, here) in enumerate(stage.cut(links)):
         mine = {count: paths[count][here] for count in COUNTS}
-        labels = None if testbed.labels is None else testbed.labels[number][: ground.num_links]
+        labels = None if stage.labels is None else stage.labels[number][: ground.num_links]
         rows, said = measure(ground, mine, greedy[here], labels, seed)
         verdicts += said
         rows |= _necessary_and_sufficient(ground, mine[MAIN])
@@ -105,7 +105,7 @@ def link_figures(
                 [path_recall(p, of) for p, of in zip(mine[MOST], labels, strict=True)]
             )
             if shown is not None:
-                known = testbed.label_positions[number]
+                known = stage.label_positions[number]
                 found = [
                     mask_figures(edge_scores(ground, link, one), known[link])
                     for link, one in enumerate(shown)

@@ -52,7 +52,7 @@ def datasets(plan: Plan) -> list[Dataset]:
 
 
 @dataclass
-class Testbed:
+class Stage:
     """A model with the links to explain, ready for all explainers. It is loaded when first used."""
 
     dataset: Dataset
@@ -169,6 +169,6 @@ def link_edges(ground: Ground, link: int) -> Longs:
     return ground.batch.edges[first:last].astype(np.int64)
 
 
-def testbeds(plan: Plan) -> list[Testbed]:
-    """One testbed for each data set of a plan."""
-    return [Testbed(dataset, plan) for dataset in datasets(plan)]
+def stages(plan: Plan) -> list[Stage]:
+    """One stage for each data set of a plan."""
+    return [Stage(dataset, plan) for dataset in datasets(plan)]
