@@ -25,6 +25,7 @@ from pagelink.evaluation.paper_ground import (
     labels_of,
     paper_settings,
     subjects,
+    told,
 )
 from pagelink.evaluation.paper_plan import PER_LINK, Part, Plan, Progress, Table, mean_cell
 from pagelink.evaluation.path_hits import path_hit
@@ -121,7 +122,7 @@ def run(store: RunStore, plan: Plan, progress: Progress) -> None:
                 progress(f"{TITLES[subject.name]}: {label}, seed {seed}")
                 store.do(
                     NAME, f"{subject.name} {label} seed {seed}",
-                    key_of(subject, label=label, seed=seed, settings=settings.to_dict()),
+                    key_of(subject, label=label, seed=seed, settings=told(settings)),
                     partial(_figures, subject, rival, settings, seed),
                 )  # fmt: skip
 

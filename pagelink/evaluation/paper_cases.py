@@ -19,8 +19,9 @@ from pagelink.baselines.registry import RIVALS, make_rival
 from pagelink.datasets.locate import DataNotFoundError
 from pagelink.evaluation.faithfulness_rankings import make_explainer
 from pagelink.evaluation.faithfulness_subjects import Subject
+from pagelink.evaluation.paper_answers import options_of
 from pagelink.evaluation.paper_case_drawing import CaseFact, Panel, draw_panels
-from pagelink.evaluation.paper_ground import CITATION, TINY, TITLES, Effects, key_of, load
+from pagelink.evaluation.paper_ground import CITATION, TINY, TITLES, Effects, key_of, load, told
 from pagelink.evaluation.paper_plan import Part, Plan, Progress, Table, cell
 from pagelink.evaluation.runs import Run, RunStore
 from pagelink.explanation import Explanation
@@ -73,7 +74,7 @@ def run(store: RunStore, plan: Plan, progress: Progress) -> None:
     progress("which of the links are supported")
     looked_at = LOOKED_AT if not plan.quick else len(subject.pairs)
     picked = store.do(
-        NAME, "choice", key_of(subject, looked_at=looked_at, settings=Settings().to_dict()),
+        NAME, "choice", key_of(subject, looked_at=looked_at, settings=told(Settings())),
         partial(_choice, subject, looked_at),
     ).figures  # fmt: skip
     for case, work in ((FIRST, _first), (SECOND, _second)):
@@ -117,10 +118,9 @@ def _first(subject: Subject, pair: tuple[int, int], quick: bool) -> dict[str, An
     rows = []
     for name in RIVALS:
         settings = Settings(num_paths=1, budget=BUDGET, measure=name == "pagelink")
-        more: dict[str, Any] = {"threshold": None}
+        more: dict[str, Any] = {"threshold": None, "options": options_of(name, quick)}
         if name == PGExpLink.name:
             more["train_links"] = subject.train_links
-            more["options"] = {"epochs": 1} if quick else {}
         explainer = make_rival(
             name, subject.model, subject.data, subject.link_type, settings, 0, **more
         )
@@ -273,4 +273,4 @@ def drawings(runs: Sequence[Run]) -> dict[str, str]:
     return found
 
 
-PART = Part(NAME, "Case studies", run, tables)
+PART = Part(NAME, "Case studies", run, tables, drawings=drawings)

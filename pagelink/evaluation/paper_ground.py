@@ -13,7 +13,7 @@ from pagelink.baselines.ground import FactPath
 from pagelink.batches import Batches
 from pagelink.datasets.locate import DataNotFoundError
 from pagelink.evaluation.faithfulness_measures import label_facts
-from pagelink.evaluation.faithfulness_subjects import RELEASED, Subject, load_subject
+from pagelink.evaluation.faithfulness_subjects import AMINER, RELEASED, Subject, load_subject
 from pagelink.evaluation.paper_plan import Plan
 from pagelink.explainer import PaGELink
 from pagelink.graph import TypedGraph
@@ -21,10 +21,12 @@ from pagelink.other_targets import TargetScores
 from pagelink.settings import Settings
 
 GENERATED, CITATION, TINY = "useritemattr-rgcn", "augcitation-rgcn", "tiny-rgcn"
+OWN_CITATION = f"{AMINER}-rgcn"
 TITLES = {
     RELEASED: "UserItemAttr, released",
     GENERATED: "UserItemAttr, generated",
     CITATION: "AugCitation (vispub)",
+    OWN_CITATION: "AugCitation (own citation graph)",
     TINY: "tiny",
 }
 QUICK_LINKS = 6
@@ -36,7 +38,8 @@ def names(plan: Plan, released: bool = True) -> tuple[str, ...]:
     """The data sets of a plan; without the released one where its model must be trained anew."""
     if plan.quick:
         return (TINY,)
-    return (RELEASED, GENERATED, CITATION) if released else (GENERATED, CITATION)
+    own = () if plan.aminer is None else (OWN_CITATION,)
+    return (*((RELEASED,) if released else ()), GENERATED, CITATION, *own)
 
 
 def subjects(plan: Plan, released: bool = True) -> Iterator[Subject]:
@@ -55,7 +58,8 @@ def load(name: str, plan: Plan) -> Subject:
         DataNotFoundError: the data are not there.
     """
     links = min(plan.links, QUICK_LINKS) if plan.quick else plan.links
-    return load_subject(name, links, DATA_SEED, plan.models)
+    source = plan.aminer if name == OWN_CITATION else None
+    return load_subject(name, links, DATA_SEED, plan.models, source)
 
 
 def key_of(subject: Subject, **more: Any) -> dict[str, Any]:
@@ -67,9 +71,18 @@ def key_of(subject: Subject, **more: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def told(settings: Settings) -> dict[str, Any]:
+    """Settings in the key of a run: what is not the default, and a mark of all of them."""
+    own, default = settings.to_dict(), Settings().to_dict()
+    mark = hashlib.sha256(repr(sorted(own.items())).encode()).hexdigest()[:12]
+    return {**{name: value for name, value in own.items() if value != default[name]}, "all": mark}
+
+
 def paper_settings(subject: Subject) -> Settings:
     """The released settings of the data set, for paths of any length they allow."""
-    return Settings.paper("augcitation" if subject.name == CITATION else "useritemattr")
+    return Settings.paper(
+        "augcitation" if subject.name in (CITATION, OWN_CITATION) else "useritemattr"
+    )
 
 
 def labels_of(subject: Subject, graph: TypedGraph) -> list[list[FactPath]]:

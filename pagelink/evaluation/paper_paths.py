@@ -20,6 +20,7 @@ from pagelink.evaluation.paper_ground import (
     labels_of,
     paper_settings,
     subjects,
+    told,
 )
 from pagelink.evaluation.paper_plan import Part, Plan, Plot, Progress, Series, Table, mean_cell
 from pagelink.evaluation.runs import Run, RunStore
@@ -73,7 +74,7 @@ def hit_rates(firsts: Sequence[int | None], counts: Sequence[int]) -> Curve:
         {'1': 0.25, '2': 0.5, '5': 0.75}
     """
     return {
-        str(n): sum(first is not None and first <= n for first in firsts) / max(len(firsts), 1)
+        str(n): round(sum(f is not None and f <= n for f in firsts) / max(len(firsts), 1), 5)
         for n in counts
     }
 
@@ -105,7 +106,7 @@ def run(store: RunStore, plan: Plan, progress: Progress) -> None:
                 progress(f"{TITLES[subject.name]}: {label}, seed {seed}")
                 store.do(
                     NAME, f"{subject.name} {label} seed {seed}",
-                    key_of(subject, label=label, seed=seed, settings=settings.to_dict()),
+                    key_of(subject, label=label, seed=seed, settings=told(settings)),
                     partial(_figures, subject, rival, {MOST: settings}, counts, seed),
                 )  # fmt: skip
         progress(f"{TITLES[subject.name]}: {OURS}")
@@ -113,7 +114,7 @@ def run(store: RunStore, plan: Plan, progress: Progress) -> None:
         store.do(
             NAME, f"{subject.name} {OURS}",
             key_of(
-                subject, label=OURS, seed=0, counts=list(by_count), settings=Settings().to_dict()
+                subject, label=OURS, seed=0, counts=list(by_count), settings=told(Settings())
             ),
             partial(_figures, subject, "pagelink", by_count, list(by_count), 0),
         )  # fmt: skip

@@ -20,6 +20,7 @@ from pagelink.baselines.pgexp import PGExpLink
 from pagelink.baselines.registry import RIVALS, make_rival
 from pagelink.evaluation.averages import average
 from pagelink.evaluation.faithfulness_subjects import Subject
+from pagelink.evaluation.paper_answers import options_of
 from pagelink.evaluation.paper_ground import DATA_SEED, TITLES, Effects, key_of, subjects
 from pagelink.evaluation.paper_plan import PER_LINK, Part, Plan, Progress, Table, cell
 from pagelink.evaluation.path_sets import stability
@@ -100,7 +101,7 @@ def run(store: RunStore, plan: Plan, progress: Progress) -> None:
                 count = QUICK_LINKS if plan.quick else SLOW_LINKS if name == SLOW else LINKS
                 mine = dataclasses.replace(subject, model=model, pairs=subject.pairs[:count])
                 progress(f"{TITLES[subject.name]}: {name}, model {model_seed}, seed {seed}")
-                options = _options(name, plan.quick)
+                options = options_of(name, plan.quick)
                 one = store.do(
                     NAME, f"{subject.name} {name} model {model_seed} seed {seed}",
                     key_of(mine, label=name, model=model_seed, seed=seed, options=options),
@@ -112,16 +113,8 @@ def run(store: RunStore, plan: Plan, progress: Progress) -> None:
             store.do(NAME, f"{subject.name} {name} summary", key, partial(summary, runs))
 
 
-def _options(name: str, quick: bool) -> dict[str, int]:
-    """A quick run needs no good rivals, only short ones."""
-    few: dict[str, dict[str, int]] = {
-        "subgraphx": {"rollouts": 1, "samples": 1}, "pgexp": {"epochs": 1}, "gnnexp": {"epochs": 2},
-    }  # fmt: skip
-    return few.get(name, {}) if quick else {}
-
-
 def _figures(
-    subject: Subject, name: str, seed: int, options: dict[str, int], ranked: bool
+    subject: Subject, name: str, seed: int, options: dict[str, Any], ranked: bool
 ) -> dict[str, Any]:
     settings = Settings(num_paths=SHOWN, measure=name == "pagelink")
     more: dict[str, Any] = {"options": options, "threshold": None}

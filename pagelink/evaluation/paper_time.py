@@ -12,7 +12,7 @@ from typing import Any
 
 from pagelink.baselines.registry import make_rival
 from pagelink.evaluation.faithfulness_subjects import Subject
-from pagelink.evaluation.paper_ground import TITLES, key_of, paper_settings, subjects
+from pagelink.evaluation.paper_ground import TITLES, key_of, paper_settings, subjects, told
 from pagelink.evaluation.paper_plan import Part, Plan, Plot, Progress, Series, Table, cell
 from pagelink.evaluation.paper_stages import STAGES, exponent, stage_seconds
 from pagelink.evaluation.runs import Run, RunStore
@@ -61,7 +61,7 @@ def run(store: RunStore, plan: Plan, progress: Progress) -> None:
             progress(f"{TITLES[subject.name]}: stages of {row}")
             store.do(
                 NAME, f"{subject.name} stages {row}",
-                key_of(subject, row=row, explained=len(links), settings=settings.to_dict()),
+                key_of(subject, row=row, explained=len(links), settings=told(settings)),
                 partial(_stages, subject, links, settings),
             )  # fmt: skip
 
