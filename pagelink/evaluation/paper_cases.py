@@ -65,23 +65,27 @@ def joins(graph: TypedGraph, facts: Sequence[int], src: int, dst: int) -> tuple[
 
 def run(store: RunStore, plan: Plan, progress: Progress) -> None:
     """Pick the two links and explain them."""
-    name = TINY if plan.quick else CITATION
+    quick = plan.quick
+    data = TINY if quick else CITATION
     try:
-        subject = load(name, plan)
+        subject = load(data, plan)
     except DataNotFoundError as error:
-        plan.say(f"{TITLES[name]} is left out: {error}")
+        plan.say(f"{TITLES[data]} is left out: {error}")
         return
     progress("which of the links are supported")
-    looked_at = LOOKED_AT if not plan.quick else len(subject.pairs)
+    looked_at = len(subject.pairs) if quick else LOOKED_AT
     picked = store.do(
         NAME, "choice", key_of(subject, looked_at=looked_at, settings=told(Settings())),
         partial(_choice, subject, looked_at),
     ).figures  # fmt: skip
-    for case, work in ((FIRST, _first), (SECOND, _second)):
-        progress(case)
-        pair = tuple(picked[case])
-        key = key_of(subject, case=case, pair=list(pair), quick=plan.quick)
-        store.do(NAME, case, key, partial(work, subject, pair, plan.quick))
+    for name in RIVALS:
+        progress(f"{FIRST}: {name}")
+        key = key_of(subject, pair=picked[FIRST], explainer=name, options=options_of(name, quick))
+        work = partial(_first, subject, tuple(picked[FIRST]), name, quick)
+        store.do(NAME, f"{FIRST}, {name}", key, work)
+    progress(SECOND)
+    key = key_of(subject, pair=picked[SECOND], settings=told(Settings()))
+    store.do(NAME, SECOND, key, partial(_second, subject, tuple(picked[SECOND])))
 
 
 def _choice(subject: Subject, looked_at: int) -> dict[str, Any]:
@@ -114,35 +118,32 @@ def _generic(subject: Subject, ground: Ground) -> list[int]:
     return [int(node) for node in nodes if graph.degree[node] > GENERIC[subject.name]]
 
 
-def _first(subject: Subject, pair: tuple[int, int], quick: bool) -> dict[str, Any]:
-    rows = []
-    for name in RIVALS:
-        settings = Settings(num_paths=1, budget=BUDGET, measure=name == "pagelink")
-        more: dict[str, Any] = {"threshold": None, "options": options_of(name, quick)}
-        if name == PGExpLink.name:
-            more["train_links"] = subject.train_links
-        explainer = make_rival(
-            name, subject.model, subject.data, subject.link_type, settings, 0, **more
-        )
-        explanation, graph = explainer.explain(*pair), explainer.graph
-        if name in BY_PATH:
-            facts = [fact for path in fact_paths(explainer, [explanation])[0] for fact in path]
-        else:
-            facts = FreeEdges(explainer).facts(explanation, BUDGET)
-        effects = Effects(explainer)
-        link = effects.link(pair)
-        joined, touched = joins(graph, facts, link.src, link.dst)
-        words = [fact_words(graph, fact) for fact in facts]
-        rows.append(
-            {
-                "explainer": name, "facts": [[fact.src, fact.relation, fact.dst] for fact in words],
-                "joined": joined, "touched": touched, "effect": effects.of(pair, [facts])[0],
-            }
-        )  # fmt: skip
-    return {**_link_words(explanation), "rows": rows}
+def _first(subject: Subject, pair: tuple[int, int], name: str, quick: bool) -> dict[str, Any]:
+    """What one explainer shows with a budget of three facts."""
+    settings = Settings(num_paths=1, budget=BUDGET, measure=name == "pagelink")
+    more: dict[str, Any] = {"threshold": None, "options": options_of(name, quick)}
+    if name == PGExpLink.name:
+        more["train_links"] = subject.train_links
+    explainer = make_rival(
+        name, subject.model, subject.data, subject.link_type, settings, 0, **more
+    )
+    explanation, graph = explainer.explain(*pair), explainer.graph
+    if name in BY_PATH:
+        facts = [fact for path in fact_paths(explainer, [explanation])[0] for fact in path]
+    else:
+        facts = FreeEdges(explainer).facts(explanation, BUDGET)
+    effects = Effects(explainer)
+    link = effects.link(pair)
+    joined, touched = joins(graph, facts, link.src, link.dst)
+    words = [fact_words(graph, fact) for fact in facts]
+    return {
+        **_link_words(explanation),
+        "facts": [[each.src, each.relation, each.dst] for each in words],
+        "joined": joined, "touched": touched, "effect": effects.of(pair, [facts])[0],
+    }  # fmt: skip
 
 
-def _second(subject: Subject, pair: tuple[int, int], quick: bool) -> dict[str, Any]:
+def _second(subject: Subject, pair: tuple[int, int]) -> dict[str, Any]:
     chosen: list[dict[str, Any]] = []
     on_paths: set[int] = set()
     for name in ("pagelink", "paper"):
@@ -201,30 +202,37 @@ def _title(figures: dict[str, Any]) -> str:
 
 def tables(runs: Sequence[Run]) -> list[Table]:
     """The two cases in words."""
-    by_name = {run.name: run.figures for run in runs}
     found = []
-    if first := by_name.get(FIRST):
+    if first := _first_rows(runs):
+        about = next(iter(first.values()))
         rows = tuple(
             (
-                row["explainer"],
+                name,
                 "; ".join(f"{a[1]} —{words}→ {b[1]}" for a, words, b in row["facts"]) or "nothing",
                 "joined" if row["joined"] else "both touched" if row["touched"] else "no",
                 cell(row["effect"], 2),
             )
-            for row in first["rows"]
+            for name, row in first.items()
         )
         found.append(
             Table(
-                f"Three facts for one link: {_title(first)}",
+                f"Three facts for one link: {_title(about)}",
                 ("explainer", "facts", "are the ends joined?", "effect"), rows,
-                f"Logit {first['logit']:.2f}. The first test link, in the seeded order, with the "
+                f"Logit {about['logit']:.2f}. The first test link, in the seeded order, with the "
                 "verdict `supported`. Explainers of paths show their first path, the others the "
                 "three facts of the highest mask. Effect: fall of the logit without these facts.",
             )
         )  # fmt: skip
-    if second := by_name.get(SECOND):
-        found += _second_tables(second)
+    for run in runs:
+        if run.name == SECOND:
+            found += _second_tables(run.figures)
     return found
+
+
+def _first_rows(runs: Sequence[Run]) -> dict[str, dict[str, Any]]:
+    """What each explainer shows for the first link, in the order of the registry."""
+    by_name = {run.name: run.figures for run in runs}
+    return {name: by_name[own] for name in RIVALS if (own := f"{FIRST}, {name}") in by_name}
 
 
 def _second_tables(figures: dict[str, Any]) -> list[Table]:
@@ -256,20 +264,21 @@ def _second_tables(figures: dict[str, Any]) -> list[Table]:
 
 def drawings(runs: Sequence[Run]) -> dict[str, str]:
     """The two figures as standalone SVGs, by file name."""
-    by_name = {run.name: run.figures for run in runs}
     found = {}
-    if first := by_name.get(FIRST):
+    if first := _first_rows(runs):
         panels = [
             Panel(
-                f"{row['explainer']}: effect {row['effect']:+.2f}",
+                f"{name}: effect {row['effect']:+.2f}",
                 tuple(CaseFact((*a,), words, (*b,)) for a, words, b in row["facts"]),
             )
-            for row in first["rows"]
+            for name, row in first.items()
         ]
-        ends = tuple(first["src"]), tuple(first["dst"])
-        found["case-three-facts.svg"] = draw_panels(_title(first), *ends, panels)
-    if second := by_name.get(SECOND):
-        found["case-three-paths.svg"] = second["svg"]
+        about = next(iter(first.values()))
+        ends = tuple(about["src"]), tuple(about["dst"])
+        found["case-three-facts.svg"] = draw_panels(_title(about), *ends, panels)
+    for run in runs:
+        if run.name == SECOND:
+            found["case-three-paths.svg"] = run.figures["svg"]
     return found
 
 
