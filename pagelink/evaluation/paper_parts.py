@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pagelink.errors import SettingsError, did_you_mean
-from pagelink.evaluation import paper_connection, paper_explainers, paper_explainers_tables
+from pagelink.evaluation import (
+    paper_ablation,
+    paper_cases,
+    paper_connection,
+    paper_explainers,
+    paper_explainers_tables,
+    paper_paths,
+    paper_pruning,
+    paper_stability,
+    paper_time,
+)
 from pagelink.evaluation.paper_plan import Part
 
 COMPARE = "compare"
@@ -18,6 +28,12 @@ _PARTS = (
         paper_connection.PART, "The price of connection", paper_connection.run,
         paper_connection.tables, paper_connection.plots,
     ),
+    paper_paths.PART,
+    paper_ablation.PART,
+    paper_stability.PART,
+    paper_pruning.PART,
+    paper_time.PART,
+    paper_cases.PART,
 )  # fmt: skip
 PARTS: dict[str, Part] = {part.name: part for part in _PARTS}
 _OWN = Part(

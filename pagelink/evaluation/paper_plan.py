@@ -93,6 +93,8 @@ class Part:
     """None: its runs are done elsewhere, it is only reported."""
     tables: Callable[[Sequence[Run]], list[Table]]
     plots: Callable[[Sequence[Run]], list[Plot]] = lambda runs: []
+    drawings: Callable[[Sequence[Run]], dict[str, str]] = lambda runs: {}
+    """Standalone SVGs that are no plots, such as graphs, by file name."""
 
 
 def cell(value: float | None, digits: int = 3) -> str:

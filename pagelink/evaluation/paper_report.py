@@ -29,11 +29,13 @@ class Section:
     heading: str
     tables: tuple[Table, ...]
     plots: tuple[Plot, ...]
+    others: tuple[str, ...] = ()
+    """Drawings that are no plots, as SVG."""
 
     @property
     def drawings(self) -> list[Markup]:
-        """The plots as SVG; the template that drew them escaped what they say."""
-        return [Markup(draw(plot)) for plot in self.plots]
+        """The plots and other drawings as SVG; the templates that drew them escaped the words."""
+        return [Markup(svg) for svg in (*map(draw, self.plots), *self.others)]
 
 
 def run_store(folder: Path) -> RunStore:
@@ -48,7 +50,10 @@ def sections(store: RunStore) -> list[Section]:
         runs = list(store.all(part.name))
         if runs:
             found.append(
-                Section(part.heading, tuple(part.tables(runs)), tuple(part.plots(runs)))
+                Section(
+                    part.heading, tuple(part.tables(runs)), tuple(part.plots(runs)),
+                    tuple(part.drawings(runs).values()),
+                )
             )  # fmt: skip
     return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pagelink.explanation import Explanation
@@ -28,9 +29,14 @@ def type_colours(explanation: Explanation) -> dict[str, Colour]:
     """Return a colour for each node type of the link and its paths, by their sorted names."""
     kinds = {explanation.src[0], explanation.dst[0]}
     kinds.update(kind for path in explanation.paths for kind, _ in path.nodes)
+    return colours_of(kinds)
+
+
+def colours_of(kinds: Iterable[str]) -> dict[str, Colour]:
+    """Return a colour for each of some node types, by their sorted names."""
     return {
         kind: _shades(_OKABE_ITO[place % len(_OKABE_ITO)])
-        for place, kind in enumerate(sorted(kinds))
+        for place, kind in enumerate(sorted(set(kinds)))
     }
 
 
