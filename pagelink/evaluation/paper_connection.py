@@ -193,7 +193,9 @@ def tables(runs: Sequence[Run]) -> list[Table]:
             "facts that need not be connected (of the highest mask; for the greedy search, by "
             "measured effect). Shares are of the greedy search over paths. The price of "
             "connection is the difference, with its 95 % bootstrap interval over links: what an "
-            "explanation gives up to be a story from source to target."
+            "explanation gives up to be a story from source to target. It is negative where "
+            "the mask does not rank facts by effect: `pagelink` chooses paths by what it measures, "
+            "its mask alone is one of conciseness."
         )
         found.append(Table(
             f"{rows[0].key['title']}: the price of connection",

@@ -39,7 +39,8 @@ VERDICTS = (
 AMINER_NOTE = (
     "The extract of AMiner that the authors used was not released and is not available here: this "
     "is their recipe on another citation graph, so the rows of the paper are no measure of ours. "
-    "A run on AMiner needs only `--aminer PATH`, the public file."
+    "A run on AMiner needs only `--aminer PATH`, the public file. The row `paper` has the released "
+    "settings for UserItemAttr here, too."
 )
 MODEL_FREE = "degree"
 
@@ -60,8 +61,9 @@ def summary(runs: Sequence[Run]) -> list[Table]:
                     mean_cell([_scaled(run, "cpu", 1000) for run in found], 1),
                 ))  # fmt: skip
     note = (
-        "The explainer that finds the labels best is the one that never looks at the model "
-        "(`degree`); what three paths are worth to the model is another question."
+        "`degree` never looks at the model: what it reaches in the first two columns is found "
+        "without one. `share of greedy`: the effect of three paths on the model's score. "
+        "`supported`: the share of links whose paths together speak for the link."
     )
     return [Table("All explainers", tuple(heads), tuple(lines), note)] if lines else []
 
@@ -174,7 +176,7 @@ def _shape(rows: dict[str, list[Run]], title: str, links: int) -> Table:
     )  # fmt: skip
     note = (
         "What 3 paths look like, and what they cost on one thread: the peak is that of the whole "
-        "process, and SubgraphX is run on few links because of its time."
+        "process, and SubgraphX is run on few links and seeds because of its time."
     )
     return Table(f"{title}: shape and cost", heads, tuple(lines), note)
 
