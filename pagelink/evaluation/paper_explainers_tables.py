@@ -176,7 +176,7 @@ def _shape(rows: dict[str, list[Run]], title: str, links: int) -> Table:
     )  # fmt: skip
     note = (
         "What 3 paths look like, and what they cost on one thread: the peak is that of the whole "
-        "process, and SubgraphX is run on few links because of its time."
+        "process, and SubgraphX is run on few links and seeds because of its time."
     )
     return Table(f"{title}: shape and cost", heads, tuple(lines), note)
 
