@@ -3,8 +3,8 @@
 PYTHON := $(shell python3.11 -c '' 2>/dev/null && echo python3.11 || echo python3)
 BIN := .venv/bin
 STAMP := .venv/.installed
-# Processes for the tests. Each one imports torch for itself, which a short suite does not earn back.
-JOBS ?= 0
+# Processes for the tests; 0 runs them in one, which is easier to debug.
+JOBS ?= auto
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
