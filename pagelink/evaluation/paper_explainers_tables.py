@@ -191,7 +191,7 @@ def plots(runs: Sequence[Run]) -> list[Plot]:
             found.append(Plot(
                 f"{title}: mask ROC-AUC", "", "ROC-AUC",
                 bars=_bars(rows, lambda run: run.figures.get("auc"), (INTERVALS, GREEDY)),
-                note="Lines: lowest and highest seed. `degree` knows no model.",
+                note="Lines: lowest and highest seed. degree knows no model.",
             ))  # fmt: skip
         if INTERVALS in rows:
             bars = tuple(
