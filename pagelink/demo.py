@@ -19,7 +19,9 @@ from pagelink.models.training import train
 from pagelink.verdicts import Verdict
 
 SETTINGS = TrainSettings.paper()
-BEST_FIRST: tuple[Verdict, ...] = ("supported", "structure_against", "structure_not_used")
+BEST_FIRST: tuple[Verdict, ...] = (
+    "supported", "structure_against", "not_by_these", "structure_not_used",
+)  # fmt: skip
 """A demo shows an explanation as it is meant to be, as long as there is one."""
 
 

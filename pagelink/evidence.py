@@ -50,7 +50,7 @@ class Measured:
 
 def worth_attached(paths: Sequence[Path], measured: Measured, logit: float) -> tuple[Path, ...]:
     """Return the paths with what they are worth; `logit` is f(G)."""
-    used = measured.evidence.verdict != "structure_not_used"
+    used = measured.evidence.verdict not in ("structure_not_used", "not_by_these")
     return tuple(
         replace(
             path,
@@ -236,7 +236,7 @@ def _verdict(f: float, bare: float, influence: float, largest: float) -> Verdict
         return "structure_not_used"
     if bare >= f:
         return "structure_against"
-    return "supported" if influence > 0 else "structure_not_used"
+    return "supported" if influence > unnoticed(f) else "not_by_these"
 
 
 def _connection(effect: float, controls: Doubles) -> float | None:

@@ -125,7 +125,13 @@ class PaGELink:
             "The model does not use the graph: of the links it was tried on, none had another "
             "score without any edge."
         )
-        return ([] if self.reach.uses_edges else [unused]) + [
+        probabilities = (
+            "All scores that were seen lie between 0 and 1 and are taken to be logits: if the "
+            "model returns probabilities, say so by output='probability'."
+        )
+        odd = self.reach.in_unit_range and self.predictor.output == "logit"
+        general = [unused] * (not self.reach.uses_edges) + [probabilities] * odd
+        return general + [
             f"The relation {other[1]} mirrors most links of {link_type[1]}: if it is the reverse, "
             "say so by reverse={...}, or paths may merely restate the link."
             for link_type in self.link_types

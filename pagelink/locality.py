@@ -49,6 +49,8 @@ class Reach:
     """What a step of learning takes in the model, per edge that goes through it."""
     uses_edges: bool = True
     """Without any edge the score of some link was another one."""
+    in_unit_range: bool = False
+    """All scores that were seen lie between 0 and 1."""
 
 
 class _FailsOnPartError(Exception):
@@ -109,6 +111,12 @@ def try_modes(predictor: LinkPredictor, probe: Probe, seen: Bools) -> Reach:
                 found = _find_num_hops(predictor, probe, seen, along)
             except _FailsOnPartError:
                 continue
+            if (
+                found is not None
+                and mode == "subgraphs"
+                and not _stands_many_nodes(predictor, probe, seen, along, found[0])
+            ):
+                continue
             if found is not None and found[1] >= LINKS_A_ROUND:
                 return Reach(mode, found[0], seen, along)
             if found is not None and untold is None:
@@ -116,6 +124,32 @@ def try_modes(predictor: LinkPredictor, probe: Probe, seen: Bools) -> Reach:
     if untold is None:
         return Reach("full", None, seen, turned, NOT_LOCAL)
     return Reach("full", None, seen, untold, TOO_SMALL)
+
+
+def _stands_many_nodes(
+    predictor: LinkPredictor, probe: Probe, seen: Bools, along: Bools, num_hops: int
+) -> bool:
+    """Whether links side by side may have more nodes than the graph has.
+
+    A table with a row for each node of the graph, used whole, may go unnoticed before that.
+    """
+    graph, few = predictor.graph, probe.part(0)
+    extractor = Extractor(graph, num_hops, seen, along_relations=along)
+    batch = extractor.extract(few.src, few.dst, np.full(len(few.src), -1))
+    times = graph.num_nodes // max(len(batch.nodes), 1) + 1
+    if times * visible_count(batch).sum() > EDGES_A_PASS:
+        return True  # a graph so large is never outnumbered by a batch
+    many = ComputationGraphs.joined([batch] * times)
+    relation = np.tile(few.relation, times)
+    shares, predictor.shares_rim = predictor.shares_rim, False  # else nodes do not add up
+    try:
+        inputs = predictor.inputs(many, many.visible, np.arange(many.num_links), relation)
+        logits = predictor.logits(inputs)
+    except Exception:  # whatever it is, the next way to run the model is tried
+        return False
+    finally:
+        predictor.shares_rim = shares
+    return torch.allclose(logits, few.logits.repeat(times), rtol=1e-3, atol=1e-4)
 
 
 def _find_num_hops(

@@ -58,6 +58,7 @@ def find_reach(predictor: LinkPredictor, link_types: Sequence[EdgeType], seed: i
     return dataclasses.replace(
         worst, bytes_an_edge=max(taken for taken, _ in proofs),
         uses_edges=any(used for _, used in proofs),
+        in_unit_range=all(bool(((p.logits >= 0) & (p.logits <= 1)).all()) for p, _ in probes),
     )  # fmt: skip
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
-Verdict = Literal["supported", "structure_not_used", "structure_against"]
+Verdict = Literal["supported", "structure_not_used", "structure_against", "not_by_these"]
 """Of an explanation: the paths carry the prediction; no set of paths moves the score; without any
-path the score is as high or higher."""
+path the score is as high or higher; all paths together carry the prediction, but not these."""
 VERDICTS: tuple[str, ...] = get_args(Verdict)
 UNNOTICED = 0.01
 

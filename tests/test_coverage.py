@@ -23,6 +23,7 @@ def test_by_hand() -> None:
         "supported": 2 / 8,
         "structure_not_used": 1 / 8,
         "structure_against": 1 / 8,
+        "not_by_these": 0.0,
     }
     assert found.without_verdict == 4 / 8
     assert found.reasons["not_connected"] == 2 / 8

@@ -24,7 +24,7 @@ def test_a_path_is_evidence_by_the_bar_of_the_verdict(
 ) -> None:
     worth = PathWorth(0.5, marginal, None, None, (0.1, 0.2, 0.3))
     (path,) = worth_attached([strong()], Measured(make_evidence(verdict), (worth,)), logit)
-    assert path.is_evidence == (noticed and verdict != "structure_not_used")
+    assert path.is_evidence == (noticed and verdict not in ("structure_not_used", "not_by_these"))
     assert (path.influence, path.marginal) == (0.5, marginal)
 
 

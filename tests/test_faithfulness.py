@@ -125,7 +125,7 @@ def test_labels_become_facts_and_say_which_links_are_supportable(ground: Ground)
     [
         ((2.0, 1.0, 0.5, 0.0, 0.6), "supported"),
         ((2.0, 2.5, 0.5, 0.0, 0.6), "structure_against"),
-        ((2.0, 1.0, -0.5, 0.9, 0.6), "structure_not_used"),
+        ((2.0, 1.0, -0.5, 0.9, 0.6), "not_by_these"),
         ((2.0, 1.0, 0.0, 0.9, 0.05), "supported"),  # redundant: what it adds to G0 counts
         ((2.0, 1.99, 0.01, 0.0, 0.01), "structure_not_used"),  # no more than a hundredth of f
     ],

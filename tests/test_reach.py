@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
-from torch_geometric.data import HeteroData
-from torch_geometric.nn import GPSConv, HeteroConv, LayerNorm, SAGEConv
+from torch_geometric.data import Data, HeteroData
+from torch_geometric.nn import GPSConv, HeteroConv, LayerNorm, SAGEConv, SimpleConv
 from zoo import DIM, LINK_TYPE, Hetero, dot, make_graph, make_homogeneous
 
 from pagelink import PaGELink
@@ -357,3 +357,28 @@ def test_a_relation_is_not_called_unseen_if_its_reverse_is_seen() -> None:
     answer = next(a for a in explainer.explain_many([(i, j) for i in range(9) for j in range(9)])
                   if a.paths)  # fmt: skip
     assert not any("passes no messages" in note for note in answer.notes)
+
+
+class Table(nn.Module):
+    """Counts common neighbours by a table that has a row for each node, used whole."""
+
+    def __init__(self, num_nodes: int) -> None:
+        super().__init__()
+        self.conv = SimpleConv("add")
+        self.eye = nn.Parameter(torch.eye(num_nodes))
+
+    def forward(self, edge_index: Tensor, ends: Tensor) -> Tensor:
+        h = self.conv(self.eye, edge_index)
+        return 0.02 * (h[ends[0]] * h[ends[1]]).sum(-1) + 0.5
+
+
+def test_a_table_of_all_nodes_used_whole_is_noticed() -> None:
+    others = torch.arange(2, 62)
+    spokes = torch.cat([torch.stack([torch.full_like(others, hub), others]) for hub in (0, 1)], 1)
+    data = Data(edge_index=torch.cat([spokes, spokes.flip(0)], 1), num_nodes=62)
+    explainer = PaGELink(
+        Table(62), data, ("node", "to", "node"),
+        forward=lambda model, data, ends: model(data.edge_index, ends),
+    )  # fmt: skip
+    assert explainer.predictor.mode != "subgraphs"
+    assert explainer.explain(0, 1).evidence is not None

@@ -177,6 +177,10 @@ def test_redundant_paths_are_judged_by_what_they_add() -> None:
     added = {(0,): 3.0, (1,): 3.1, (2,): 0.2, (0, 1): 4.0, (0, 2): 3.1, (1, 2): 3.2}
     members, found = chosen(nothing, CONCISE, 0.9, insertion=added)
     assert found.inserted[0]
+    # Very many paths that add a little each do not stand in for each other.
+    small = {key: 0.01 * len(key) for key in TABLE}
+    _, additive = chosen(small, CONCISE, 0.9, insertion=small)
+    assert not additive.inserted[0]
     assert set(members) == {0, 1}
     assert found.influence[0] == pytest.approx(4.0)
 
@@ -193,9 +197,10 @@ def test_no_more_sets_are_measured_than_allowed() -> None:
         (5.0, 5.5, 2.0, 2.0, "structure_against"),
         (5.0, 5.0, 2.0, 2.0, "structure_against"),
         (5.0, 4.96, 0.04, 0.04, "structure_not_used"),
-        (5.0, 4.9, 0.04, 0.04, "supported"),
+        (5.0, 4.9, 0.06, 0.06, "supported"),
+        (5.0, 4.9, 0.04, 0.04, "not_by_these"),
         (0.1, 0.095, 0.005, 0.005, "structure_not_used"),
-        (5.0, 1.0, -0.5, 1.0, "structure_not_used"),
+        (5.0, 1.0, -0.5, 1.0, "not_by_these"),
     ],
 )
 def test_verdict(f: float, bare: float, influence: float, largest: float, verdict: str) -> None:
@@ -226,7 +231,7 @@ def test_evidence_does_not_depend_on_the_batch(name: str) -> None:
             assert [e.influence for e in mine.edges] == pytest.approx(
                 [e.influence for e in theirs.edges], abs=1e-4
             )
-            used = answer.evidence.verdict != "structure_not_used"
+            used = answer.evidence.verdict not in ("structure_not_used", "not_by_these")
             assert mine.is_evidence == (used and mine.marginal > unnoticed(answer.logit))
         one = len(answer.paths) == 1 and not answer.evidence.inserted
         if one:

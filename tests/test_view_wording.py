@@ -256,7 +256,8 @@ def test_all_paths_lower_the_score_and_one_raises_it() -> None:
 
 
 def test_paths_that_do_something_only_all_at_once_are_not_said_to_do_nothing() -> None:
-    evidence = make_evidence("structure_not_used", influence=-0.5)
+    evidence = make_evidence("not_by_these", influence=-0.5)
     (first, *_) = to_text(make_explanation(idle(), evidence=evidence)).splitlines()
-    assert "no few of them carry its estimate (175 were tried), though without any it is" in first
-    assert "noticeably" not in first
+    assert first.startswith("Not by this path: without these three facts the model's estimate")
+    assert "so it relies on others, or on very many at once." in first
+    assert "does not rely on paths" not in first

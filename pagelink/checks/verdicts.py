@@ -12,6 +12,7 @@ WORDS = {
     "supported": "the paths carry the prediction",
     "structure_not_used": "no set of paths moves the score",
     "structure_against": "without any path the score is as high or higher",
+    "not_by_these": "paths carry the prediction, but no few of them that were found",
 }
 HALF = 0.5
 

@@ -104,7 +104,7 @@ def verdict(f: float, bare: float, removal: float, insertion: float, best: float
         return "structure_not_used"
     if bare >= f:
         return "structure_against"
-    return "supported" if influence > 0 else "structure_not_used"
+    return "supported" if influence > unnoticed(f) else "not_by_these"
 
 
 def connections(ground: Ground, ranked: Ranked, seed: int) -> Doubles:

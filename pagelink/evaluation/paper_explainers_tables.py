@@ -11,7 +11,7 @@ from pagelink.evaluation.paper_explainers import GREEDY, INTERVALS
 from pagelink.evaluation.paper_plan import Plot, Table, cell, interval_cell, mean_cell
 from pagelink.evaluation.paper_published import published_rows
 from pagelink.evaluation.rivals_bench import VISIBLE
-from pagelink.evaluation.runs import Run
+from pagelink.evaluation.runs import Figures, Run
 
 Columns = Sequence[tuple[str, str, int]]
 """Heading, figure, digits."""
@@ -33,8 +33,8 @@ SHAPE: Columns = (
     ("sparsity", "sparsity", 3), ("diversity", "diversity", 3), ("coverage", "coverage", 3),
 )  # fmt: skip
 VERDICTS = (
-    ("supported", "supported"), ("not used", "structure_not_used"),
-    ("against", "structure_against"),
+    ("supported", ("supported",)), ("no help", ("structure_not_used", "not_by_these")),
+    ("against", ("structure_against",)),
 )  # fmt: skip
 AMINER_NOTE = (
     "The extract of AMiner that the authors used was not released and is not available here: this "
@@ -69,12 +69,37 @@ def summary(runs: Sequence[Run]) -> list[Table]:
 
 
 def by_subject(runs: Sequence[Run]) -> dict[str, dict[str, list[Run]]]:
-    """Runs by subject and row, explainers in the order of the registry."""
-    found: dict[str, dict[str, list[Run]]] = {}
+    """Runs by subject and row, explainers in the order of the registry.
+
+    A folder may hold runs on other links or another model of the same name. Only those that share
+    everything with the subject's greedy search, the measure of all, are of one table; a subject
+    without it has none.
+    """
     order = [*RIVALS, GREEDY, VISIBLE, INTERVALS]
-    for run in sorted(runs, key=lambda run: order.index(run.figures["row"])):
-        found.setdefault(run.key["subject"], {}).setdefault(run.figures["row"], []).append(run)
+    known = [run for run in runs if run.figures.get("row") in order]
+    ground = {
+        run.key["subject"]: {k: v for k, v in run.key.items() if k not in ("row", "settings")}
+        for run in known
+        if run.figures["row"] == GREEDY
+    }
+    found: dict[str, dict[str, list[Run]]] = {}
+    for run in sorted(known, key=lambda run: order.index(run.figures["row"])):
+        shared = ground.get(run.key["subject"])
+        if shared is not None and shared.items() <= run.key.items():
+            found.setdefault(run.key["subject"], {}).setdefault(run.figures["row"], []).append(run)
     return found
+
+
+def _compared(rows: dict[str, list[Run]]) -> Figures:
+    """The intervals of the rows that they were made from."""
+    if INTERVALS not in rows:
+        return {}
+    made = rows[INTERVALS][0]
+    return {
+        name: row
+        for name, row in made.figures["rows"].items()
+        if made.key["runs"].get(name) == [run.date for run in rows.get(name, ())]
+    }
 
 
 def tables(runs: Sequence[Run]) -> list[Table]:
@@ -128,7 +153,7 @@ def _labels(rows: dict[str, list[Run]], title: str, links: int, published: str |
 
 def _worth(rows: dict[str, list[Run]], title: str, links: int) -> Table:
     bound = rows[GREEDY][0].figures
-    compared = rows[INTERVALS][0].figures["rows"] if INTERVALS in rows else {}
+    compared = _compared(rows)
     lines = []
     for name, runs in rows.items():
         if name in (INTERVALS, VISIBLE):
@@ -138,8 +163,8 @@ def _worth(rows: dict[str, list[Run]], title: str, links: int) -> Table:
         if least and least[0] is not None and name != DEFAULT:
             difference = interval_cell(*least)
         verdicts = [
-            mean_cell([run.figures["verdicts"][verdict] for run in runs], 2)
-            for _, verdict in VERDICTS
+            mean_cell([sum(run.figures["verdicts"].get(v, 0.0) for v in words) for run in runs], 2)
+            for _, words in VERDICTS
         ]
         lines.append((row_name(name, runs, links), *_cells(runs, WORTH), difference, *verdicts))
     note = (
@@ -149,7 +174,9 @@ def _worth(rows: dict[str, list[Run]], title: str, links: int) -> Table:
         "paths bring back alone, also as a share of greedy. The model's own ROC-AUC is "
         f"{cell(bound['model auc'])}, without edges {cell(bound['model auc without edges'])}; the "
         f"greedy effect is not positive for {bound['links not positive']} links, sufficiency not "
-        f"defined for {bound['sufficiency: links without']}."
+        f"defined for {bound['sufficiency: links without']}. `supported`, `no help`, `against`: "
+        "all paths together speak for the link and so do these; these do not; all together do not. "
+        "The default chooses anew for each number of paths, the others are cut."
     )
     heads = (*_heads(WORTH), "minus default", *(head for head, _ in VERDICTS))
     return Table(f"{title}: {links} links against the model", heads, tuple(lines), note)
@@ -196,7 +223,7 @@ def plots(runs: Sequence[Run]) -> list[Plot]:
         if INTERVALS in rows:
             bars = tuple(
                 (name, *row["share"])
-                for name, row in rows[INTERVALS][0].figures["rows"].items()
+                for name, row in _compared(rows).items()
                 if row["share"][0] is not None
             )
             found.append(Plot(

@@ -25,6 +25,8 @@ def verdict(explanation: Explanation) -> tuple[str, ...]:
         return _not_used(explanation, evidence, logit)
     if not explanation.paths:
         return ()
+    if evidence.verdict == "not_by_these":
+        return _not_by_these(explanation, evidence, logit)
     return (_redundant if evidence.inserted else _supported)(explanation, evidence, logit)
 
 
@@ -56,15 +58,23 @@ def _not_used(explanation: Explanation, evidence: Evidence, logit: float) -> tup
     tried = f"{evidence.num_sets:,} {'was' if evidence.num_sets == 1 else 'were'} tried"
     instead = f"{answers.after} instead of {answers.before}"
     bare = instead if answers.direction else f"still {answers.before}"
-    if abs(logit - evidence.logit_without_paths) > unnoticed(logit):
-        # All paths at once do something, but no few of them do it in favour of the link.
-        what = f"no few of them carry its {answers.noun} ({tried}), though without any it is {bare}"
-    else:
-        what = (
-            f"no combination of them changes its {answers.noun} noticeably ({tried}), and without "
-            f"any it is {bare}"
-        )
-    return (f"The model does not rely on paths here: {what}.",)
+    return (
+        f"The model does not rely on paths here: no combination of them changes its {answers.noun} "
+        f"noticeably ({tried}), and without any it is {bare}.",
+    )
+
+
+def _not_by_these(explanation: Explanation, evidence: Evidence, logit: float) -> tuple[str, ...]:
+    """All paths at once carry the prediction; those shown do not."""
+    bare = compared(explanation.threshold, logit, evidence.logit_without_paths)
+    without = compared(explanation.threshold, logit, evidence.logit_without_these)
+    these = "this path" if len(explanation.paths) == 1 else "these paths"
+    done = f"{without.change}" if without.direction else f"stays at {without.before}"
+    return (
+        f"Not by {these}: without {these_facts(explanation.paths)} the model's {without.noun} "
+        f"{done}. Without any path it would be {bare.after} instead of {bare.before}, so it relies "
+        "on others, or on very many at once.",
+    )
 
 
 def _supported(explanation: Explanation, evidence: Evidence, logit: float) -> tuple[str, ...]:
@@ -132,7 +142,7 @@ def groups(explanation: Explanation) -> tuple[Headed, ...]:
         found = _for_and_against(paths)
     elif evidence is None:
         found = [Headed(_ranked("rank best", paths, "the best first"), paths)]
-    elif evidence.verdict == "structure_not_used":
+    elif evidence.verdict in ("structure_not_used", "not_by_these"):
         one = len(paths) == 1
         what = "A path of the graph that is not the model's reason" if one else (
             f"{len(paths)} paths of the graph that are not the model's reasons"
