@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 from rich.markup import escape
@@ -205,16 +205,22 @@ def _link_type(given: str) -> tuple[str, str, str]:
     return parts[0], parts[1], parts[2]
 
 
+def _say_interrupted() -> NoReturn:
+    errors.print("interrupted (tables of links and benchmarks go on where they stopped)")
+    sys.exit(1)
+
+
 def main() -> None:
     """Run the command line; errors made on purpose become one line and exit code 1."""
     try:
         app()
     except SystemExit as stop:
         interrupted = 130  # typer's code for it
-        sys.exit(1 if stop.code == interrupted else stop.code)
+        if stop.code == interrupted:
+            _say_interrupted()
+        sys.exit(stop.code)
     except KeyboardInterrupt:
-        errors.print("interrupted")
-        sys.exit(1)
+        _say_interrupted()
     except (PageLinkError, OSError) as error:
         if _debug:
             raise

@@ -195,7 +195,7 @@ def tables(runs: Sequence[Run]) -> list[Table]:
             "connection is the difference, with its 95 % bootstrap interval over links: what an "
             "explanation gives up to be a story from source to target. It is negative where "
             "the mask does not rank facts by effect: `pagelink` chooses paths by what it measures, "
-            "its mask alone is one of conciseness."
+            "its mask alone is one of conciseness. Explainer seed 0."
         )
         found.append(Table(
             f"{rows[0].key['title']}: the price of connection",
