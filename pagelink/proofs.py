@@ -171,7 +171,13 @@ def _check_alone(predictor: LinkPredictor, probe: Probe) -> None:
     for link in range(min(GRID, len(probe.src))):
         one = slice(link, link + 1)
         inputs = predictor.full_graph(probe.src[one], probe.dst[one], probe.relation[one])
-        alone, together = float(predictor.logits(inputs)), float(probe.logits[link])
+        alone, again = float(predictor.logits(inputs)), float(predictor.logits(inputs))
+        if not np.isclose(alone, again, rtol=1e-3, atol=1e-4):
+            raise ModelError(
+                f"The model's score of the same link is {alone:.4g} and then {again:.4g}. A model "
+                "with a random forward pass in eval mode cannot be explained."
+            )
+        together = float(probe.logits[link])
         if not np.isclose(alone, together, rtol=1e-3, atol=1e-4):
             raise _depends_on_others(alone, together)
 

@@ -96,7 +96,7 @@ def verdict(f: float, bare: float, removal: float, insertion: float, best: float
         >>> verdict(2.0, 3.0, removal=0.5, insertion=0.4, best=0.6)
         'structure_against'
         >>> verdict(2.0, 1.0, removal=-0.1, insertion=0.4, best=0.6)
-        'structure_not_used'
+        'not_by_these'
     """
     redundant = f > bare and max(best, removal) < REDUNDANT * (f - bare)
     influence = insertion if redundant else removal
