@@ -19,6 +19,7 @@ from pagelink.evaluation.faithfulness_figures import summary
 from pagelink.evaluation.faithfulness_rankings import RANKINGS, settings_of
 from pagelink.evaluation.faithfulness_retrain import retrained_effects
 from pagelink.evaluation.faithfulness_subjects import check_subjects, load_subject
+from pagelink.evaluation.markdown import layout
 from pagelink.files import write_text
 from pagelink.results import versions
 
@@ -194,23 +195,3 @@ def _curve_table(rows: Sequence[dict[str, Any]]) -> str:
         values = [row[half][key] for half in ("first", "second") for key in keys]
         table.append([f"{row['rho']:g}", *("-" if v is None else f"{v:.3f}" for v in values)])
     return layout(table)
-
-
-def layout(rows: Sequence[Sequence[str]]) -> str:
-    """Lay rows out as a Markdown table that also reads well in a terminal.
-
-    Example:
-        >>> print(layout([["", "a"], ["row", "1"]]))
-        |     |   a |
-        | --- | --: |
-        | row |   1 |
-    """
-    widths = [max(3, *(len(row[i]) for row in rows)) for i in range(len(rows[0]))]
-    rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
-    return "\n".join(
-        "| " + " | ".join(
-            cell.ljust(width) if i == 0 else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ) + " |"
-        for row in (rows[0], rule, *rows[1:])
-    )  # fmt: skip

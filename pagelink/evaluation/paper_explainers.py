@@ -32,11 +32,13 @@ from pagelink.evaluation.paper_measures import (
 )
 from pagelink.evaluation.paper_plan import PER_LINK, Plan, Progress
 from pagelink.evaluation.paper_stage import Stage, stages
-from pagelink.evaluation.rivals_bench import VISIBLE
 from pagelink.evaluation.runs import Figures, Run, RunStore
 
 PART = "explainers"
 GREEDY, INTERVALS = "greedy search", "against the default"
+VISIBLE = "visible edges alone"
+"""Edges that can move the score have mask 1, the others 0. A mask predictor that is hardly trained
+comes close to this row, so that a mask ROC-AUC below it says nothing for an explainer."""
 EFFECT = f"effect@{MAIN}"
 
 

@@ -7,10 +7,9 @@ from typing import Any
 
 from pagelink.baselines.registry import RIVALS
 from pagelink.evaluation.paper_answers import DEFAULT
-from pagelink.evaluation.paper_explainers import GREEDY, INTERVALS
+from pagelink.evaluation.paper_explainers import GREEDY, INTERVALS, VISIBLE
 from pagelink.evaluation.paper_plan import Plot, Table, cell, interval_cell, mean_cell
 from pagelink.evaluation.paper_published import published_rows
-from pagelink.evaluation.rivals_bench import VISIBLE
 from pagelink.evaluation.runs import Figures, Run
 
 Columns = Sequence[tuple[str, str, int]]

@@ -40,12 +40,6 @@ PUBLISHED: dict[str, dict[str, Mapping[str, float]]] = {
 }  # fmt: skip
 """By data set, explainer and figure."""
 
-SETTINGS = {
-    "AugCitation": {"max_length": 3, "max_degree": 30, "max_paths": 5},
-    "UserItemAttr": {"max_length": 3, "max_degree": 15, "max_paths": 5},
-}
-"""l_max, D_max and P_max of the ground truth."""
-
 
 def published_rows(dataset: str | None) -> dict[str, Mapping[str, float]]:
     """The rows that the paper prints for a data set; none for one that it does not have.

@@ -9,7 +9,7 @@ from pathlib import Path
 from markupsafe import Markup
 
 from pagelink.errors import PageLinkError
-from pagelink.evaluation.faithfulness_report import layout
+from pagelink.evaluation.markdown import layout
 from pagelink.evaluation.paper_parts import REPORTED
 from pagelink.evaluation.paper_plan import Plot, Table
 from pagelink.evaluation.paper_plot import draw

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from pagelink.datasets.reference import load_reference
+from pagelink.evaluation.markdown import layout
 from pagelink.evaluation.reference_bench import BUDGETS, FIRST, Row, run, variants
 
 COLUMNS = (
@@ -52,15 +53,7 @@ def as_table(rows: list[Row]) -> str:
         for word, end in (("lowest seed", 0), ("highest seed", 1)):
             cells = [_cell(c, spread[end]) for c, spread in zip(COLUMNS, spreads, strict=True)]
             lines.append([f"{row.name}, {word}", *cells])
-    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
-    rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
-    return "\n".join(
-        "| " + " | ".join(
-            cell.ljust(width) if i == 0 else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ) + " |"
-        for line in (lines[0], rule, *lines[1:])
-    )  # fmt: skip
+    return layout(lines)
 
 
 def _cell(column: str, value: float) -> str:
