@@ -1,0 +1,1 @@
+"""The blind human study: questions made from a model's own predictions, asked, saved, analysed."""

@@ -1,0 +1,62 @@
+"""Runs an application on an address until it is interrupted."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from pagelink.errors import SettingsError
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Take an address; port 0 takes any free one.
+
+    Raises:
+        SettingsError: the address is taken, or is none of this machine's.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    taken = socket.socket(family, socket.SOCK_STREAM)
+    taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        taken.bind((host.strip("[]"), port))
+    except OSError as error:
+        taken.close()
+        raise SettingsError(
+            f"Cannot serve on {host}, port {port}: {error.strerror or error}. Choose another by "
+            "--port; --port 0 takes any that is free."
+        ) from error
+    taken.listen(128)
+    return taken
+
+
+def address_of(taken: socket.socket, path: str = "/") -> str:
+    """Return the address to open in a browser."""
+    host, port = taken.getsockname()[:2]
+    if host in ("0.0.0.0", "::"):
+        host = socket.gethostname()
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}{path}"
+
+
+def serve(app: ASGIApp, taken: socket.socket, started: Callable[[], None] | None = None) -> None:
+    """Serve until interrupted; requests under way are finished first, for some seconds.
+
+    Args:
+        app: what is served.
+        taken: where, from `listen`.
+        started: called when the first request can be answered.
+    """
+    config = uvicorn.Config(
+        app, log_level="warning", access_log=False, server_header=False,
+        timeout_graceful_shutdown=5, lifespan="off",
+    )  # fmt: skip
+    if started is not None:
+        started()
+    try:
+        uvicorn.Server(config).run(sockets=[taken])
+    except KeyboardInterrupt:
+        return
+    finally:
+        taken.close()
