@@ -1,0 +1,253 @@
+"""The JSON that the explorer speaks: what is answered, field by field, as OpenAPI documents it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Answer(BaseModel):
+    """What every answer has in common: it is not changed, and has no fields beyond its own."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Node(Answer):
+    """A node of the graph."""
+
+    type: str
+    index: int = Field(description="Its position among the nodes of its type.")
+    name: str
+    degree: int = Field(description="Its number of facts in the whole graph.")
+
+
+class NodeType(Answer):
+    """A kind of node."""
+
+    type: str
+    words: str
+    count: int
+    colour: int = Field(description="Which of the palette's seven colours it has, from 0.")
+
+
+class Relation(Answer):
+    """A relation that can be excluded from paths, together with its reverse."""
+
+    name: str = Field(description="What `exclude` takes.")
+    words: str
+    src_type: str
+    dst_type: str
+    facts: int
+
+
+class Control(Answer):
+    """A setting that matters, with its meaning in one line."""
+
+    name: Literal["paths", "length", "rho", "seed"]
+    label: str
+    meaning: str
+    lowest: float
+    highest: float
+    step: float
+    default: float
+
+
+class About(Answer):
+    """What is served."""
+
+    title: str
+    model: str = Field(description="The model in words.")
+    src_type: str
+    relation: str = Field(description="The predicted relation in words.")
+    dst_type: str
+    threshold: float | None = Field(description="Of logits; null: the model only ranks.")
+    node_types: list[NodeType]
+    relations: list[Relation]
+    controls: list[Control]
+    examples: list[Node] = Field(description="Sources to begin with.")
+    warnings: list[str]
+    versions: dict[str, str]
+
+
+class Nodes(Answer):
+    """Nodes whose names hold what was typed, best first."""
+
+    total: int = Field(description="How many there are; `nodes` has the first of them.")
+    nodes: list[Node]
+
+
+class Known(Answer):
+    """A target that the source is known to be linked to."""
+
+    node: Node
+    in_graph: bool = Field(description="False: held out, the model has not seen this link.")
+
+
+class FactGroup(Answer):
+    """The facts of one relation at a node."""
+
+    words: str = Field(description="The relation in words.")
+    backwards: bool = Field(description="The words read from the other node to this one.")
+    total: int
+    nodes: list[Node] = Field(description="The first of the other ends.")
+
+
+class Source(Answer):
+    """A source: what it is linked to already."""
+
+    node: Node
+    known_total: int
+    known: list[Known]
+    facts: list[FactGroup]
+
+
+class Target(Answer):
+    """A target with the model's word on it."""
+
+    rank: int
+    node: Node
+    logit: float
+    probability: float
+
+
+class Targets(Answer):
+    """The best new targets of a source."""
+
+    src: Node
+    total: int = Field(description="How many targets were scored.")
+    targets: list[Target]
+
+
+class Step(Answer):
+    """One fact of a path, as it is walked."""
+
+    fact: int = Field(description="The number of the fact, which `off` takes.")
+    sentence: str
+    relation: str
+    backwards: bool = Field(description="The words read from the step's end to its start.")
+    details: str = Field(description="What else is known of the fact; may be empty.")
+    influence: float | None = Field(
+        description="How much the logit falls without this fact alone; null: not measured."
+    )
+
+
+class Path(Answer):
+    """A path from the source to the target."""
+
+    number: int
+    nodes: list[Node]
+    steps: list[Step]
+    remarks: list[str]
+    influence: float | None = Field(description="How much the logit falls without its facts.")
+    marginal: float | None
+    is_evidence: bool | None
+
+
+class Group(Answer):
+    """Paths that are shown together."""
+
+    heading: str
+    is_context: bool = Field(description="The model does not rely on these paths.")
+    paths: list[Path]
+
+
+class Circumstance(Answer):
+    """The model's word on the link under one circumstance, in words."""
+
+    circumstance: str
+    chance: str
+    raw: str
+    probability: float
+
+
+class Figure(Answer):
+    """One of the model's answers on edited graphs."""
+
+    about: str
+    value: str
+
+
+class Explained(Answer):
+    """Why the model predicts a link, or why there is nothing to show."""
+
+    src: Node
+    dst: Node
+    link: str
+    logit: float | None
+    probability: float | None
+    verdict: Literal["supported", "structure_not_used", "structure_against", "not_by_these"] | None
+    reason: str | None = Field(description="Why there are no paths, or not all of them.")
+    opening: list[str] = Field(description="What a reader has to know before all else.")
+    scores: list[Circumstance]
+    score_sentence: str
+    noun: str = Field(description="What a logit is called.")
+    influence: float | None = Field(description="Of the paths together.")
+    groups: list[Group]
+    caveat: str
+    figures: list[Figure]
+    notes: list[str]
+    svg: str = Field(
+        description="The drawing; `data-path` and `data-step` say what a line belongs to."
+    )
+    text: str
+    seconds: float
+
+
+class Score(Answer):
+    """The model's word on a link on the graph without some facts."""
+
+    off: list[int]
+    logit: float
+    probability: float
+    logit_before: float
+    probability_before: float
+    sentence: str
+
+
+class Rank(Answer):
+    """Where the target stands among the new targets of the source, without some facts."""
+
+    off: list[int]
+    rank: int
+    rank_before: int
+    of: int
+    is_sample: bool = Field(description="Not all targets were ranked, but so many at random.")
+
+
+class RemovedFact(Answer):
+    """A fact that the prediction hangs on."""
+
+    fact: int
+    sentence: str
+
+
+class WhatIf(Answer):
+    """What would have to be different for the model to decide otherwise."""
+
+    found: bool
+    sentence: str
+    facts: list[RemovedFact]
+    logit: float
+    logit_without: float
+    rank: int
+    rank_without: int
+    rank_of: int
+    instead: str | None
+
+
+class Working(Answer):
+    """The answer is not there yet: ask again under the same address."""
+
+    question: str = Field(description="What DELETE /api/questions/... takes.")
+    state: Literal["waiting", "working"]
+    ahead: int = Field(description="Questions before this one.")
+    seconds: float = Field(description="Since the work on it began.")
+    calls: int = Field(description="How often the model was asked so far.")
+
+
+class Problem(Answer):
+    """Why there is no answer."""
+
+    code: Literal["not_found", "invalid", "busy", "cancelled", "failed"]
+    message: str
