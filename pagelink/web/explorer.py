@@ -25,7 +25,7 @@ from pagelink.web.name_search import NameSearch
 from pagelink.web.neighbours import Neighbours
 
 Doubles = npt.NDArray[np.float64]
-MOST_RANKED = 5_000
+MOST_RANKED = 20_000
 """Targets that are ranked at most; of more, so many at random."""
 FIRST = 10
 CONTROLS = (
