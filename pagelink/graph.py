@@ -26,6 +26,7 @@ from pagelink.graph_data import (
     check_link_type,
     read_data,
 )
+from pagelink.ragged import Ragged
 from pagelink.reverse_relations import REVERSE_PREFIX, distinct, find_reverse, given_reverse
 
 __all__ = [
@@ -109,6 +110,11 @@ class TypedGraph:
     def num_facts(self) -> int:
         """Number of facts: an edge, its copies and its reverse are one."""
         return int(self.fact.max(initial=-1)) + 1
+
+    @cached_property
+    def edges_of_facts(self) -> Ragged:
+        """All edges of each fact: every copy and both directions."""
+        return Ragged.grouped(self.fact, self.num_facts)
 
     @cached_property
     def node_type_of(self) -> Ints:

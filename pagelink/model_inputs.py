@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,10 +43,16 @@ class InputMaker:
     Args:
         data: the user's graph.
         graph: the same, flat.
+        origin: per node type, what `n_id` is to count by, if the graph is a part of a larger one.
     """
 
-    def __init__(self, data: HeteroData | Data, graph: TypedGraph) -> None:
-        self._data, self._graph = data, graph
+    def __init__(
+        self,
+        data: HeteroData | Data,
+        graph: TypedGraph,
+        origin: Mapping[str, Tensor] | None = None,
+    ) -> None:
+        self._data, self._graph, self._origin = data, graph, origin
         self._hetero = isinstance(data, HeteroData)
         self.device = _device_of(data)
 
@@ -90,7 +96,9 @@ class InputMaker:
             for node_type, ids in zip(graph.node_types, node_ids, strict=True):
                 keep = torch.from_numpy(ids).to(device)
                 _slice_store(data[node_type], "num_nodes", None if all_nodes else keep, len(keep))
-                data[node_type].n_id = keep
+                data[node_type].n_id = (
+                    keep if self._origin is None else self._origin[node_type][keep]
+                )
             bounds = np.searchsorted(graph.relation[edges], np.arange(len(graph.edge_types) + 1))
             for k, edge_type in enumerate(graph.edge_types):
                 if k < graph.num_relations:

@@ -11,6 +11,7 @@ import copy
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -23,7 +24,7 @@ from pagelink.computation_graph import FAR, ComputationGraphs
 from pagelink.copies import Copies
 from pagelink.errors import ModelError, SettingsError
 from pagelink.fused import PlainCall, summed
-from pagelink.graph import Bools, Ints, Longs, TypedGraph
+from pagelink.graph import Bools, EdgeType, Ints, Longs, TypedGraph
 from pagelink.masking import Weighting, borrowed, check_maskable
 from pagelink.model_inputs import InputMaker, ModelInput
 from pagelink.ragged import Ragged
@@ -45,6 +46,8 @@ class LinkPredictor:
             `model(x_dict, edge_index_dict, edge_label_index)`, for a homogeneous graph as
             `model(x, edge_index, [edge_type,] edge_label_index)`.
         output: what the model returns, one number per link.
+        origin: per node type, what the model is to take for the positions of its nodes, if the
+            graph is a part of a larger one.
     """
 
     def __init__(
@@ -54,6 +57,8 @@ class LinkPredictor:
         graph: TypedGraph,
         forward: Forward | None = None,
         output: Output = "logit",
+        *,
+        origin: Mapping[str, Tensor] | None = None,
     ) -> None:
         if not isinstance(model, nn.Module):
             raise ModelError(f"model must be a torch.nn.Module, got {type(model).__name__}.")
@@ -80,9 +85,50 @@ class LinkPredictor:
             "model(x_dict, edge_index_dict, edge_label_index)" if self._hetero
             else "model(x, edge_index, [edge_type,] edge_label_index)"
         )  # fmt: skip
-        self._maker = InputMaker(data, graph)
+        self._maker = InputMaker(data, graph, origin)
         self.device = self._maker.device
-        self._by_relation = np.argsort(graph.relation, kind="stable")
+
+    @cached_property
+    def _by_relation(self) -> Longs:
+        """All edges, relation by relation: made only where the model runs on the whole graph."""
+        return np.argsort(self.graph.relation, kind="stable")
+
+    def on_part(self, edges: Longs, link_types: Sequence[EdgeType]) -> LinkPredictor:
+        """Return the same model on a graph of its own: some edges, with the nodes at them.
+
+        Args:
+            edges: flat edges, whole facts.
+            link_types: the predicted relations.
+        """
+        graph = self.graph
+        edges = edges[np.argsort(graph.relation[edges], kind="stable")]
+        nodes = np.unique(np.concatenate([graph.src[edges], graph.dst[edges]])).astype(np.int64)
+        kinds = graph.node_type_of[nodes]
+        first = np.searchsorted(kinds, np.arange(len(graph.node_types) + 1))
+        ends = np.searchsorted(nodes, np.stack([graph.src[edges], graph.dst[edges]]))
+        node_ids = [
+            nodes[first[k] : first[k + 1]] - graph.node_offset[k]
+            for k in range(len(graph.node_types))
+        ]
+        none = np.empty(0, dtype=np.int64)
+        made = self._maker.assemble(
+            node_ids, edges, ends - first[kinds[ends]], np.full(len(edges), -1), none.reshape(2, 0),
+            none,
+        )  # fmt: skip
+        data = made.data
+        del data.edge_label_type
+        for store in (*data.node_stores, *data.edge_stores):
+            for key in {"name", "id", "attributes"} & set(store.keys()):
+                del store[key]  # of the whole graph, and nothing to a model
+        origin = {t: data[t].n_id for t in graph.node_types}
+        part = TypedGraph.from_data(data, link_types, graph.reverse)
+        return LinkPredictor(self.model, data, part, self._forward, self.output, origin=origin)
+
+    def adopt(self, other: LinkPredictor) -> None:
+        """Run the model in the way that was found with another predictor of it."""
+        self.mode = other.mode
+        self.shares_rim, self.shares_copies = other.shares_rim, other.shares_copies
+        self.fuses = other.fuses
 
     def inputs(
         self, batch: ComputationGraphs, wanted: Bools, links: Sequence[int] | Longs, relation: Longs

@@ -19,6 +19,7 @@ from pagelink.locality import (
     extractor_for,
     try_modes,
 )
+from pagelink.patch import patch_predictor
 from pagelink.predictor import LinkPredictor, Mode
 from pagelink.proofs import find_what_is_shared, prove
 from pagelink.tracing import Tracer, layer_name
@@ -26,7 +27,9 @@ from pagelink.tracing import Tracer, layer_name
 __all__ = ["NOT_LOCAL", "Reach", "extractor_for", "find_reach"]
 
 
-def find_reach(predictor: LinkPredictor, link_types: Sequence[EdgeType], seed: int) -> Reach:
+def find_reach(
+    predictor: LinkPredictor, link_types: Sequence[EdgeType], seed: int, *, on_patch: bool = False
+) -> Reach:
     """Find L and the way to run the model, and prove that edge weights reach it.
 
     Leaves `predictor.mode` at the way that was found.
@@ -35,14 +38,33 @@ def find_reach(predictor: LinkPredictor, link_types: Sequence[EdgeType], seed: i
         predictor: the model.
         link_types: the predicted relations; the one that sees farthest counts.
         seed: where the links to try come from.
+        on_patch: try the model on a small part of the graph, because the whole does not fit into
+            memory.
 
     Raises:
-        ModelError: the model fails on the graph, or its score has no gradient by the edges.
+        ModelError: the model fails on the graph, or its score has no gradient by the edges; or it
+            needs all nodes, and the graph is not in memory.
         MaskError: messages are passed outside of what can be weighted; the layer is named.
     """
-    graph = predictor.graph
-    if graph.num_edges == 0:
+    if predictor.graph.num_edges == 0:
         raise GraphError("The graph has no edges, so there is no path that could explain a link.")
+    if not on_patch:
+        return _find(predictor, link_types, seed)
+    tried = patch_predictor(predictor, link_types, seed)
+    reach = _find(tried, link_types, seed)
+    if reach.mode != "subgraphs":
+        raise ModelError(
+            "The model needs all nodes of the graph, or its score depends on the whole graph, so "
+            "it cannot be explained from a store on disk. Let it look up its nodes by n_id (its "
+            "embeddings by the positions it is given), or load the graph into memory: "
+            "PaGELink(model, store.data, ...)."
+        )
+    predictor.adopt(tried)
+    return reach
+
+
+def _find(predictor: LinkPredictor, link_types: Sequence[EdgeType], seed: int) -> Reach:
+    graph = predictor.graph
     probes = [_draw_probe(predictor, link_type, seed) for link_type in link_types]
     seen = np.any([_seen_relations(graph, tracer, predictor) for _, tracer in probes], axis=0)
     reaches = [try_modes(predictor, probe, seen) for probe, _ in probes]

@@ -18,7 +18,7 @@ ROAD = (
     "reverse_relations", "graph", "asked_links", "table_files", "table_folders", "triples",
     "tables", "constraints", "ego_kernels", "computation_graph", "copies", "batches", "pruning",
     "walk_kernels", "path_kernels", "paths", "fused", "tracing", "masking", "model_inputs",
-    "predictor", "influence", "locality", "proofs", "reach", "walk_weights", "learning",
+    "predictor", "patch", "influence", "locality", "proofs", "reach", "walk_weights", "learning",
     "candidates", "chains", "candidate_sets", "selection", "edge_mask", "verdicts", "explanation",
     "named_paths", "controls", "evidence", "measuring", "results", "other_targets",
     "removal_search", "counterfactual", "counterfactual_search", "on_request", "explainer", "pyg",

@@ -1,0 +1,103 @@
+"""A patch: a small part of a large graph, on which the model is tried in place of the whole.
+
+How far a model sees, and whether edge weights reach it, is a matter of the model, not of the graph:
+where the graph is too large to run the model on, it is found on a part of it, taken for a graph of
+its own. The part is the neighbourhood of some links, thinned where nodes have very many edges, with
+edges of every relation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from pagelink.graph import EdgeType, Longs, TypedGraph
+from pagelink.predictor import LinkPredictor
+
+MOST_EDGES = 60_000
+"""Edges of a patch, about."""
+HOPS = 5
+EDGES_A_NODE = 6
+"""In-edges of a node that are followed at most."""
+SEEDS = 64
+EXAMPLES = 32
+"""Edges of each relation at least, where there are so many."""
+_SCANNED = 1_000_000
+
+
+def patch_predictor(
+    predictor: LinkPredictor, link_types: Sequence[EdgeType], seed: int
+) -> LinkPredictor:
+    """Return the same model on a patch of its graph.
+
+    Args:
+        predictor: the model on the whole graph; only its arrays are looked into, not run.
+        link_types: the predicted relations, whose nodes the patch grows from.
+        seed: where the patch is taken from.
+    """
+    graph = predictor.graph
+    rng = np.random.default_rng((seed, 2))
+    edges = _grown(graph, _seeds(graph, link_types, rng), rng)
+    edges = np.unique(np.concatenate([edges, *_examples(graph, edges, rng)]))
+    edges = _whole_facts(graph, edges)
+    return predictor.on_part(edges, link_types)
+
+
+def _seeds(graph: TypedGraph, link_types: Sequence[EdgeType], rng: np.random.Generator) -> Longs:
+    """Nodes of the link types, at random, those that receive messages where there are such."""
+    drawn = []
+    for node_type in {end for link_type in link_types for end in (link_type[0], link_type[2])}:
+        k = graph.node_types.index(node_type)
+        first, last = int(graph.node_offset[k]), int(graph.node_offset[k + 1])
+        if first == last:
+            continue
+        nodes = rng.integers(first, last, 16 * SEEDS)
+        receives = graph.in_ptr[nodes + 1] > graph.in_ptr[nodes]
+        drawn.append(np.concatenate([nodes[receives], nodes[~receives]])[:SEEDS])
+    return np.unique(np.concatenate(drawn)) if drawn else np.empty(0, dtype=np.int64)
+
+
+def _grown(graph: TypedGraph, nodes: Longs, rng: np.random.Generator) -> Longs:
+    """In-edges of the nodes, of the nodes they come from, and so on; of each node but a few."""
+    taken: list[Longs] = [np.empty(0, dtype=np.int64)]
+    seen, ring, total = nodes, nodes, 0
+    for _ in range(HOPS):
+        if not len(ring) or total > MOST_EDGES:
+            break
+        start, count = graph.in_ptr[ring], graph.in_ptr[ring + 1] - graph.in_ptr[ring]
+        draws = np.minimum(count, EDGES_A_NODE)
+        node = np.repeat(np.arange(len(ring)), draws)
+        edges = np.unique(start[node] + rng.integers(0, count[node]))
+        taken.append(edges)
+        total += len(edges)
+        ring = np.setdiff1d(graph.src[edges].astype(np.int64), seen)
+        ring = ring if len(ring) <= MOST_EDGES else rng.choice(ring, MOST_EDGES, replace=False)
+        seen = np.union1d(seen, ring)
+    return np.concatenate(taken)
+
+
+def _examples(graph: TypedGraph, edges: Longs, rng: np.random.Generator) -> list[Longs]:
+    """Further edges of relations that have too few of them among these."""
+    have = np.bincount(graph.relation[edges], minlength=len(graph.edge_types))
+    drawn = np.unique(rng.integers(0, graph.num_edges, 4096))
+    of = graph.relation[drawn]
+    found = []
+    for position, count in enumerate(graph.edge_counts):
+        wanted = min(EXAMPLES, count) - int(have[position])
+        if wanted <= 0:
+            continue
+        mine = drawn[of == position][:EXAMPLES]
+        at = 0
+        while len(mine) < wanted and at < graph.num_edges:  # a rare one: it is looked for
+            part = at + np.flatnonzero(graph.relation[at : at + _SCANNED] == position)
+            mine = np.union1d(mine, part[:EXAMPLES])
+            at += _SCANNED
+        found.append(mine)
+    return found
+
+
+def _whole_facts(graph: TypedGraph, edges: Longs) -> Longs:
+    """All edges of the facts that some edges state: a fact goes both ways, or not at all."""
+    facts = np.unique(graph.fact[edges]).astype(np.int64)
+    return np.unique(graph.edges_of_facts.take(facts).values)
