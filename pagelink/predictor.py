@@ -122,7 +122,8 @@ class LinkPredictor:
                 del store[key]  # of the whole graph, and nothing to a model
         origin = {t: data[t].n_id for t in graph.node_types}
         part = TypedGraph.from_data(data, link_types, graph.reverse)
-        return LinkPredictor(self.model, data, part, self._forward, self.output, origin=origin)
+        forward = None if self._forward is _call_hetero else self._forward
+        return LinkPredictor(self.model, data, part, forward, self.output, origin=origin)
 
     def adopt(self, other: LinkPredictor) -> None:
         """Run the model in the way that was found with another predictor of it."""
