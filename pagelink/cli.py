@@ -13,6 +13,7 @@ from pagelink.commands.benchmark import add_to
 from pagelink.commands.common import Graph, Model, Seed, check_target, console, errors, load
 from pagelink.commands.dataset import dataset
 from pagelink.commands.explain import explain
+from pagelink.commands.study import study
 from pagelink.errors import PageLinkError, SettingsError
 
 app = typer.Typer(
@@ -23,6 +24,7 @@ bench = typer.Typer(help="Benchmarks.", no_args_is_help=True)
 add_to(bench)
 app.add_typer(bench, name="bench")
 app.add_typer(dataset, name="dataset")
+app.add_typer(study, name="study")
 _debug = False
 
 
