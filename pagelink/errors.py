@@ -5,6 +5,7 @@ PageLinkError
 ├── GraphError       the graph given is malformed
 ├── LinkError        a link asked for is not in this graph (unknown name, index out of range)
 ├── StudyError       a file is not a study, or an answer does not fit its question
+│   └── StudyBusyError  the file cannot be read or written just now, and nothing was saved
 └── ModelError       the model cannot be explained as it is
     ├── MaskError    the edge weights do not reach the model's messages
     └── CheckpointError  a stored model cannot be read, or does not fit the graph
@@ -36,6 +37,10 @@ class LinkError(PageLinkError, ValueError):
 
 class StudyError(PageLinkError, ValueError):
     """A file is not a study that can be used, or what is asked of one is not in it."""
+
+
+class StudyBusyError(StudyError):
+    """The file of a study cannot be read or written just now; nothing was saved."""
 
 
 class ModelError(PageLinkError, RuntimeError):

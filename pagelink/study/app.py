@@ -20,9 +20,10 @@ from pagelink.web.security import Guard
 
 OPEN_PATHS = ("/p/", "/static/")
 """What needs no token: the keys in personal addresses cannot be guessed."""
+WAIT = 5.0
+"""Seconds to wait for the file of the study before saying that it is busy."""
 _KEY = re.compile(r"[A-Za-z0-9_-]{8,128}")
 _NUMBER = re.compile(r"[0-9]{1,9}")
-
 
 
 def person(key: str, request: Request) -> str:
@@ -75,10 +76,10 @@ def pages_of(study: Study) -> FastAPI:
         return RedirectResponse(f"/p/{study.join()}", 303)
 
     @app.get("/p/{key}")
-    def start(key: Person) -> Response:
+    def start(key: Person, request: Request) -> Response:
         answered, total = study.progress(key)
         if answered or study.background(key) != (None, None):
-            return go_on(key)
+            return go_on(key, kept="kept" in request.query_params)
         return pages.start(title, link_type, key, total)
 
     @app.post("/p/{key}/background")
@@ -92,7 +93,8 @@ def pages_of(study: Study) -> FastAPI:
         if _NUMBER.fullmatch(question) is None or not choice:
             raise StudyError("An answer needs a choice.")
         saved = study.answer(key, int(question), choice)
-        return go_on(key, kept=not saved)
+        # What comes next is asked for apart, so that this answer says one thing: it is saved.
+        return RedirectResponse(f"/p/{key}{'' if saved else '?kept'}", 303)
 
     @app.get("/p/{key}/thanks")
     def thanks(key: Person, request: Request) -> Response:
@@ -139,9 +141,7 @@ def _add_refusals(app: FastAPI, title: str) -> None:
 
     @app.exception_handler(StudyError)
     def unfit(request: Request, why: StudyError) -> Response:
-        return pages.message(
-            title, 400, "That could not be taken", str(why), onward=back(request)
-        )
+        return pages.message(title, 400, "That could not be taken", str(why), onward=back(request))
 
     @app.exception_handler(HTTPException)
     def other(request: Request, why: HTTPException) -> Response:

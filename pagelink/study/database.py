@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 
-from pagelink.errors import StudyError
+from pagelink.errors import StudyBusyError, StudyError
 from pagelink.study.questions import (
     BACKGROUNDS,
     LONGEST_LINE,
@@ -22,7 +22,7 @@ from pagelink.study.questions import (
     choices_of,
 )
 from pagelink.study.scheduling import choose
-from pagelink.study.storage import connect, read_about
+from pagelink.study.storage import WAIT, connect, read_about
 
 _KEY_BYTES = 16
 
@@ -34,25 +34,32 @@ class Study:
     by several processes.
     """
 
-    def __init__(self, path: Path, connection: sqlite3.Connection, about: StudyAbout) -> None:
+    def __init__(
+        self, path: Path, connection: sqlite3.Connection, about: StudyAbout, wait: float = WAIT
+    ) -> None:
         self.path = path
         self.about = about
         self._connection = connection
+        self._wait = wait
         self._lock = threading.Lock()
         with self.transaction() as now:
             (links,) = now.execute("SELECT COUNT(DISTINCT subject) FROM question").fetchone()
-        self._total = min(about.per_person, links)
+        self.total = min(about.per_person, links)
 
     @classmethod
-    def open(cls, path: Path) -> Study:
+    def open(cls, path: Path, wait: float = WAIT) -> Study:
         """Open the file of a study.
+
+        Args:
+            path: the file.
+            wait: seconds to wait for others who write.
 
         Raises:
             StudyError: it is missing, not a study, of another version, or damaged.
         """
-        connection = connect(path)
+        connection = connect(path, wait)
         try:
-            return cls(path, connection, read_about(connection, path))
+            return cls(path, connection, read_about(connection, path), wait)
         except BaseException:
             connection.close()
             raise
@@ -78,9 +85,14 @@ class Study:
         """Do all of a block, or nothing of it; nobody else writes meanwhile.
 
         Raises:
-            StudyError: the file cannot be read or written.
+            StudyBusyError: the file cannot be read or written just now.
         """
-        with self._lock:
+        # Bounded, so that people do not queue behind each other's waiting for the file.
+        if not self._lock.acquire(timeout=self._wait):
+            raise StudyBusyError(
+                f"{self.path} is held by others, and nothing was saved. Try again."
+            )
+        try:
             try:
                 self._connection.execute("BEGIN IMMEDIATE")
                 try:
@@ -91,10 +103,12 @@ class Study:
                         self._connection.execute("ROLLBACK")
                     raise
             except sqlite3.Error as error:
-                raise StudyError(
+                raise StudyBusyError(
                     f"{self.path} cannot be read or written ({error}), and nothing was saved. Is "
                     "the disk full, the file read-only, or held by another program?"
                 ) from error
+        finally:
+            self._lock.release()
 
     def join(self) -> str:
         """Take somebody in, and return the key that is theirs alone."""
@@ -153,7 +167,7 @@ class Study:
                 (asked,) = now.execute(
                     "SELECT COUNT(*) FROM assignment WHERE participant = ?", (person,)
                 ).fetchone()
-                if asked >= self._total:
+                if asked >= self.total:
                     return None
                 chosen = choose(now, person, key, self.about.seed, moment)
                 if chosen is None:
@@ -205,7 +219,7 @@ class Study:
             (answered,) = now.execute(
                 "SELECT COUNT(*) FROM answer WHERE participant = ?", (_person(now, key),)
             ).fetchone()
-        return answered, self._total
+        return answered, self.total
 
     def _open_question(self, now: sqlite3.Connection, person: int, moment: float) -> int | None:
         """The question that somebody was shown and has not answered."""
@@ -234,7 +248,7 @@ class Study:
                 shown.append(Shown(row[0], tuple(json.loads(row[1]))))
         return Page(
             question, kind, asked, link, score, fact, tuple(shown), choices_of(kind, len(shown)),
-            number, self._total,
+            number, self.total,
         )  # fmt: skip
 
 

@@ -39,9 +39,7 @@ class Onward:
 def welcome(title: str, link_type: str, questions: int) -> HTMLResponse:
     """What this is, what is stored, and a button to begin."""
     minutes = max(1, round(questions / _QUESTIONS_A_MINUTE))
-    return _page(
-        "welcome.html", title, link_type=link_type, questions=questions, minutes=minutes
-    )
+    return _page("welcome.html", title, link_type=link_type, questions=questions, minutes=minutes)
 
 
 def start(title: str, link_type: str, key: str, total: int) -> HTMLResponse:

@@ -85,7 +85,7 @@ def _write(
         )
 
 
-def connect(path: Path) -> sqlite3.Connection:
+def connect(path: Path, wait: float = WAIT) -> sqlite3.Connection:
     """Open the file of a study for threads that take turns.
 
     Raises:
@@ -98,7 +98,7 @@ def connect(path: Path) -> sqlite3.Connection:
             raise StudyError(f"{path} is not a study. Make one by `pagelink study create`.")
     # The address of a file, as mode=rw does not make a new one if it goes away just now.
     connection = sqlite3.connect(
-        f"{path.resolve().as_uri()}?mode=rw", uri=True, timeout=WAIT, isolation_level=None,
+        f"{path.resolve().as_uri()}?mode=rw", uri=True, timeout=wait, isolation_level=None,
         check_same_thread=False,
     )  # fmt: skip
     try:
