@@ -14,10 +14,7 @@ function remembered(change) {
 function showAddress(link) {
   link.textContent = link.href;
   if (!navigator.clipboard) return;
-  const copy = document.createElement("button");
-  copy.type = "button";
-  copy.className = "copy";
-  copy.textContent = "Copy";
+  const copy = button("Copy", "small");
   copy.addEventListener("click", async () => {
     await navigator.clipboard.writeText(link.href);
     copy.textContent = "Copied";
@@ -25,12 +22,45 @@ function showAddress(link) {
   link.after(copy);
 }
 
+function button(text, name) {
+  const made = document.createElement("button");
+  made.type = "button";
+  made.className = name;
+  made.textContent = text;
+  return made;
+}
+
+function addLarger(drawing, dialog) {
+  const larger = button("Larger", "small larger");
+  larger.setAttribute("aria-hidden", "true"); // for the eye alone: words come with each drawing
+  larger.tabIndex = -1;
+  larger.addEventListener("click", () => {
+    const image = drawing.querySelector("img").cloneNode();
+    dialog.querySelector("img")?.remove();
+    dialog.prepend(image);
+    dialog.showModal();
+  });
+  drawing.append(larger);
+}
+
+function makeDialog() {
+  const dialog = document.createElement("dialog");
+  dialog.className = "drawing";
+  dialog.setAttribute("aria-label", "The drawing, larger");
+  const close = button("Close", "small");
+  dialog.append(close);
+  dialog.addEventListener("click", () => dialog.close());
+  document.body.append(dialog);
+  return dialog;
+}
+
 function ask(form) {
   const choices = [...form.elements.choice];
   const fieldset = form.querySelector("fieldset");
-  const button = form.querySelector(".send");
+  const sender = form.querySelector(".send");
   const trouble = form.querySelector(".trouble");
   const hint = form.querySelector(".hint");
+  const dialog = makeDialog();
   let sending = false;
 
   function choose(input) {
@@ -59,7 +89,7 @@ function ask(form) {
     trouble.textContent = text;
     trouble.hidden = false;
     hint.hidden = true;
-    button.textContent = "Sending again …";
+    sender.textContent = "Sending again …";
     addEventListener("beforeunload", warn);
   }
 
@@ -91,7 +121,7 @@ function ask(form) {
     event.preventDefault();
     if (sending) return;
     sending = true;
-    button.disabled = true;
+    sender.disabled = true;
     fieldset.inert = true;
     const next = await send(new URLSearchParams(new FormData(form)));
     removeEventListener("beforeunload", warn);
@@ -104,7 +134,7 @@ function ask(form) {
   });
 
   document.addEventListener("keydown", (event) => {
-    if (sending || event.ctrlKey || event.altKey || event.metaKey) return;
+    if (sending || dialog.open || event.ctrlKey || event.altKey || event.metaKey) return;
     if (event.key >= "1" && event.key <= "9") {
       const input = choices[Number(event.key) - 1];
       if (input) choose(input);
@@ -118,6 +148,7 @@ function ask(form) {
     if (event.persisted) location.reload();
   });
 
+  for (const drawing of form.querySelectorAll(".drawing")) addLarger(drawing, dialog);
   recall();
   hint.hidden = false;
 }
