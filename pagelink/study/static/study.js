@@ -32,10 +32,10 @@ function button(text, name) {
 
 function addLarger(drawing, dialog) {
   const larger = button("Larger", "small larger");
-  larger.setAttribute("aria-hidden", "true"); // for the eye alone: words come with each drawing
-  larger.tabIndex = -1;
+  const small = drawing.querySelector("img");
+  larger.setAttribute("aria-label", `Larger: ${small.alt}`);
   larger.addEventListener("click", () => {
-    const image = drawing.querySelector("img").cloneNode();
+    const image = small.cloneNode();
     dialog.querySelector("img")?.remove();
     dialog.prepend(image);
     dialog.showModal();
