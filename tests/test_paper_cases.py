@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch_geometric.data import HeteroData
 
-from pagelink.baselines.registry import RIVALS
+from pagelink.baselines.registry import BY_PATH, RIVALS
 from pagelink.evaluation import paper_cases
 from pagelink.evaluation.paper_case_drawing import Panel, draw_panels
 from pagelink.evaluation.paper_cases import FIRST, SECOND, fact_words, joins
@@ -74,7 +74,7 @@ def test_quick_run(runs: list[Run]) -> None:
     by_name = {run.name: run.figures for run in runs}
     by_explainer = {name: by_name[f"{FIRST}, {name}"] for name in RIVALS}
     assert all(1 <= len(row["facts"]) <= 3 for row in by_explainer.values())
-    assert all(by_explainer[name]["joined"] for name in paper_cases.BY_PATH)
+    assert all(by_explainer[name]["joined"] for name in BY_PATH)
     generic = by_name[SECOND]["generic"]
     assert len(generic) == by_name["choice"]["generic"] > 0
     assert all(row["degree"] > 6 for row in generic)

@@ -15,7 +15,7 @@ import numpy as np
 from pagelink.baselines.free_edges import FreeEdges
 from pagelink.baselines.ground import Ground, fact_paths
 from pagelink.baselines.pgexp import PGExpLink
-from pagelink.baselines.registry import RIVALS, make_rival
+from pagelink.baselines.registry import BY_PATH, RIVALS, make_rival
 from pagelink.datasets.locate import DataNotFoundError
 from pagelink.evaluation.faithfulness_rankings import make_explainer
 from pagelink.evaluation.faithfulness_subjects import Subject
@@ -36,8 +36,6 @@ FIRST, SECOND = "one link, three facts", "three paths, generic nodes"
 BUDGET, SHOWN, LOOKED_AT = 3, 3, 100
 GENERIC = {CITATION: 30, TINY: 6}
 """A node with more facts is generic: D_max of the labels; less where all nodes have few."""
-BY_PATH = ("pagelink", "paper", "power", "degree", "random-paths")
-"""Explainers that return paths; of the others the facts of the highest mask are shown."""
 MOST_PATHS, MOST_GENERIC = 5000, 10
 NAME_WIDTH = 36.0  # in letter heights, some sixty letters
 
