@@ -170,7 +170,9 @@ def test_variants_of_a_forecast_are_answered_alike(tmp_path: Path) -> None:
         answer_all(study, study.join())
     with study.transaction() as now:
         counts = now.execute("SELECT COUNT(*) FROM assignment GROUP BY shown").fetchall()
-    assert counts == [(15,)] * 4
+    spread = [count for (count,) in counts]
+    assert sum(spread) == 60
+    assert max(spread) - min(spread) <= 2
 
 
 def test_many_people_at_once(tmp_path: Path) -> None:
