@@ -242,9 +242,34 @@ def test_keys_are_enough(context: BrowserContext, served: tuple[Served, Path]) -
     assert len(of(key, path)) == 2
 
 
-@pytest.mark.parametrize("width", [360, 390, 820, 1440, 2000])
+def test_a_drawing_can_be_seen_larger_and_read_in_words(
+    context: BrowserContext, served: tuple[Served, Path]
+) -> None:
+    page, _ = join(context, served[0].address)
+    while page.locator(".cards").count() == 0:
+        choose(page)
+        url = page.url
+        save(page)
+        expect(page).not_to_have_url(url)
+    page.get_by_role("button", name="Larger: Explanation 2").click()
+    shown = page.get_by_role("dialog").locator("img")
+    first = page.locator(".card img").nth(1)
+    assert shown.get_attribute("src") == first.get_attribute("src")
+    page.keyboard.press("1")  # choices rest while it is open
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    assert page.locator("input:checked").count() == 0
+    # The words describe the choice to those who cannot see the drawing, also while folded.
+    choice = page.get_by_role("radio", name="Explanation 2")
+    expect(choice).to_have_accessible_description(re.compile(re.escape(study_people.SCRIPT)))
+    page.get_by_text("In words").nth(1).click()
+    expect(page.locator("#words-2")).to_be_visible()
+    assert page.locator("input:checked").count() == 0
+
+
+@pytest.mark.parametrize(("width", "rows"), [(360, 3), (820, 3), (1440, 2), (2000, 1)])
 def test_no_window_scrolls_sideways(
-    browser: Browser, served: tuple[Served, Path], width: int
+    browser: Browser, served: tuple[Served, Path], width: int, rows: int
 ) -> None:
     context = browser.new_context(viewport={"width": width, "height": 900})
     page = context.new_page()
@@ -258,7 +283,7 @@ def test_no_window_scrolls_sideways(
             "all => new Set(all.map(x => x.getBoundingClientRect().top)).size"
         )
         if page.locator(".cards").count():
-            assert tops == (1 if width >= 1440 else 3)
+            assert tops == rows
         url = page.url
         page.keyboard.press("1")
         save(page)

@@ -30,25 +30,24 @@ function button(text, name) {
   return made;
 }
 
-function addLarger(drawing, dialog) {
-  const larger = button("Larger", "small larger");
-  const small = drawing.querySelector("img");
+function addLarger(card, dialog) {
+  const larger = button("Larger", "quiet");
+  const small = card.querySelector("img");
   larger.setAttribute("aria-label", `Larger: ${small.alt}`);
   larger.addEventListener("click", () => {
     const image = small.cloneNode();
-    dialog.querySelector("img")?.remove();
-    dialog.prepend(image);
+    dialog.querySelector(".drawing").replaceChildren(image);
     dialog.showModal();
   });
-  drawing.append(larger);
+  card.querySelector(".foot").append(larger);
 }
 
 function makeDialog() {
   const dialog = document.createElement("dialog");
-  dialog.className = "drawing";
   dialog.setAttribute("aria-label", "The drawing, larger");
-  const close = button("Close", "small");
-  dialog.append(close);
+  const drawing = document.createElement("div");
+  drawing.className = "drawing";
+  dialog.append(drawing, button("Close", "small"));
   dialog.addEventListener("click", () => dialog.close());
   document.body.append(dialog);
   return dialog;
@@ -148,7 +147,7 @@ function ask(form) {
     if (event.persisted) location.reload();
   });
 
-  for (const drawing of form.querySelectorAll(".drawing")) addLarger(drawing, dialog);
+  for (const card of form.querySelectorAll(".card:has(.drawing)")) addLarger(card, dialog);
   recall();
   hint.hidden = false;
 }
