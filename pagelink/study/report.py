@@ -18,7 +18,7 @@ PAPER_SHARE, PAPER_ANSWERS = 0.7879, 340
 FEW_ANSWERS, FEW_PEOPLE, FEW_QUESTIONS = 30, 5, 5
 """With fewer, no figure is to be relied on."""
 NOT_SAID = "not said"
-SHOWN = 10
+SHOWN, SHOWN_FORECASTS = 10, 5
 _TRUTHS: tuple[str, ...] = tuple(value for value, _ in MOVES)
 
 
@@ -130,7 +130,7 @@ def make_report(study: Study, seed: int = 0) -> Report:
         always_the_same=max(records.truths.values()) / total if total else None,
         backgrounds=_backgrounds(best, forecasts, about.explainers, seed),
         positions=positions(best),
-        disagreed=most_disagreed(records.answers, SHOWN),
+        disagreed=[*most_disagreed(best, SHOWN), *most_disagreed(forecasts, SHOWN_FORECASTS)],
         seconds={
             kind: round(median(answer.seconds for answer in given), 1)
             for kind, given in (("best", best), ("forecast", forecasts))

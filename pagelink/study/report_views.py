@@ -13,6 +13,8 @@ from rich.text import Text
 
 from pagelink.study.report import PAPER_SHARE, Report
 from pagelink.study.report_words import (
+    BEST,
+    FORECASTS,
     name_words,
     opening,
     per_cent,
@@ -23,7 +25,7 @@ from pagelink.study.shares import Figure
 from pagelink.views.lettering import shorten
 from pagelink.views.rendering import render
 
-WIDTH, LEFT, RIGHT, TOP, ROW = 720.0, 160.0, 70.0, 14.0, 40.0
+WIDTH, LEFT, RIGHT, TOP, ROW = 720.0, 172.0, 70.0, 14.0, 40.0
 _STEPS = (0.05, 0.1, 0.2, 0.25, 0.5)
 _MOST_TICKS = 6
 
@@ -74,13 +76,13 @@ def to_html(report: Report) -> str:
     """Return a report as one page, light and dark, that loads nothing."""
     plots = {}
     if any(each.share.answers for each in report.shares):
-        plots["Which explains best"] = draw_bars(
+        plots[BEST] = draw_bars(
             "Share of choices",
             [(name_words(each.name), each.share, each.chance) for each in report.shares],
             reference=(PAPER_SHARE, "PaGE-Link in the paper"),
         )
     if any(each.accuracy.answers for each in report.forecasts):
-        plots["What will the model do without a fact"] = draw_bars(
+        plots[FORECASTS] = draw_bars(
             "Share of right forecasts",
             [(name_words(each.variant), each.accuracy, 1 / 3) for each in report.forecasts],
         )
@@ -113,7 +115,7 @@ def draw_bars(
     for number, (label, figure, chance) in enumerate(rows):
         bars.append(
             Bar(
-                shorten(label, LEFT - 20, 13), TOP + number * ROW, at(0), at(figure.value or 0.0),
+                shorten(label, LEFT - 12, 13), TOP + number * ROW, at(0), at(figure.value or 0.0),
                 per_cent(figure.value),
                 (_span(figure.by_question, at), _span(figure.by_participant, at)),
                 None if chance is None or chance > high else at(chance),

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from pagelink.study.questions import BACKGROUNDS, NONE, NONE_LABEL
 from pagelink.study.records import WITHOUT
-from pagelink.study.report import NOT_SAID, Forecast, Report
+from pagelink.study.report import Report
 from pagelink.study.shares import Figure, Interval
 
 NOTHING = "-"
+BEST, FORECASTS = "Which explains best", "What will the model do without a fact"
 MOVE_WORDS: dict[str, str] = {"rise": "rises", "fall": "falls", "stay": "stays"}
 
 
@@ -66,7 +67,7 @@ def opening(report: Report) -> list[str]:
         f"{value:.0f} seconds for {'“which is best”' if kind == 'best' else 'a forecast'}"
         for kind, value in report.seconds.items()
     ]
-    if seconds:
+    if seconds and report.simulated is None:
         told.append(f"The median answer took {' and '.join(seconds)}.")
     return told
 
@@ -77,7 +78,7 @@ def tables(report: Report) -> list[WordTable]:
         return []
     found = [_shares(report), _agreement(report)]
     if any(each.accuracy.answers for each in report.forecasts):
-        found += [_forecasts(report), _confusion(report)]
+        found += [_forecasts(report), _gains(report), _confusion(report)]
     found += [_backgrounds(report), _positions(report), _disagreed(report)]
     return [table for table in found if table.rows]
 
@@ -85,17 +86,17 @@ def tables(report: Report) -> list[WordTable]:
 def _shares(report: Report) -> WordTable:
     rows = tuple(
         (
-            name_words(each.name), per_cent(each.share.value), between(each.share.by_question),
-            between(each.share.by_participant), per_cent(each.chance),
+            name_words(each.name), *_figure(each.share), per_cent(each.chance),
         )
         for each in report.shares
         if each.share.answers
     )  # fmt: skip
     answers = report.shares[0].share.answers
     return WordTable(
-        "Which explains best", ("", "share", "over questions", "over people", "by chance"), rows,
-        f"Of {answers} answers; 95 % intervals. Explainers that show the same facts are one option "
-        f"and share its choice in equal parts. {report.paper}",
+        BEST, ("", "share", "over questions", "over people", "by chance"), rows,
+        f"Of {answers} answers; 95 % intervals, which have no width where all or none chose so. "
+        "Explainers that show the same facts are one option and share its choice in equal parts. "
+        f"{report.paper}",
     )  # fmt: skip
 
 
@@ -113,33 +114,44 @@ def _agreement(report: Report) -> WordTable:
             )
     return WordTable(
         "Do people agree", ("", "alpha", "over questions", "questions", "answers"),
-        tuple(rows), "Krippendorff's alpha: 1 if all agree, 0 if no more than by chance. Of questions with two "
+        tuple(rows),
+        "Krippendorff's alpha: 1 if all agree, 0 if no more than by chance. Of questions with two "
         "or more answers.",
     )  # fmt: skip
 
 
 def _forecasts(report: Report) -> WordTable:
-    rows = tuple(_forecast_row(each) for each in report.forecasts)
-    same = report.always_the_same
+    rows = tuple(
+        (name_words(each.variant), *_figure(each.accuracy), f"{each.accuracy.answers}")
+        for each in report.forecasts
+    )
     return WordTable(
-        "What will the model do without a fact",
-        ("", "right", "over questions", "over people", "gain", "over questions", "over people",
-         "answers"),
-        rows,
-        "Gain: minus the share without explanation. Guessing is right in 33.3 %, always giving "
-        f"the commonest right answer in {per_cent(same)}. Where explainers show the same facts, an "
-        "answer counts for each of them.",
+        FORECASTS, ("", "right", "over questions", "over people", "answers"), rows,
+        "Guessing is right in 33.3 %, always giving the commonest right answer in "
+        f"{per_cent(report.always_the_same)}. Where explainers show the same facts, an answer "
+        "counts for each of them.",
     )  # fmt: skip
 
 
-def _forecast_row(each: Forecast) -> tuple[str, ...]:
-    gain = each.gain or Figure(None, 0, None, None)
+def _gains(report: Report) -> WordTable:
+    rows = tuple(
+        (name_words(each.variant), *_figure(each.gain, signed=True))
+        for each in report.forecasts
+        if each.gain is not None
+    )
+    return WordTable(
+        "What an explanation adds", ("", "gain", "over questions", "over people"), rows,
+        "The share of right forecasts minus that without explanation, in points.",
+    )  # fmt: skip
+
+
+def _figure(figure: Figure, *, signed: bool = False) -> tuple[str, str, str]:
+    value = per_cent(figure.value)
+    if signed and figure.value is not None:
+        value = f"{100 * figure.value:+.1f} %"
     return (
-        name_words(each.variant), per_cent(each.accuracy.value),
-        between(each.accuracy.by_question), between(each.accuracy.by_participant),
-        NOTHING if gain.value is None else f"{100 * gain.value:+.1f} %",
-        between(gain.by_question, signed=True), between(gain.by_participant, signed=True),
-        f"{each.accuracy.answers}",
+        value, between(figure.by_question, signed=signed),
+        between(figure.by_participant, signed=signed),
     )  # fmt: skip
 
 
@@ -158,20 +170,26 @@ def _confusion(report: Report) -> WordTable:
 
 
 def _backgrounds(report: Report) -> WordTable:
-    names = [each.name for each in report.shares]
-    rows = tuple(
-        (
-            f"{each.level}: {BACKGROUNDS.get(each.level, NOT_SAID)}" if each.level != NOT_SAID
-            else NOT_SAID,
-            f"{each.people}", *(per_cent(share.share.value) for share in each.shares),
-            per_cent(each.forecasts_without.value), per_cent(each.forecasts.value),
-        )
-        for each in report.backgrounds
+    levels = report.backgrounds
+    rows = [("people", *(f"{each.people}" for each in levels))]
+    for place, share in enumerate(report.shares):
+        own = (each.shares[place].share for each in levels)
+        rows.append((f"chose {name_words(share.name)}", *(_with_interval(each) for each in own)))
+    rows.append(("right without", *(_with_interval(each.forecasts_without) for each in levels)))
+    rows.append(("right with", *(_with_interval(each.forecasts) for each in levels)))
+    note = "; ".join(f"{level}: {words}" for level, words in BACKGROUNDS.items())
+    return WordTable(
+        "By background", ("", *(each.level for each in levels)), tuple(rows),
+        f"{note}. In brackets, intervals over people. Right: forecasts without and with an "
+        "explanation.",
     )  # fmt: skip
-    columns = (
-        "", "people", *(name_words(name) for name in names), "right without", "right with"
-    )  # fmt: skip
-    return WordTable("By background", columns, rows)
+
+
+def _with_interval(figure: Figure) -> str:
+    if figure.by_participant is None:
+        return per_cent(figure.value)
+    low, high = figure.by_participant
+    return f"{per_cent(figure.value)} ({100 * low:.0f} to {100 * high:.0f})"
 
 
 def _positions(report: Report) -> WordTable:

@@ -32,12 +32,13 @@ def lines_about(made: Made, plan: Plan, difference: float) -> list[str]:
         plan.per_person,
     )  # fmt: skip
     lines += [
-        f"To tell a difference of {100 * difference:g} % (two-sided at 5 %, found in four of five "
-        "studies):",
+        f"To tell a difference of {100 * difference:g} points (two-sided at 5 %, found in four of "
+        "five studies):",
         f"- between the shares of two explainers, {size.best:,} answers are enough; "
         f"{plan.wanted} a question are {size.best_planned:,};",
-        f"- between forecasts with one explainer's explanation and without, {size.forecast:,} "
-        f"answers over all variants; {plan.wanted} a question are {size.forecast_planned:,}.",
+        "- between right forecasts with one explainer's explanation and without, "
+        f"{size.forecast:,} answers over all variants; {plan.wanted} a question are "
+        f"{size.forecast_planned:,}.",
         f"Answers of one person are alike: with {plan.per_person} each, alike by {ALIKE:g}, "
         f"{size.design_effect:.1f} times as many are needed.",
     ]
