@@ -95,7 +95,7 @@ def create(checkpoint: Checkpoint, path: Path, plan: Plan, bar: Bar) -> Made:
     questions = _questions(said, pairs, facts, logits, taken)
     src, relation, dst = map(words, checkpoint.link_type)
     about = StudyAbout(
-        title=f"Why does the model predict that a {src} {relation} a {dst}?",
+        title=f"Why does the model predict “{src} {relation} {dst}”?",
         link_type=f"{src} {relation} {dst}",
         num_questions=len(questions),
         explainers=plan.explainers,

@@ -110,9 +110,14 @@ class Study:
         finally:
             self._lock.release()
 
-    def join(self) -> str:
-        """Take somebody in, and return the key that is theirs alone."""
-        key = secrets.token_urlsafe(_KEY_BYTES)
+    def join(self, key: str | None = None) -> str:
+        """Take somebody in, and return the key that is theirs alone.
+
+        Args:
+            key: for people who are not real, so that the same seed gives the same study; None: a
+                random one that nobody guesses.
+        """
+        key = secrets.token_urlsafe(_KEY_BYTES) if key is None else key
         with self.transaction() as now:
             now.execute("INSERT INTO participant (key, joined) VALUES (?, ?)", (key, time.time()))
         return key

@@ -5,10 +5,11 @@ from __future__ import annotations
 import dataclasses
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from pagelink.errors import StudyError
 from pagelink.files import complete_file
@@ -46,6 +47,36 @@ def write_study(path: Path, about: StudyAbout, questions: Sequence[Question]) ->
         # Making a study takes a while; whoever made one of this name meanwhile keeps it.
         refuse_existing(path)
     return path
+
+
+def copy_without_answers(path: Path, out: Path, simulated: Mapping[str, Any]) -> Path:
+    """Write the questions of a study to a new file, for people who are not real.
+
+    Args:
+        path: the study; it is only read.
+        out: the new file.
+        simulated: how they behave; the copy says so of itself.
+
+    Raises:
+        StudyError: the file cannot be read, or `out` exists.
+    """
+    refuse_existing(out)
+    with closing(connect(path)) as connection:
+        about = read_about(connection, path)
+        with complete_file(out) as temporary:
+            with closing(sqlite3.connect(temporary, isolation_level=None)) as copy:
+                connection.backup(copy)
+                copy.execute("PRAGMA journal_mode = DELETE")  # one file, complete in itself
+                copy.executescript(
+                    "DELETE FROM answer; DELETE FROM assignment; DELETE FROM participant;"
+                )
+                told = {**(about.settings or {}), "simulated": dict(simulated)}
+                copy.execute(
+                    "UPDATE about SET value = ?",
+                    (json.dumps(dataclasses.asdict(dataclasses.replace(about, settings=told))),),
+                )
+            refuse_existing(out)
+    return out
 
 
 def refuse_existing(path: Path) -> None:

@@ -8,7 +8,7 @@ column has a place of its own in it, so that no line runs through a box.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeGuard
@@ -19,7 +19,8 @@ Passing = tuple[frozenset[Node], int]
 """Where a fact passes a column: the ends of the fact, and the column."""
 Place = Node | Passing
 FEWEST_COLUMNS = 4
-_SWEEPS = 8
+_SWEEPS, _ROUNDS = 8, 4
+Middles = dict[Place, float]
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,30 @@ class Layers:
     def rows(self) -> int:
         """Places in the fullest column."""
         return max(len(column) for column in self.columns)
+
+    def middles(self, sizes: Mapping[Place, float], between: float, total: float) -> Middles:
+        """Return how far down the middle of each place is: near what it is joined to.
+
+        Args:
+            sizes: how tall each place is.
+            between: what is free between two places at least.
+            total: how tall the drawing is.
+        """
+        joined = _joined(self.columns, self.routes)
+        at: Middles = {}
+        for column in self.columns:
+            share = total / max(len(column), 1)
+            at.update({place: (row + 0.5) * share for row, place in enumerate(column)})
+        for _ in range(_ROUNDS):
+            for column in self.columns:
+                wanted = [
+                    sum(at[other] for other in joined[place]) / len(joined[place])
+                    if joined[place]
+                    else at[place]
+                    for place in column
+                ]
+                _settle(column, wanted, at, sizes, between, total)
+        return at
 
 
 def columns_of(facts: Sequence[NamedFact], src: Node, dst: Node) -> dict[Node, int]:
@@ -130,11 +155,7 @@ def _order(
 
     What floats is below what hangs on source or target.
     """
-    joined: dict[Place, set[Place]] = {place: set() for column in columns for place in column}
-    for route in routes.values():
-        for one, other in pairwise(route):
-            joined[one].add(other)
-            joined[other].add(one)
+    joined = _joined(columns, routes)
     best, fewest = [list(column) for column in columns], _crossings(columns, joined)
     for sweep in range(_SWEEPS):
         order = range(len(columns)) if sweep % 2 == 0 else range(len(columns) - 1, -1, -1)
@@ -154,6 +175,31 @@ def _order(
         if (crossings := _crossings(columns, joined)) < fewest:
             best, fewest = [list(column) for column in columns], crossings
     columns[:] = best
+
+
+def _joined(
+    columns: list[list[Place]], routes: dict[frozenset[Node], list[Place]]
+) -> dict[Place, set[Place]]:
+    joined: dict[Place, set[Place]] = {place: set() for column in columns for place in column}
+    for route in routes.values():
+        for one, other in pairwise(route):
+            joined[one].add(other)
+            joined[other].add(one)
+    return joined
+
+
+def _settle(
+    column: list[Place], wanted: list[float], at: Middles, sizes: Mapping[Place, float],
+    between: float, total: float,
+) -> None:  # fmt: skip
+    """Put each place of a column where it is wanted, as far as those above and below let it."""
+    room = sum(sizes[place] + between for place in column) - between
+    top = 0.0
+    for place, middle in zip(column, wanted, strict=True):
+        lowest = total - room + sizes[place] / 2  # what comes below needs its room, too
+        at[place] = min(max(top + sizes[place] / 2, middle), lowest)
+        top = at[place] + sizes[place] / 2 + between
+        room -= sizes[place] + between
 
 
 def _crossings(columns: list[list[Place]], joined: dict[Place, set[Place]]) -> int:

@@ -105,11 +105,13 @@ def place(
         heights[end] = max(usual, lines * _PORTS + 2 * PADDING)
     height = max(layers.rows * (usual + BETWEEN) - BETWEEN, *heights.values())
     step = (width - 2 * MARGIN - BOX_WIDTH) / (len(layers.columns) - 1)
-    at: dict[Place, Point] = {}  # the middle of the left side
-    for number, column in enumerate(layers.columns):
-        share = (height + BETWEEN) / max(len(column), 1)
-        for index, each in enumerate(column):
-            at[each] = (MARGIN + number * step, top - BETWEEN / 2 + (index + 0.5) * share)
+    sizes = {each: usual for column in layers.columns for each in column} | heights
+    middles = layers.middles(sizes, BETWEEN, height)
+    at = {  # the middle of the left side
+        each: (MARGIN + number * step, top + middles[each])
+        for number, column in enumerate(layers.columns)
+        for each in column
+    }
     boxes = [
         Box(
             at[node][0], at[node][1] - heights[node] / 2, heights[node], names[node], node[1],
