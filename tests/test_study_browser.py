@@ -277,6 +277,7 @@ def test_no_window_scrolls_sideways(
     page.get_by_role("button", name="Begin").click()
     page.get_by_role("link", name="Skip").click()
     for _ in range(TOTAL):
+        page.wait_for_load_state("load")
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         # Explanations stand side by side where there is room.
         tops = page.locator(".cards .card:has(.drawing)").evaluate_all(

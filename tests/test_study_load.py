@@ -20,23 +20,27 @@ from study_people import answers
 from pagelink.study.app import WAIT
 
 PEOPLE = 20
-SECONDS = 9.0
+LEAST = 2
+"""Answers that each of them saves, however slow the machine is."""
 Answer = tuple[str, int, str]
 
 
 class Person:
     """Somebody who clicks without a pause, sometimes twice, and comes again when done."""
 
-    def __init__(self, number: int, address: str, until: float) -> None:
-        self.number, self.address, self.until = number, address, until
+    def __init__(self, number: int, address: str, seconds: float) -> None:
+        self.number, self.address, self.seconds = number, address, seconds
         self.saved: list[Answer] = []
         self.keys: list[str] = []
         self.busy = 0
 
-    def run(self) -> None:
-        with httpx.Client(base_url=self.address, timeout=60, trust_env=False) as client:
+    def run(self, together: threading.Barrier) -> None:
+        # Certificates are not needed here, and take long to read for twenty at once.
+        with httpx.Client(base_url=self.address, timeout=60, verify=False) as client:
+            together.wait()
+            until = time.monotonic() + self.seconds
             page = None
-            while time.monotonic() < self.until:
+            while time.monotonic() < until or len(self.saved) < LEAST:
                 if page is None or page.url.path.endswith("/thanks"):
                     page = self.joined(client)
                 else:
@@ -50,13 +54,13 @@ class Person:
         self.keys.append(made.headers["location"].removeprefix("/p/"))
         return self.open(client)
 
-    def open(self, client: httpx.Client) -> httpx.Response | None:
+    def open(self, client: httpx.Client) -> httpx.Response:
         page = client.get(f"/p/{self.keys[-1]}/1", follow_redirects=True)
-        while self.is_busy(page) and time.monotonic() < self.until:
+        while self.is_busy(page):
             page = client.get(f"/p/{self.keys[-1]}/1", follow_redirects=True)
-        return None if page.status_code == 503 else page
+        return page
 
-    def answered(self, client: httpx.Client, page: httpx.Response) -> httpx.Response | None:
+    def answered(self, client: httpx.Client, page: httpx.Response) -> httpx.Response:
         key = self.keys[-1]
         question = int(re.findall(r'name="question" value="(\d+)"', page.text)[0])
         choices = re.findall(r'name="choice" id="[^"]*" value="([^"]*)"', page.text)
@@ -85,12 +89,13 @@ class Person:
 @pytest.mark.parametrize("held", [False, True])
 def test_twenty_people_at_once_lose_nothing(tmp_path: Path, held: bool) -> None:
     path = study_people.write(tmp_path / "study.db", best=4, forecasts=4)
-    seconds = SECONDS if held else 3.0
     with Served("study", "serve", path) as server:
-        until = time.monotonic() + seconds
-        people = [Person(number, server.address, until) for number in range(PEOPLE)]
+        seconds = WAIT + 4 if held else 3.0
+        people = [Person(number, server.address, seconds) for number in range(PEOPLE)]
+        together = threading.Barrier(PEOPLE + 1)
         with ThreadPoolExecutor(PEOPLE) as pool:
-            running = [pool.submit(person.run) for person in people]
+            running = [pool.submit(person.run, together) for person in people]
+            together.wait()
             if held:
                 time.sleep(1)
                 hold(path, WAIT + 1)
@@ -101,12 +106,10 @@ def test_twenty_people_at_once_lose_nothing(tmp_path: Path, held: bool) -> None:
         assert server.process.returncode == 0
         said += server.log.read_text()
     saved = sorted(answer for person in people for answer in person.saved)
-    assert len(saved) > PEOPLE
     assert sorted(answers(path)) == saved
-    assert all(person.keys for person in people)
-    assert (sum(person.busy for person in people) > 0) == held
+    assert all(len(person.saved) >= LEAST for person in people)
+    assert not held or any(person.busy for person in people)
     assert not any(key in said for person in people for key in person.keys)
-    assert threading.active_count() < PEOPLE
 
 
 def hold(path: Path, seconds: float) -> None:
