@@ -15,7 +15,7 @@ WIDTH, MARGIN = 760.0, 16.0
 BOX_WIDTH, LINE, PADDING, BETWEEN, SMALLEST_GAP = 132.0, 15.0, 9.0, 16.0, 60.0
 NAME_SIZE, KIND_SIZE, LABEL_SIZE = 12.5, 11.0, 11.0
 NOTHING = "This explanation shows no facts."
-_LINES = 2
+_LINES = 3
 _PORTS, _TIP = 14.0, 7.0
 _TRIED = (0.5, 0.38, 0.62, 0.28, 0.72)
 """Where on its line a label may stand, as a share of it, best first."""
