@@ -64,7 +64,7 @@ def test_no_line_runs_through_a_box_and_nothing_leaves_the_card(facts: list[Name
         apart_y = one.y + one.height <= other.y or other.y + other.height <= one.y
         assert apart_x or apart_y
     for box in drawn.boxes:
-        assert 0 <= box.x <= WIDTH - BOX_WIDTH
+        assert 0 <= box.x <= drawn.width - BOX_WIDTH
         assert box.y >= 15.9
         assert box.y + box.height <= 16.1 + drawn.height
         for curve in drawn.curves:
@@ -111,6 +111,7 @@ def test_long_paths_have_a_column_for_each_node() -> None:
     chain = [SRC, *(("item", f"Item {n}") for n in range(5)), DST]
     facts = [NamedFact(a, "to", b) for a, b in pairwise(chain)]
     assert list(columns_of(facts, SRC, DST).values()) == [0, 6, 1, 2, 3, 4, 5]
+    assert placed(facts).width > WIDTH == placed([]).width
 
 
 def test_an_empty_explanation_says_so() -> None:

@@ -30,6 +30,7 @@ def draw_panels(title: str, src: Node, dst: Node, panels: Sequence[Panel]) -> st
         one = place(panel.facts, src, dst, colours, top + HEADING, WIDTH)
         placed.append((panel.heading, top, one))
         top += HEADING + one.height + GAP
+    width = max(one.width for _, _, one in placed)
     return render(
-        "case.svg", title=title, panels=placed, width=WIDTH, height=top, box_width=BOX_WIDTH
+        "case.svg", title=title, panels=placed, width=width, height=top, box_width=BOX_WIDTH
     )

@@ -12,10 +12,10 @@ from pagelink.views.palette import Colour, colours_of
 from pagelink.views.rendering import render
 
 WIDTH, MARGIN = 760.0, 16.0
-BOX_WIDTH, LINE, PADDING, BETWEEN = 132.0, 15.0, 9.0, 16.0
+BOX_WIDTH, LINE, PADDING, BETWEEN, SMALLEST_GAP = 132.0, 15.0, 9.0, 16.0, 60.0
 NAME_SIZE, KIND_SIZE, LABEL_SIZE = 12.5, 11.0, 11.0
 NOTHING = "This explanation shows no facts."
-_LINES = 2
+_LINES = 3
 _PORTS, _TIP = 14.0, 7.0
 _TRIED = (0.5, 0.38, 0.62, 0.28, 0.72)
 """Where on its line a label may stand, as a share of it, best first."""
@@ -63,6 +63,8 @@ class Placed:
     boxes: list[Box]
     curves: list[Curve]
     labels: list[Label]
+    width: float
+    """Of the card; more than was asked for, if there are many columns."""
     height: float
 
 
@@ -81,7 +83,7 @@ def draw_subgraph(
     note = 0.0 if facts else 34.0
     placed = place(facts, src, dst, colours_of(kinds), MARGIN + note)
     return render(
-        "subgraph.svg", title=title, placed=placed, width=WIDTH, margin=MARGIN,
+        "subgraph.svg", title=title, placed=placed, width=placed.width, margin=MARGIN,
         height=placed.height + 2 * MARGIN + note, box_width=BOX_WIDTH,
         nothing="" if facts else NOTHING,
     )  # fmt: skip
@@ -104,7 +106,9 @@ def place(
         lines = sum(end in ends for ends in layers.routes)
         heights[end] = max(usual, lines * _PORTS + 2 * PADDING)
     height = max(layers.rows * (usual + BETWEEN) - BETWEEN, *heights.values())
-    step = (width - 2 * MARGIN - BOX_WIDTH) / (len(layers.columns) - 1)
+    gaps = len(layers.columns) - 1
+    width = max(width, 2 * MARGIN + BOX_WIDTH + gaps * (BOX_WIDTH + SMALLEST_GAP))
+    step = (width - 2 * MARGIN - BOX_WIDTH) / gaps
     sizes = {each: usual for column in layers.columns for each in column} | heights
     middles = layers.middles(sizes, BETWEEN, height)
     at = {  # the middle of the left side
@@ -120,7 +124,7 @@ def place(
         for node in nodes
     ]  # fmt: skip
     drawn = _Lines(facts, layers, at, heights, step - BOX_WIDTH)
-    return Placed(boxes, drawn.curves, drawn.labels, height)
+    return Placed(boxes, drawn.curves, drawn.labels, width, height)
 
 
 class _Lines:
