@@ -17,13 +17,13 @@ import torch
 from rich.console import Console
 
 from pagelink.baselines.registry import RIVALS
+from pagelink.demo import make_demo
 from pagelink.errors import SettingsError, StudyError
 from pagelink.evaluation.faithfulness_edits import EditedGraph, EditedGraphs
 from pagelink.models.checkpoint import Checkpoint
 from pagelink.models.link_model import LinkModel, node_inputs
 from pagelink.study.create import Made, Plan, create
 from pagelink.study.database import Study
-from pagelink.study.demo import demo_checkpoint
 from pagelink.study.explaining import explainer_names
 from pagelink.study.forecasts import Removal, balanced, judged
 from pagelink.study.questions import Truth
@@ -44,7 +44,7 @@ def no_bar(_: str) -> Iterator[Callable[[int, int], None]]:
 
 @pytest.fixture(scope="module")
 def checkpoint() -> Checkpoint:
-    return demo_checkpoint(0, Console(quiet=True), **SIZES)
+    return make_demo(0, Console(quiet=True), **SIZES)
 
 
 @pytest.fixture(scope="module")

@@ -61,10 +61,10 @@ def create(
     else:
         import torch
 
-        from pagelink.study.demo import demo_checkpoint
+        from pagelink.demo import make_demo
 
         torch.set_num_threads(1)  # the graph is tiny, a second thread only costs
-        checkpoint = demo_checkpoint(seed, console)
+        checkpoint = make_demo(seed, console)
     made = make(checkpoint, out, plan, progress_bar)
     for line in lines_about(made, plan, difference):
         console.print(line, markup=False)
