@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 from rich.console import Console
 from studies import NAMES, make_questions, make_study, shown
 
+from pagelink.errors import StudyError
 from pagelink.study.agreement import agreement, alpha, most_disagreed
 from pagelink.study.database import Study
 from pagelink.study.positions import positions
@@ -162,6 +164,12 @@ def test_alpha_of_the_published_example() -> None:
         if value != "."
     ]
     assert alpha(triples) == pytest.approx(0.743, abs=5e-4)
+
+
+def test_without_nltk_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "nltk.metrics.agreement", None)
+    with pytest.raises(StudyError, match=r"pip install 'pagelink\[study\]'"):
+        agreement([answered("1", 1), answered("2", 2)], 0)
 
 
 def test_the_interval_of_alpha_is_around_alpha() -> None:

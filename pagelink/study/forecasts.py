@@ -100,7 +100,6 @@ def balanced(removals: Sequence[Sequence[Removal]], count: int, seed: int) -> di
     rng = np.random.default_rng((seed, 13))
     possible = [{each.truth for each in of_link} for of_link in removals]
     links = [int(link) for link in rng.permutation(len(removals)) if possible[link]]
-    # Of the links that may be left out, those that can only give the commonest answer go first.
     so_far = dict.fromkeys(TRUTHS, 0)
     chosen: dict[int, Removal] = {}
     for link in sorted(links, key=lambda link: len(possible[link])):
@@ -108,7 +107,7 @@ def balanced(removals: Sequence[Sequence[Removal]], count: int, seed: int) -> di
         so_far[truth] += 1
         of_truth = [each for each in removals[link] if each.truth == truth]
         chosen[link] = _drawn(of_truth, rng)
-    while len(chosen) > count:
+    while len(chosen) > count:  # what is too many goes from the commonest answer
         commonest = max(TRUTHS, key=lambda truth: so_far[truth])
         gone = next(link for link in reversed(links) if link in chosen and
                     chosen[link].truth == commonest)  # fmt: skip
