@@ -216,7 +216,7 @@ class FactIndex:
     """All edges of each fact of a graph: every copy and both directions."""
 
     def __init__(self, graph: TypedGraph) -> None:
-        self._edges = Ragged.grouped(graph.fact, int(graph.fact.max(initial=-1)) + 1)
+        self._edges = graph.edges_of_facts
         self._fact = graph.fact
 
     def of_slots(self, batch: ComputationGraphs, slots: Longs) -> Ragged:

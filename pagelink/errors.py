@@ -3,6 +3,7 @@
 PageLinkError
 ├── SettingsError    a setting is out of its range or does not fit the others
 ├── GraphError       the graph given is malformed
+│   └── StoreError   a graph store is damaged, half-written, changed, or of another version
 ├── LinkError        a link asked for is not in this graph (unknown name, index out of range)
 ├── StudyError       a file is not a study, or an answer does not fit its question
 │   └── StudyBusyError  the file cannot be read or written just now, and nothing was saved
@@ -29,6 +30,10 @@ class SettingsError(PageLinkError, ValueError):
 
 class GraphError(PageLinkError, ValueError):
     """The graph is malformed."""
+
+
+class StoreError(GraphError):
+    """A graph store on disk cannot be read or written as it is."""
 
 
 class LinkError(PageLinkError, ValueError):

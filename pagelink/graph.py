@@ -8,10 +8,10 @@ an *arc* is a fact walked one way. Only this module converts between flat and ty
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,21 @@ __all__ = [
 
 Ints = npt.NDArray[np.int32]
 Bools = npt.NDArray[np.bool_]
+Kind = Literal["name", "id"]
+
+MAX_SUGGESTIONS_FROM = 10_000
+
+
+@runtime_checkable
+class FoundOnDisk(Protocol):
+    """Texts that are too many to be held, and are looked up where they lie."""
+
+    def find(self, text: str, /) -> list[int]:
+        """Return where a text is, in order."""
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[str]: ...
 
 
 @dataclass(frozen=True)
@@ -89,7 +104,7 @@ class TypedGraph:
     ids: Mapping[str, Sequence[str]]
     """What the nodes are called in the tables they come from."""
 
-    _lookup: dict[tuple[str, str], dict[str, list[int]]] = field(default_factory=dict, repr=False)
+    _lookup: dict[tuple[Kind, str], dict[str, list[int]]] = field(default_factory=dict, repr=False)
 
     @property
     def num_nodes(self) -> int:
@@ -113,7 +128,7 @@ class TypedGraph:
 
     @cached_property
     def edges_of_facts(self) -> Ragged:
-        """All edges of each fact: every copy and both directions."""
+        """All edges of each fact: every copy and both directions, in order."""
         return Ragged.grouped(self.fact, self.num_facts)
 
     @cached_property
@@ -237,41 +252,58 @@ class TypedGraph:
 
     def _find_name(self, node_type: str, key: str) -> int:
         """A name wins over an id, and an id over an index; `id:` leaves the names out."""
-        names = self._positions("name", node_type, self.names)
-        ids = self._positions("id", node_type, self.ids)
         bare = key.removeprefix("id:")
-        found = names.get(key) or ids.get(bare) or []
-        if key == bare and key in ids and key in names:
-            found = sorted({*names[key], *ids[key]})
+        called = self._called("name", node_type, key)
+        with_id = self._called("id", node_type, bare)
+        found = called or with_id
+        if key == bare and called and with_id:
+            found = sorted({*called, *with_id})
+        names, ids = self.names.get(node_type, ()), self.ids.get(node_type, ())
         if len(found) > 1:
-            shown = [str(self.ids[node_type][i]) if ids else str(i) for i in found[:10]]
+            shown = [str(ids[i]) if len(ids) else str(i) for i in found[:10]]
             raise LinkError(
                 f"{len(found)} nodes of type {node_type!r} are called {key!r}: choose by "
                 + ", ".join(f"'id:{each}'" for each in shown) + "."
             )  # fmt: skip
         if found:
             return found[0]
-        if bare.isdecimal() and not ids and (bare != key or not names):
+        if bare.isdecimal() and not len(ids) and (bare != key or not len(names)):
             return int(bare)
-        if not names and not ids:
+        if not len(names) and not len(ids):
             raise LinkError(
                 f"There is no {node_type} {key!r}: nodes of this type have no names. Give an "
                 f"index, or set data[{node_type!r}].name to a list of str."
             )
-        close = did_you_mean(bare, ids if key != bare else [*names, *ids])
-        if key.isdecimal() and not ids:
+        kinds: tuple[Kind, ...] = ("id",) if key != bare else ("name", "id")
+        close = did_you_mean(bare, self._suggestions(node_type, kinds))
+        if key.isdecimal() and not len(ids):
             close += f" An index is given as 'id:{key}', or as a number."
         raise LinkError(f"There is no {node_type} called {key!r}.{close}")
 
-    def _positions(
-        self, kind: str, node_type: str, words: Mapping[str, Sequence[str]]
-    ) -> dict[str, list[int]]:
+    def _called(self, kind: Kind, node_type: str, key: str) -> list[int]:
+        words = self._words(kind).get(node_type, ())
+        if isinstance(words, FoundOnDisk):
+            return words.find(key)
+        return self._positions(kind, node_type).get(key, [])
+
+    def _suggestions(self, node_type: str, kinds: Sequence[Kind]) -> Iterator[str]:
+        for kind in kinds:
+            words = self._words(kind).get(node_type, ())
+            if not isinstance(words, FoundOnDisk):
+                yield from self._positions(kind, node_type)
+            elif len(words) <= MAX_SUGGESTIONS_FROM:  # reading millions of names takes too long
+                yield from dict.fromkeys(words)
+
+    def _positions(self, kind: Kind, node_type: str) -> dict[str, list[int]]:
         if (kind, node_type) not in self._lookup:
             positions: dict[str, list[int]] = {}
-            for index, word in enumerate(words.get(node_type, ())):
+            for index, word in enumerate(self._words(kind).get(node_type, ())):
                 positions.setdefault(str(word), []).append(index)
             self._lookup[kind, node_type] = positions
         return self._lookup[kind, node_type]
+
+    def _words(self, kind: Kind) -> Mapping[str, Sequence[str]]:
+        return self.names if kind == "name" else self.ids
 
     def node_id(self, flat_index: int) -> str:
         """Return what a node is called in the table it comes from, else its index."""
@@ -289,6 +321,14 @@ def _as_index(key: Any, node_type: str) -> int:
         raise LinkError(f"A {node_type} is given by index or name, got {key!r}.") from None
 
 
+def relation_classes(edge_types: Sequence[EdgeType], pairs: Mapping[EdgeType, EdgeType]) -> Ints:
+    """Return, per relation, the position of the one that stands for it and its reverse."""
+    position = {t: i for i, t in enumerate(edge_types)}
+    return np.array(
+        [min(i, position.get(pairs.get(t, t), i)) for i, t in enumerate(edge_types)], dtype=np.int32
+    )
+
+
 def _flatten(
     raw: RawGraph, edge_types: Sequence[EdgeType], pairs: Mapping[EdgeType, EdgeType]
 ) -> TypedGraph:
@@ -297,7 +337,6 @@ def _flatten(
     node_offset = np.cumsum([0, *sizes.values()], dtype=np.int64)
     num_nodes = int(node_offset[-1])
     offset = dict(zip(node_types, node_offset.tolist(), strict=False))
-    position = {t: i for i, t in enumerate(edge_types)}
     counts = tuple(edges[t].shape[1] if t in edges else 0 for t in edge_types)
     if max(num_nodes, 2 * sum(counts)) >= 2**31:
         raise GraphError("Graphs of 2^30 edges or more do not fit the 32-bit indices used here.")
@@ -311,9 +350,7 @@ def _flatten(
     order = np.argsort((dst * len(edge_types) + relation) * num_nodes + src, kind="stable")
     src, dst, kind, column = (a[order].astype(np.int32) for a in (src, dst, relation, column))
 
-    relation_class = np.array(
-        [min(i, position.get(pairs.get(t, t), i)) for i, t in enumerate(edge_types)], dtype=np.int32
-    )
+    relation_class = relation_classes(edge_types, pairs)
     # Of a relation and its reverse, one direction is the canonical one; within one node type the
     # ends are put in order, since (u, r, v) and (v, r, u) are one fact there.
     same_type = np.array([t[0] == t[2] for t in edge_types])[kind]

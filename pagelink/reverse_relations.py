@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from torch_geometric.data import HeteroData
@@ -52,31 +52,65 @@ def find_reverse(
     edges: Mapping[EdgeType, Longs], edge_types: Sequence[EdgeType]
 ) -> dict[EdgeType, EdgeType]:
     """Pair relations by `rev_` names, then by edge sets that mirror each other exactly."""
-    pairs: dict[EdgeType, EdgeType] = {}
-    for first in edge_types:
-        second = reverse_name(first)
-        if second in edge_types and first not in pairs:
-            pairs[first], pairs[second] = second, first
     # Edge sets are only compared where some other relation runs between the same types.
-    rest = [
-        t for t, e in edges.items() if t not in pairs and e.shape[1]
-        and any(other != t and (other[2], other[0]) == (t[0], t[2]) for other in edges)
-    ]  # fmt: skip
+    rest = set(may_mirror({t: e.shape[1] for t, e in edges.items()}, edge_types))
     base = 1 + max((int(edges[t].max(initial=0)) for t in rest), default=0)
     keys = {t: distinct(edges[t][0] * base + edges[t][1]) for t in rest}
     mirrored = {t: distinct(edges[t][1] * base + edges[t][0]) for t in rest}
+    return pair_relations(
+        {t: e.shape[1] for t, e in edges.items()},
+        edge_types,
+        lambda first, second: np.array_equal(keys[first], mirrored[second]),
+    )
+
+
+def pair_relations(
+    counts: Mapping[EdgeType, int],
+    edge_types: Sequence[EdgeType],
+    mirrors: Callable[[EdgeType, EdgeType], bool],
+) -> dict[EdgeType, EdgeType]:
+    """Pair relations by `rev_` names, then by edge sets, and return the pairs both ways.
+
+    Args:
+        counts: number of edges of the relations that are in the graph.
+        edge_types: these, and link types that are not.
+        mirrors: whether the edge set of one relation of `may_mirror` mirrors that of another.
+    """
+    pairs = _reverse_by_name(edge_types)
     # A relation that is its own mirror is symmetric; its twin would be parallel, not a reverse.
     open_types = [
-        t for t in rest if not (t[0] == t[2] and np.array_equal(keys[t], mirrored[t]))
+        t for t in may_mirror(counts, edge_types) if not (t[0] == t[2] and mirrors(t, t))
     ]  # fmt: skip
     for i, first in enumerate(open_types):
         for second in open_types[i + 1 :]:
             if (
                 not {first, second} & pairs.keys()
                 and (first[0], first[2]) == (second[2], second[0])
-                and np.array_equal(keys[first], mirrored[second])
+                and mirrors(first, second)
             ):
                 pairs[first], pairs[second] = second, first
+    return pairs
+
+
+def may_mirror(counts: Mapping[EdgeType, int], edge_types: Sequence[EdgeType]) -> list[EdgeType]:
+    """Return the relations whose edge sets have to be compared to find their reverse.
+
+    They have edges, and no reverse by name, and another relation runs between their types.
+    """
+    pairs = _reverse_by_name(edge_types)
+    return [
+        t for t, count in counts.items() if t not in pairs and count
+        and any(other != t and (other[2], other[0]) == (t[0], t[2]) for other in counts)
+    ]  # fmt: skip
+
+
+def _reverse_by_name(edge_types: Sequence[EdgeType]) -> dict[EdgeType, EdgeType]:
+    pairs: dict[EdgeType, EdgeType] = {}
+    known = set(edge_types)
+    for first in edge_types:
+        second = reverse_name(first)
+        if second in known and first not in pairs:
+            pairs[first], pairs[second] = second, first
     return pairs
 
 

@@ -15,7 +15,9 @@ PACKAGE = Path(__file__).parent.parent / "pagelink"
 # Each module of the road imports only from modules before it.
 ROAD = (
     "errors", "settings", "files", "timer", "kernels", "ragged", "threads", "graph_data",
-    "reverse_relations", "graph", "asked_links", "table_files", "table_folders", "triples",
+    "graph_schema", "reverse_relations", "pair_sets", "graph", "store_format", "store_strings",
+    "store_values", "store",
+    "asked_links", "table_files", "table_folders", "triples",
     "tables", "constraints", "ego_kernels", "computation_graph", "copies", "batches", "pruning",
     "walk_kernels", "path_kernels", "paths", "fused", "tracing", "masking", "model_inputs",
     "predictor", "patch", "influence", "locality", "proofs", "reach", "walk_weights", "learning",

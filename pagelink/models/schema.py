@@ -1,53 +1,12 @@
-"""The schema of a graph: what a stored model was made for, and what differs in another graph."""
+"""What differs between the graph a stored model was made for and another graph."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
-from typing import Any
 
-import numpy as np
-from torch_geometric.data import HeteroData
+from pagelink.graph_schema import Schema, graph_schema
 
-Schema = dict[str, Any]
-"""Plain values for JSON: `nodes` and `relations`, each by name."""
-
-
-def graph_schema(data: HeteroData) -> Schema:
-    """Return node types with counts, feature sizes and names, and relations with their edges.
-
-    Names, features and edges are there as fingerprints. The order of the edges does not count, the
-    order of the nodes does: embeddings are looked up by position.
-
-    Example:
-        >>> data = HeteroData()
-        >>> data["user"].num_nodes = 3
-        >>> graph_schema(data)["nodes"]
-        {'user': {'count': 3, 'num_features': 0, 'names': None, 'features': None}}
-    """
-    nodes = {}
-    for node_type in data.node_types:
-        store = data[node_type]
-        nodes[node_type] = {
-            "count": int(store.num_nodes),
-            "num_features": int(store["x"].shape[1]) if "x" in store else 0,
-            "names": _digest("\0".join(map(str, store["name"])).encode())
-            if "name" in store
-            else None,
-            "features": _digest(store["x"].cpu().numpy().tobytes()) if "x" in store else None,
-        }
-    relations = []
-    for edge_type in data.edge_types:
-        edge_index = data[edge_type].edge_index.cpu().numpy()
-        ordered = edge_index[:, np.lexsort(edge_index)].astype("<i8")
-        relations.append(
-            {
-                "type": list(edge_type),
-                "count": int(edge_index.shape[1]),
-                "edges": _digest(ordered.tobytes()),
-            }
-        )
-    return {"nodes": nodes, "relations": relations}
+__all__ = ["Schema", "differences", "graph_schema"]
 
 
 def differences(stored: Schema, given: Schema) -> Iterator[str]:
@@ -81,7 +40,3 @@ def differences(stored: Schema, given: Schema) -> Iterator[str]:
             yield f"other edges of {name}"
     for name in theirs:
         yield f"relation {name} is new"
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()[:16]

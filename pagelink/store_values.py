@@ -1,0 +1,145 @@
+"""What a store holds of nodes and edges beside the flat graph: features, names, tables."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+import torch
+from torch_geometric.data import HeteroData
+
+from pagelink.errors import StoreError
+from pagelink.graph_data import EdgeType
+from pagelink.graph_schema import Schema
+from pagelink.pair_sets import PairSet
+from pagelink.store_format import Entry, StoreFiles
+from pagelink.store_strings import write_strings
+
+TEXT_KEYS = ("name", "id")
+# Rows of a table that lie together. All stores have the same, so that equal tables are equal files.
+BATCH_ROWS = 1 << 14
+
+Value = dict[str, Any]
+"""How a value is stored: {"array": file}, {"strings": files}, {"table": file} or {"plain": it}."""
+
+
+def write_values(files: StoreFiles, data: HeteroData) -> tuple[list[dict[str, Value]], ...]:
+    """Write what nodes and edges have; return how, per node type and per relation."""
+    for key in data.stores[0]:
+        raise StoreError(f"data[{key!r}] cannot be stored: a store holds nodes and edges only.")
+    tables: dict[int, Value] = {}
+
+    def values(place: object, prefix: str, left_out: str) -> dict[str, Value]:
+        store, where = data[place], f"data[{place!r}]"
+        return {
+            key: _write_value(files, f"{prefix}.{_file_name(key)}", f"{where}.{key}", store, tables)
+            for key in store if key != left_out
+        }  # fmt: skip
+
+    nodes = [values(t, f"node{i}", "num_nodes") for i, t in enumerate(data.node_types)]
+    edges = [values(t, f"relation{i}", "edge_index") for i, t in enumerate(data.edge_types)]
+    return nodes, edges
+
+
+def _write_value(
+    files: StoreFiles, name: str, where: str, store: Any, tables: dict[int, Value]
+) -> Value:
+    key = where.rpartition(".")[2]
+    value = store[key]
+    if isinstance(value, torch.Tensor):
+        try:
+            return {"array": files.array(name, value.detach().cpu().numpy())}
+        except TypeError as error:
+            raise StoreError(f"{where} cannot be stored: NumPy has no {value.dtype}.") from error
+    if key in TEXT_KEYS:
+        texts = [str(text) for text in value]
+        if key == "name" and "id" in store and texts == [str(text) for text in store["id"]]:
+            return {"strings": name.removesuffix("name") + "id"}
+        return {"strings": write_strings(files, name, [pa.array(texts, pa.large_string())])}
+    if isinstance(value, pa.Table):
+        # A relation and its reverse share one table.
+        if id(value) not in tables:
+            tables[id(value)] = {"table": write_ipc(files, name, value.schema, [value])}
+        return tables[id(value)]
+    try:
+        if json.loads(json.dumps(value)) == value:
+            return {"plain": value}
+    except (TypeError, ValueError):
+        pass
+    raise StoreError(
+        f"{where} is a {type(value).__name__}, which cannot be stored. Make it a tensor or a "
+        "column of attributes, or delete it first."
+    )
+
+
+def _file_name(key: str) -> str:
+    return key if re.fullmatch(r"[a-z0-9_]+", key) else key.encode().hex()
+
+
+def write_ipc(files: StoreFiles, name: str, schema: pa.Schema, pieces: Iterable[pa.Table]) -> str:
+    """Write a table that comes in pieces as Arrow IPC; dictionaries are written out."""
+    plain = pa.schema(
+        [f.with_type(f.type.value_type) if pa.types.is_dictionary(f.type) else f for f in schema]
+    )
+    file = f"{name}.arrow"
+    with pa.OSFile(str(files.folder / file), "wb") as sink, pa.ipc.new_file(sink, plain) as writer:
+        for batch in _batches(piece.cast(plain) for piece in pieces):
+            writer.write_batch(batch)
+    return files.add(file)
+
+
+def _batches(pieces: Iterable[pa.Table]) -> Iterator[pa.RecordBatch]:
+    """Cut pieces of any length into batches of one length."""
+    waiting: list[pa.Table] = []
+    rows = 0
+    for piece in pieces:
+        waiting.append(piece)
+        rows += piece.num_rows
+        if rows >= BATCH_ROWS:
+            together = pa.concat_tables(waiting)
+            whole = rows - rows % BATCH_ROWS
+            for first in range(0, whole, BATCH_ROWS):
+                yield _one_batch(together.slice(first, BATCH_ROWS))
+            waiting, rows = [together.slice(whole)], rows - whole
+    if rows:
+        yield _one_batch(pa.concat_tables(waiting))
+
+
+def _one_batch(rows: pa.Table) -> pa.RecordBatch:
+    (batch,) = rows.combine_chunks().to_batches()
+    return batch
+
+
+def make_manifest(
+    sizes: Mapping[str, int],
+    node_values: list[dict[str, Value]],
+    sets: Mapping[EdgeType, PairSet],
+    near_reverses: Mapping[EdgeType, list[EdgeType]],
+    edge_values: list[dict[str, Value]],
+    relation_class: list[int],
+    reverse: Mapping[EdgeType, EdgeType],
+    schema: Schema,
+    files: Mapping[str, Entry],
+) -> dict[str, Any]:
+    """Put together what the manifest of a store says."""
+    counts = {tuple(each["type"]): each["count"] for each in schema["relations"]}
+    return {
+        "nodes": [
+            {"type": t, "count": size, "values": values}
+            for (t, size), values in zip(sizes.items(), node_values, strict=True)
+        ],
+        "relations": [
+            {
+                "type": list(t), "count": counts[t], "pairs": vars(sets[t]),
+                "near_reverses": [list(other) for other in near_reverses[t]], "values": values,
+            }
+            for t, values in zip(sets, edge_values, strict=True)
+        ],
+        "relation_class": relation_class,
+        "reverse": [[list(first), list(second)] for first, second in reverse.items()],
+        "schema": schema,
+        "files": dict(sorted(files.items())),
+    }  # fmt: skip
