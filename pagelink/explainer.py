@@ -48,6 +48,7 @@ from pagelink.pruning import prune
 from pagelink.reach import extractor_for, find_reach
 from pagelink.results import Doubles, ResultBuilder
 from pagelink.settings import Settings
+from pagelink.store import GraphStore
 from pagelink.timer import Timer
 
 LINKS_A_BATCH = 256
@@ -65,7 +66,8 @@ class PaGELink:
     Args:
         model: any trained PyG link predictor, called as
             `model(x_dict, edge_index_dict, edge_label_index)` unless `forward` is given.
-        data: the graph that the model passes messages on.
+        data: the graph that the model passes messages on; a `GraphStore` stays on disk, and only
+            the neighbourhoods of the links are read.
         link_type: the predicted relation, or several of them; it need not be in the graph. For a
             homogeneous graph the name of the relation is enough.
         settings: how to explain.
@@ -86,7 +88,7 @@ class PaGELink:
     def __init__(
         self,
         model: nn.Module,
-        data: HeteroData | Data,
+        data: HeteroData | Data | GraphStore,
         link_type: EdgeType | str | Sequence[EdgeType],
         settings: Settings | None = None,
         seed: int = 0,
@@ -98,11 +100,17 @@ class PaGELink:
     ) -> None:
         _check_arguments(settings, seed, threshold)
         self.threshold = threshold
-        self.link_types = as_link_types(link_type, isinstance(data, HeteroData))
-        self.graph = TypedGraph.from_data(data, self.link_types, reverse)
+        self.store = data if isinstance(data, GraphStore) else None
+        self.link_types = as_link_types(link_type, not isinstance(data, Data))
+        if isinstance(data, GraphStore):
+            self.graph, data = data.graph(self.link_types, reverse), data.data
+        else:
+            self.graph = TypedGraph.from_data(data, self.link_types, reverse)
         self.predictor = LinkPredictor(model, data, self.graph, forward, output)
         with torch.inference_mode(False):
-            self.reach = find_reach(self.predictor, self.link_types, seed)
+            self.reach = find_reach(
+                self.predictor, self.link_types, seed, on_patch=self.store is not None
+            )
         self._reader = LinkReader(self.graph, self.link_types)
         self.warnings = self._warnings()
         self._adopt(settings or Settings(), seed)
