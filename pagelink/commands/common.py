@@ -36,9 +36,10 @@ def check_target(out: Path | None, *inputs: Path | None) -> None:
 def load(graph: Path, model: Path) -> Checkpoint:
     """Return a trained model with its graph."""
     from pagelink.models.checkpoint import load_checkpoint
+    from pagelink.store import GraphStore, is_store
     from pagelink.tables import load_graph
 
-    return load_checkpoint(model, load_graph(graph))
+    return load_checkpoint(model, GraphStore.open(graph) if is_store(graph) else load_graph(graph))
 
 
 @contextmanager

@@ -171,7 +171,7 @@ def _explainer(
     from pagelink.explainer import PaGELink
 
     return PaGELink(
-        checkpoint.model, checkpoint.data, checkpoint.link_type, settings, seed,
+        checkpoint.model, checkpoint.source, checkpoint.link_type, settings, seed,
         threshold=threshold,
     )  # fmt: skip
 

@@ -85,7 +85,7 @@ def _explorer(
     from pagelink.web.explorer import Explorer
 
     explainer = PaGELink(
-        checkpoint.model, checkpoint.data, checkpoint.link_type, seed=seed, threshold=threshold
+        checkpoint.model, checkpoint.source, checkpoint.link_type, seed=seed, threshold=threshold
     )
     name, auc = type(checkpoint.model).__name__, checkpoint.report.test_auc
     return Explorer(

@@ -7,6 +7,7 @@ loading a file of unknown origin runs no code of it.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import io
 import json
 import zipfile
@@ -30,11 +31,14 @@ from pagelink.models.links import LinkSplit
 from pagelink.models.messages import message_graph
 from pagelink.models.registry import MODELS, model_class
 from pagelink.models.report import TrainReport
-from pagelink.models.schema import differences, graph_schema
+from pagelink.models.schema import Schema, differences, graph_schema
 from pagelink.models.train_settings import TrainSettings
+from pagelink.store import GraphStore
 
 FORMAT = "pagelink checkpoint"
 VERSION = 1
+SEEN_BY = "seen by"
+"""Where the manifest of a store says for which model it was made."""
 _HEADER = "header"
 _PARTS = ("train", "valid", "test")
 
@@ -52,10 +56,19 @@ class Checkpoint:
     data: HeteroData
     """The graph as the model saw it in its tests: no validation or test link is in it, and training
     links only if messages pass along them."""
+    store: GraphStore | None = None
+    """The same graph on disk, if it was given as a store that is just what the model sees."""
+
+    @property
+    def source(self) -> HeteroData | GraphStore:
+        """What to make an explainer of: the store, where there is one."""
+        return self.data if self.store is None else self.store
 
     @cached_property
     def graph(self) -> TypedGraph:
         """The same graph, flat; it knows the names."""
+        if self.store is not None:
+            return self.store.graph([self.link_type])
         return TypedGraph.from_data(self.data, [self.link_type])
 
     @cached_property
@@ -111,12 +124,16 @@ def save_checkpoint(
     return write_bytes(Path(path), buffer.getvalue())
 
 
-def load_checkpoint(path: Path | str, data: HeteroData) -> Checkpoint:
+def load_checkpoint(path: Path | str, data: HeteroData | GraphStore) -> Checkpoint:
     """Read a trained model for a graph. No code in the file is run.
 
     Args:
         path: a file written by `save_checkpoint`.
-        data: the whole graph the model was trained on; it is not changed.
+        data: the whole graph the model was trained on; it is not changed. A store may also hold
+            just what the model sees of it, see `save_message_store`; then the graph stays on disk.
+            Other stores do, too, if messages do not pass along the predicted relation and it is
+            not stored; else the predicted relation is cut in memory, and so the graph is flattened
+            there.
 
     Raises:
         CheckpointError: the file is missing, damaged, or no checkpoint; or the graph is not the
@@ -124,7 +141,7 @@ def load_checkpoint(path: Path | str, data: HeteroData) -> Checkpoint:
     """
     path = Path(path)
     header, arrays = _read(path)
-    given = graph_schema(data)
+    given = _schema_of(data, path) if isinstance(data, GraphStore) else graph_schema(data)
     try:
         differing = list(differences(header["schema"], given))
     except (LookupError, TypeError, AttributeError) as error:
@@ -145,10 +162,43 @@ def load_checkpoint(path: Path | str, data: HeteroData) -> Checkpoint:
         fanout = tuple(header["settings"]["fanout"])
         settings = TrainSettings(**{**header["settings"], "fanout": fanout})
         report = TrainReport.from_dict(header["report"])
-        seen = message_graph(data, link_type, split.train, paper_split=settings.paper_split)
+        if isinstance(data, GraphStore) and _is_as_seen(data, link_type, settings):
+            seen, store = data.data, data
+        else:
+            whole = data.data if isinstance(data, GraphStore) else data
+            seen = message_graph(whole, link_type, split.train, paper_split=settings.paper_split)
+            store = None
     except (PageLinkError, LookupError, TypeError, ValueError, RuntimeError) as error:
         raise CheckpointError(f"{path} is damaged: {_first_line(error)}") from error
-    return Checkpoint(model.eval(), link_type, split, report, settings, seen)
+    return Checkpoint(model.eval(), link_type, split, report, settings, seen, store)
+
+
+def _schema_of(store: GraphStore, path: Path) -> Schema:
+    """The schema of the whole graph that a store is of."""
+    seen_by = store.manifest.get(SEEN_BY)
+    if seen_by is None:
+        return store.schema
+    if seen_by["checkpoint"] != file_digest(path):
+        raise CheckpointError(
+            f"{store.folder} holds what another model than {path} sees of its graph. Make a store "
+            "for this one: pagelink store GRAPH --model MODEL --out FOLDER."
+        )
+    schema: Schema = seen_by["schema"]
+    return schema
+
+
+def _is_as_seen(store: GraphStore, link_type: EdgeType, settings: TrainSettings) -> bool:
+    """Whether a store holds just what the model sees: made so, or without the links to begin with."""
+    if SEEN_BY in store.manifest:
+        return True
+    both = {link_type, store.graph([link_type]).reverse.get(link_type)}
+    return settings.paper_split and not both & {*store.edge_types}
+
+
+def file_digest(path: Path) -> str:
+    """Return the sha256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:

@@ -66,7 +66,7 @@ def make_explainer(checkpoint: Checkpoint, name: str, budget: int, seed: int) ->
     if name == "pgexp":
         more["train_links"] = _pairs(checkpoint.split.train)
     return make_rival(
-        name, checkpoint.model, checkpoint.data, checkpoint.link_type, settings_of(name, budget),
+        name, checkpoint.model, checkpoint.source, checkpoint.link_type, settings_of(name, budget),
         seed, **more,
     )  # fmt: skip
 
