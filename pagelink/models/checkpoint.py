@@ -188,7 +188,7 @@ def _schema_of(store: GraphStore, path: Path) -> Schema:
 
 
 def _is_as_seen(store: GraphStore, link_type: EdgeType, settings: TrainSettings) -> bool:
-    """Whether a store holds just what the model sees: made so, or without the links to begin with."""
+    """Whether a store holds just what the model sees: made so, or without the links anyway."""
     if SEEN_BY in store.manifest:
         return True
     both = {link_type, store.graph([link_type]).reverse.get(link_type)}
