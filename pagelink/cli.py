@@ -13,6 +13,7 @@ from pagelink.commands.benchmark import add_to
 from pagelink.commands.common import Graph, Model, Seed, check_target, console, errors, load
 from pagelink.commands.dataset import dataset
 from pagelink.commands.explain import explain
+from pagelink.commands.serve import serve
 from pagelink.errors import PageLinkError, SettingsError
 
 app = typer.Typer(
@@ -113,6 +114,7 @@ def recommend(
 
 
 app.command()(explain)
+app.command()(serve)
 
 
 @app.command()

@@ -111,8 +111,7 @@ def _find_relations(graph: TypedGraph, name: str) -> list[int]:
 
 def _before(graph: TypedGraph, date: str, column: str) -> Bools:
     """Facts of which some copy has a date before the given one; facts without a date stay."""
-    num_facts = int(graph.fact.max(initial=-1)) + 1
-    dated, early = np.zeros(num_facts, dtype=np.bool_), np.zeros(num_facts, dtype=np.bool_)
+    dated, early = np.zeros((2, graph.num_facts), dtype=np.bool_)
     for position, edge_type in enumerate(graph.edge_types[: graph.num_relations]):
         dates = graph.edge_column(edge_type, column)
         if dates is None:

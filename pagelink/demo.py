@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
 
-from pagelink.datasets.useritemattr import generate_useritemattr
+from pagelink.datasets.useritemattr import UserItemAttr, generate_useritemattr
 from pagelink.errors import ModelError
 from pagelink.explainer import PaGELink
 from pagelink.explanation import Explanation
 from pagelink.files import write_text
 from pagelink.models.commands import training_bar
 from pagelink.models.links import LinkSplit, split_links
+from pagelink.models.report import TrainReport
 from pagelink.models.rgcn import RGCN
 from pagelink.models.train_settings import TrainSettings
 from pagelink.models.training import train
@@ -25,8 +27,18 @@ BEST_FIRST: tuple[Verdict, ...] = (
 """A demo shows an explanation as it is meant to be, as long as there is one."""
 
 
-def run_demo(out: Path, seed: int, console: Console) -> Explanation:
-    """Generate, train, explain; print the explanation and write it as a page and a picture."""
+@dataclass(frozen=True)
+class Demo:
+    """A generated graph with a model trained on it."""
+
+    dataset: UserItemAttr
+    split: LinkSplit
+    model: RGCN
+    report: TrainReport
+
+
+def make_demo(seed: int, console: Console) -> Demo:
+    """Generate a graph and train a model on it; takes some seconds, and says what it does."""
     dataset = generate_useritemattr(seed=seed)
     data = dataset.data
     console.print(
@@ -37,14 +49,20 @@ def run_demo(out: Path, seed: int, console: Console) -> Explanation:
     split = split_links(dataset.likes, seed)
     model = RGCN.for_data(data, dataset.link_type, paper_split=True, seed=seed)
     with training_bar(console, SETTINGS.epochs) as step:
-        result = train(model, data, dataset.link_type, split, SETTINGS, seed=seed, progress=step)
+        report = train(model, data, dataset.link_type, split, SETTINGS, seed=seed, progress=step)
     console.print(
-        f"Trained an RGCN in {result.seconds:.1f} CPU seconds: test ROC-AUC {result.test_auc:.3f}, "
-        f"average precision {result.test_ap:.3f}.",
+        f"Trained an RGCN in {report.seconds:.1f} CPU seconds: test ROC-AUC {report.test_auc:.3f}, "
+        f"average precision {report.test_ap:.3f}.",
         soft_wrap=True,
     )
-    explainer = PaGELink(model, data, dataset.link_type, seed=seed)
-    explanation = _first_predicted(explainer, split)
+    return Demo(dataset, split, model.eval(), report)
+
+
+def run_demo(out: Path, seed: int, console: Console) -> Explanation:
+    """Generate, train, explain; print the explanation and write it as a page and a picture."""
+    demo = make_demo(seed, console)
+    explainer = PaGELink(demo.model, demo.dataset.data, demo.dataset.link_type, seed=seed)
+    explanation = _first_predicted(explainer, demo.split)
     console.print(f"\n{explanation}", soft_wrap=True, highlight=False, markup=False)
     for name, text in (("explanation.html", explanation.to_html()),
                        ("explanation.svg", explanation.to_svg())):  # fmt: skip

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 import torch
@@ -95,30 +97,63 @@ class PaGELink:
         reverse: Mapping[EdgeType, EdgeType] | None = None,
     ) -> None:
         _check_arguments(settings, seed, threshold)
-        self.settings = settings or Settings()
-        self.seed = seed
         self.threshold = threshold
         self.link_types = as_link_types(link_type, isinstance(data, HeteroData))
         self.graph = TypedGraph.from_data(data, self.link_types, reverse)
         self.predictor = LinkPredictor(model, data, self.graph, forward, output)
         with torch.inference_mode(False):
             self.reach = find_reach(self.predictor, self.link_types, seed)
-        num_hops = self.settings.num_hops
+        self._reader = LinkReader(self.graph, self.link_types)
+        self.warnings = self._warnings()
+        self._adopt(settings or Settings(), seed)
+
+    def _adopt(self, settings: Settings, seed: int) -> None:
+        """Take settings, and make what depends on them."""
+        self.settings = settings
+        self.seed = seed
+        num_hops = settings.num_hops
         if num_hops is not None and num_hops < (self.reach.num_hops or 0):
             raise SettingsError(
                 f"num_hops is {num_hops}, but the model sees {self.reach.num_hops} hops: the "
                 "computation graph would leave out edges that move its score. Use None."
             )
         self.extractor = extractor_for(self.graph, self.reach, num_hops)
-        self._reader = LinkReader(self.graph, self.link_types)
         self._batches = Batches(
             self.extractor, self.reach.bytes_an_edge, self.predictor.mode != "subgraphs"
         )
-        self._constraints = compile_constraints(self.graph, self.settings)
+        self._constraints = compile_constraints(self.graph, settings)
         self._builder = ResultBuilder(
-            self.graph, self.settings, self.seed, self.reach, self.threshold, self._constraints,
-            self._warnings(),
+            self.graph, settings, seed, self.reach, self.threshold, self._constraints,
+            self.warnings,
         )  # fmt: skip
+
+    def replace(self, settings: Settings | None = None, seed: int | None = None) -> Self:
+        """Return the same explainer with other settings or another seed, without a new look.
+
+        Graph and model are shared, and so is what was found out about them: this costs next to
+        nothing, unlike a new explainer.
+
+        Raises:
+            SettingsError: the settings do not fit the graph or the model.
+        """
+        settings = self.settings if settings is None else settings
+        seed = self.seed if seed is None else seed
+        _check_arguments(settings, seed, self.threshold)
+        other = copy.copy(self)
+        other._adopt(settings, seed)
+        return other
+
+    def link(self, src: Key, dst: Key, link_type: EdgeType | str | None = None) -> Link:
+        """Return a link in flat nodes.
+
+        Raises:
+            LinkError: there is no such node or link type.
+        """
+        return self._reader.read((src, dst) if link_type is None else (src, dst, link_type))
+
+    def target_scores(self, link: Link) -> TargetScores:
+        """Return what scores targets of a link's source on graphs without some facts."""
+        return TargetScores(self.predictor, self._batches, link)
 
     def _warnings(self) -> list[str]:
         unused = (
@@ -172,7 +207,7 @@ class PaGELink:
             SettingsError: an argument is out of its range.
         """
         asked = OnRequest(rank, rank_sample, runs, negatives)
-        link = self._reader.read((src, dst) if link_type is None else (src, dst, link_type))
+        link = self.link(src, dst, link_type)
         started = time.process_time()
         timer = Timer(self.settings.deadline)
         (answer,) = self._answer(self._batches.extract([link])[0], [link], timer, asked)
@@ -211,7 +246,7 @@ class PaGELink:
             SettingsError: an argument is out of its range.
         """
         check_question(top_k, at, budget, verified, self.threshold)
-        link = self._reader.read((src, dst) if link_type is None else (src, dst, link_type))
+        link = self.link(src, dst, link_type)
         (batch,) = self._batches.extract([link])
         if at == "source":
             wanted = batch if top_k is None else None
@@ -220,7 +255,7 @@ class PaGELink:
             whole = np.ones(len(batch.edges), dtype=np.bool_)
             facts = facts_on_paths(self.graph, batch, self._path_graphs(batch, whole))
         return find_counterfactual(
-            self.predictor, TargetScores(self.predictor, self._batches, link), link, batch, facts,
+            self.predictor, self.target_scores(link), link, batch, facts,
             threshold=self.threshold, top_k=top_k, at=at, budget=budget, verified=verified,
             known=[self.graph.find_node(link.type[2], key) for key in known],
         )  # fmt: skip

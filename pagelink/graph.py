@@ -106,6 +106,11 @@ class TypedGraph:
         return len(self.src)
 
     @cached_property
+    def num_facts(self) -> int:
+        """Number of facts: an edge, its copies and its reverse are one."""
+        return int(self.fact.max(initial=-1)) + 1
+
+    @cached_property
     def node_type_of(self) -> Ints:
         """Position of the node type of every flat node."""
         return np.repeat(np.arange(len(self.node_types), dtype=np.int32), np.diff(self.node_offset))

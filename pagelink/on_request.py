@@ -13,7 +13,7 @@ from pagelink.candidates import CandidateFinder, Candidates, Doubles, FactIndex
 from pagelink.computation_graph import ComputationGraphs
 from pagelink.errors import SettingsError
 from pagelink.explanation import Explanation, Path
-from pagelink.graph import Bools, Longs, TypedGraph
+from pagelink.graph import Bools, EdgeType, Longs, TypedGraph
 from pagelink.influence import Influence, edge_gradient
 from pagelink.named_paths import named_paths
 from pagelink.other_targets import TargetScores, rank_among, sample_targets
@@ -74,19 +74,26 @@ def with_runs(
     return counted
 
 
+def fact_of(graph: TypedGraph, edge_type: EdgeType, index: int, dst: tuple[str, int]) -> int:
+    """Return the number of the fact that an edge states, given by its column and its target."""
+    head = graph.flat_index(*dst)
+    into = np.arange(graph.in_ptr[head], graph.in_ptr[head + 1])
+    relation = graph.edge_types.index(edge_type)
+    (stored,) = into[(graph.relation[into] == relation) & (graph.column[into] == index)]
+    return int(graph.fact[stored])
+
+
+def facts_along(graph: TypedGraph, path: Path) -> list[int]:
+    """Return the numbers of a path's facts, in their order."""
+    return [
+        fact_of(graph, edge.type, edge.index, start if edge.reversed else end)
+        for edge, start, end in zip(path.edges, path.nodes, path.nodes[1:], strict=False)
+    ]
+
+
 def facts_of(graph: TypedGraph, paths: Sequence[Path]) -> Longs:
     """Return the facts of paths, by number, each once."""
-    facts = []
-    for path in paths:
-        for edge, *ends in zip(path.edges, path.nodes, path.nodes[1:], strict=False):
-            node_type, index = ends[0] if edge.reversed else ends[1]
-            head = graph.flat_index(node_type, index)
-            into = np.arange(graph.in_ptr[head], graph.in_ptr[head + 1])
-            relation = graph.edge_types.index(edge.type)
-            (stored,) = into[
-                (graph.relation[into] == relation) & (graph.column[into] == edge.index)
-            ]
-            facts.append(int(graph.fact[stored]))
+    facts = [fact for path in paths for fact in facts_along(graph, path)]
     return np.unique(np.array(facts, dtype=np.int64))
 
 

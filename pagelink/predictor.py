@@ -73,6 +73,8 @@ class LinkPredictor:
         self._plain_layers: Mapping[MessagePassing, PlainCall] = {}
         self._data = data
         self._hetero = isinstance(data, HeteroData)
+        self.before_pass: Callable[[], None] = lambda: None
+        """Called before each pass of the model: what shows progress or gives up listens here."""
         self._forward = forward or (_call_hetero if self._hetero else _call_homogeneous)
         self._described_call = "forward(model, data, edge_label_index)" if forward else (
             "model(x_dict, edge_index_dict, edge_label_index)" if self._hetero
@@ -193,6 +195,7 @@ class LinkPredictor:
             yield run
 
     def _run(self, data: Any, edge_label_index: Tensor) -> Tensor:
+        self.before_pass()
         output = self._forward(self.model, data, edge_label_index)
         count = edge_label_index.shape[1]
         if not isinstance(output, Tensor) or output.numel() != count:

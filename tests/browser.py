@@ -47,14 +47,16 @@ class Served:
     Args:
         arguments: those of pagelink, without `--port`.
         port: 0 takes any free one.
+        script: a script of this folder, to be run instead of pagelink.
     """
 
-    def __init__(self, *arguments: str | Path, port: int = 0) -> None:
+    def __init__(self, *arguments: str | Path, port: int = 0, script: str | None = None) -> None:
         self._errors = TemporaryDirectory()
         self.log = Path(self._errors.name) / "stderr"
+        what = ["-m", "pagelink"] if script is None else [str(Path(__file__).parent / script)]
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "pagelink", *map(str, arguments), "--port", str(port)],
+                [sys.executable, *what, *map(str, arguments), "--port", str(port)],
                 stdout=subprocess.PIPE, stderr=log, text=True, env={**os.environ, "NO_COLOR": "1"},
             )  # fmt: skip
         self.address = ""

@@ -83,11 +83,11 @@ class Rival(PaGELink, ABC):
                 f"The options of {self.name} must be {self.options_type.__name__}, "
                 f"got {type(options).__name__}."
             )
-        if settings is not None and not isinstance(settings, Settings):
-            raise SettingsError(f"settings must be Settings, got {type(settings).__name__}.")
         self.options: Any = options
-        own = self.own_settings(settings or Settings(), options)
-        super().__init__(model, data, link_type, own, seed, **arguments)
+        super().__init__(model, data, link_type, settings, seed, **arguments)
+
+    def _adopt(self, settings: Settings, seed: int) -> None:
+        super()._adopt(self.own_settings(settings, self.options), seed)
 
     @classmethod
     def own_settings(cls, settings: Settings, options: Any) -> Settings:

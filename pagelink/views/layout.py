@@ -276,9 +276,12 @@ def _arrows(said: Wording, measures: _Measures) -> Iterator[Arrow]:
             lefts = [measures.inner_x(num_inner, at) for at in range(num_inner)]
             starts = [measures.middle_left, *(left + measures.inner_width for left in lefts)]
             stops = [*lefts, measures.middle_right]
-            for start, stop, step in zip(starts, stops, path.steps, strict=True):
+            for at, (start, stop) in enumerate(zip(starts, stops, strict=True)):
+                step = path.steps[at]
                 room = stop - start - _ARROW_SPACE
                 yield Arrow(
+                    rank=path.rank,
+                    step=at,
                     x1=start,
                     x2=stop,
                     y=measures.row_y(path.rank - 1),

@@ -34,10 +34,12 @@ def type_colours(explanation: Explanation) -> dict[str, Colour]:
 
 def colours_of(kinds: Iterable[str]) -> dict[str, Colour]:
     """Return a colour for each of some node types, by their sorted names."""
-    return {
-        kind: _shades(_OKABE_ITO[place % len(_OKABE_ITO)])
-        for place, kind in enumerate(sorted(set(kinds)))
-    }
+    return {kind: _shades(_OKABE_ITO[place]) for kind, place in colour_places(kinds).items()}
+
+
+def colour_places(kinds: Iterable[str]) -> dict[str, int]:
+    """Return the place in the palette of each of some node types, from 0 to 6."""
+    return {kind: place % len(_OKABE_ITO) for place, kind in enumerate(sorted(set(kinds)))}
 
 
 def _shades(main: str) -> Colour:

@@ -32,6 +32,10 @@ class Box:
 class Arrow:
     """One step of a path, drawn from the left to the right."""
 
+    rank: int
+    """Of its path."""
+    step: int
+    """Its position in the path."""
     x1: float
     x2: float
     y: float

@@ -6,6 +6,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+At = Literal["source", "paths"]
+
 
 class Answer(BaseModel):
     """What every answer has in common: it is not changed, and has no fields beyond its own."""
@@ -44,7 +46,7 @@ class Relation(Answer):
 class Control(Answer):
     """A setting that matters, with its meaning in one line."""
 
-    name: Literal["paths", "length", "rho", "seed"]
+    name: Literal["paths", "length", "rho"]
     label: str
     meaning: str
     lowest: float

@@ -1,0 +1,110 @@
+"""`pagelink serve`: the explorer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pagelink.commands.common import Seed, console, load
+
+if TYPE_CHECKING:
+    from pagelink.web.explorer import Explorer
+
+Host = Annotated[
+    str, typer.Option(help="Address to serve on; beyond this machine it takes a --token.")
+]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="0 takes any that is free.")]
+Token = Annotated[
+    str | None, typer.Option(help="Who opens the page with ?token=... is let in, nobody else.")
+]
+
+
+def serve(
+    graph: Annotated[
+        Path | None, typer.Argument(help="Folder of tables, or a file of triples.")
+    ] = None,
+    model: Annotated[
+        Path | None, typer.Option(help="Checkpoint that `pagelink train` wrote.")
+    ] = None,
+    demo: Annotated[
+        bool, typer.Option("--demo", help="A generated graph, with a model trained on the spot.")
+    ] = False,
+    host: Host = "127.0.0.1",
+    port: Port = 8000,
+    token: Token = None,
+    open: Annotated[
+        bool, typer.Option("--open/--no-open", help="Open the page in a browser.")
+    ] = False,
+    threshold: Annotated[
+        float, typer.Option(help="Links with a lower raw score are not predicted.")
+    ] = 0.0,
+    rank_only: Annotated[
+        bool, typer.Option("--rank-only", help="The model only ranks: explain whatever is asked.")
+    ] = False,
+    deadline: Annotated[
+        float, typer.Option(help="Seconds an explanation may take; what is found is shown.")
+    ] = 60.0,
+    seed: Seed = 0,
+) -> None:
+    """Explore predictions and their explanations on a local web page."""
+    if demo == (graph is not None) or (graph is None) != (model is None):
+        raise typer.BadParameter("Give a graph and --model, or --demo alone.")
+    from pagelink.web.security import check_binding
+    from pagelink.web.serving import address_of, listen
+    from pagelink.web.serving import serve as run
+
+    check_binding(host, token)
+    taken = listen(host, port)  # before the work that a taken port would waste
+    limit = None if rank_only else threshold
+    if graph is not None and model is not None:
+        explorer = _of_checkpoint(graph, model, limit, deadline, seed)
+    else:
+        explorer = _of_demo(limit, deadline, seed)
+    from pagelink.web.app import make_app
+
+    address = address_of(taken)
+    with_token = address if token is None else f"{address}?token={token}"
+
+    def started() -> None:
+        console.print(f"Explore at {with_token} (stop with Ctrl+C)", markup=False)
+        if open:
+            typer.launch(with_token)
+
+    run(make_app(explorer, token=token), taken, started)
+
+
+def _of_checkpoint(
+    graph: Path, model: Path, threshold: float | None, deadline: float, seed: int
+) -> Explorer:
+    from pagelink.explainer import PaGELink
+    from pagelink.web.explorer import Explorer
+
+    checkpoint = load(graph, model)
+    explainer = PaGELink(
+        checkpoint.model, checkpoint.data, checkpoint.link_type, seed=seed, threshold=threshold
+    )
+    return Explorer(
+        explainer, checkpoint.split.all, checkpoint.score, title=graph.resolve().name,
+        model=_in_words(type(checkpoint.model).__name__, checkpoint.report.test_auc),
+        deadline=deadline,
+    )  # fmt: skip
+
+
+def _of_demo(threshold: float | None, deadline: float, seed: int) -> Explorer:
+    from pagelink.demo import make_demo
+    from pagelink.explainer import PaGELink
+    from pagelink.web.explorer import Explorer
+
+    made = make_demo(seed, console)
+    data, link_type = made.dataset.data, made.dataset.link_type
+    explainer = PaGELink(made.model, data, link_type, seed=seed, threshold=threshold)
+    return Explorer(
+        explainer, made.split.all, title="UserItemAttr (generated)",
+        model=_in_words("RGCN", made.report.test_auc), deadline=deadline,
+    )  # fmt: skip
+
+
+def _in_words(name: str, auc: float) -> str:
+    return f"{name}, test ROC-AUC {auc:.3f}"

@@ -1,0 +1,142 @@
+"""The explorer over HTTP: the page, and the JSON API that the page uses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import fastapi
+from fastapi import FastAPI, Query, Request, Response
+from fastapi.responses import FileResponse
+from fastapi.staticfiles import StaticFiles
+from starlette.types import ASGIApp
+
+from pagelink.results import versions
+from pagelink.web import asked, contract
+from pagelink.web.asking import PROBLEMS, Desk, Responses, add_problems
+from pagelink.web.explorer import Explorer
+from pagelink.web.questions import Questions
+from pagelink.web.saving import MEDIA_TYPES, Format, saved
+from pagelink.web.security import Guard
+
+STATIC = Path(__file__).parent / "static"
+QUICK: Responses = {code: PROBLEMS[code] for code in (404, 422)}
+QUESTION: Responses = {
+    202: {"model": contract.Working, "description": "Not ready: ask again."},
+    **PROBLEMS,
+}
+FILES: Responses = {200: {"content": {kind: {} for kind in MEDIA_TYPES.values()}}}
+
+
+def make_app(
+    explorer: Explorer, *, token: str | None = None, questions: Questions | None = None
+) -> ASGIApp:
+    """Return the application.
+
+    Args:
+        explorer: answers.
+        token: who sends it is let in; None: only this machine is.
+        questions: the queue in front of the model; None: a new one.
+    """
+    api = make_api(explorer, questions or Questions())
+    api.mount("/static", StaticFiles(directory=STATIC))
+
+    @api.get("/", include_in_schema=False)
+    def page() -> FileResponse:
+        return FileResponse(STATIC / "index.html", media_type="text/html")
+
+    return Guard(api, token)
+
+
+def make_api(explorer: Explorer, questions: Questions) -> FastAPI:
+    """Return the JSON API, with its OpenAPI document at /api/openapi.json."""
+    api = FastAPI(
+        title="pagelink explorer",
+        version=versions()["pagelink"],
+        description="Predicted links of one model on one graph, and why the model predicts them.",
+        openapi_url="/api/openapi.json",
+        docs_url=None,  # its pages would load scripts from elsewhere
+        redoc_url=None,
+    )
+    add_problems(api)
+    desk = Desk(questions)
+    explorer.explainer.predictor.before_pass = questions.check
+
+    @api.get("/api/about")
+    def about() -> contract.About:
+        """What is served: the link type, the node types, the relations, the settings."""
+        return explorer.about
+
+    @api.get("/api/nodes", responses=QUICK)
+    def nodes(given: Annotated[asked.SearchAsked, Query()]) -> contract.Nodes:
+        """Find nodes by name; nothing typed gives those of most facts."""
+        return explorer.search(given.type, given.q, given.limit)
+
+    @api.get("/api/sources/{index}", responses=QUICK)
+    def source(
+        index: Annotated[int, fastapi.Path(ge=0, le=asked.LARGEST)],
+        limit: Annotated[int, Query(ge=1, le=200)] = 20,
+    ) -> contract.Source:
+        """What a source is linked to already."""
+        return explorer.source(index, limit)
+
+    @api.get("/api/targets", response_model=contract.Targets, responses=QUESTION)
+    async def targets(request: Request, given: Annotated[asked.TargetsAsked, Query()]) -> Any:
+        """List the best new targets of a source."""
+        return await desk.answer(
+            request, given.wait, ("targets", given.src, given.k),
+            lambda: explorer.targets(given.src, given.k),
+        )  # fmt: skip
+
+    async def explain(request: Request, given: asked.ExplanationAsked, shown: Any) -> Any:
+        def compute() -> Any:
+            explanation = explorer.explanation(given.src, given.dst, given.choice)
+            return explanation, explorer.explained(explanation)
+
+        key = ("explanation", given.src, given.dst, given.choice)
+        return await desk.answer(request, given.wait, key, compute, shown)
+
+    @api.get("/api/explanation", response_model=contract.Explained, responses=QUESTION)
+    async def explanation(
+        request: Request, given: Annotated[asked.ExplanationAsked, Query()]
+    ) -> Any:
+        """Explain a link."""
+        return await explain(request, given, lambda both: both[1])
+
+    @api.get("/api/save/{format}", response_class=Response, responses={**FILES, **QUESTION})
+    async def save(
+        request: Request, format: Format, given: Annotated[asked.ExplanationAsked, Query()]
+    ) -> Any:
+        """Give an explanation as a file."""
+        return await explain(request, given, lambda both: saved(both[0], format))
+
+    @api.get("/api/score", response_model=contract.Score, responses=QUESTION)
+    async def score(request: Request, given: Annotated[asked.EditAsked, Query()]) -> Any:
+        """Score a link on the graph without some facts."""
+        return await desk.answer(
+            request, given.wait, ("score", given.src, given.dst, given.facts),
+            lambda: explorer.score(given.src, given.dst, given.facts),
+        )  # fmt: skip
+
+    @api.get("/api/rank", response_model=contract.Rank, responses=QUESTION)
+    async def rank(request: Request, given: Annotated[asked.EditAsked, Query()]) -> Any:
+        """Rank the target of a link on the graph without some facts."""
+        return await desk.answer(
+            request, given.wait, ("rank", given.src, given.dst, given.facts),
+            lambda: explorer.rank(given.src, given.dst, given.facts),
+        )  # fmt: skip
+
+    @api.get("/api/counterfactual", response_model=contract.WhatIf, responses=QUESTION)
+    async def counterfactual(request: Request, given: Annotated[asked.WhatIfAsked, Query()]) -> Any:
+        """Say what would have to be different for the model to decide otherwise."""
+        return await desk.answer(
+            request, given.wait, ("what if", given.src, given.dst, given.at, given.top_k),
+            lambda: explorer.what_if(given.src, given.dst, given.at, given.top_k),
+        )  # fmt: skip
+
+    @api.delete("/api/questions/{question}", status_code=204, responses=QUICK)
+    def give_up(question: str) -> None:
+        """Give up a question that nobody else waits for."""
+        desk.give_up(question)
+
+    return api

@@ -1,0 +1,262 @@
+"""Explorer: everything the page can ask, answered by the library. No HTTP in here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from pagelink.errors import LinkError, SettingsError
+from pagelink.explainer import PaGELink
+from pagelink.explanation import Explanation
+from pagelink.other_targets import open_targets, rank_among
+from pagelink.results import versions
+from pagelink.views.naming import words
+from pagelink.views.palette import colour_places
+from pagelink.views.score_wording import compared
+from pagelink.web import contract
+from pagelink.web.answers import explained_answer, node_answer, what_if_answer
+from pagelink.web.name_search import NameSearch
+from pagelink.web.neighbours import Neighbours
+
+Doubles = npt.NDArray[np.float64]
+MOST_RANKED = 5_000
+"""Targets that are ranked at most; of more, so many at random."""
+CONTROLS = (
+    contract.Control(
+        name="paths", label="Number of paths", lowest=1, highest=20, step=1, default=3,
+        meaning="How many paths are shown at most.",
+    ),
+    contract.Control(
+        name="length", label="Length of a path", lowest=1, highest=5, step=1, default=3,
+        meaning="How many facts a path may have; longer ones take longer to find.",
+    ),
+    contract.Control(
+        name="rho", label="Faithful or concise", lowest=0, highest=1, step=0.1, default=0.7,
+        meaning="1 counts only what the paths do to the score, 0 only that they are short and "
+        "pass through nodes of few facts.",
+    ),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The settings that the page offers."""
+
+    paths: int = 3
+    length: int = 3
+    rho: float = 0.7
+    exclude: tuple[str, ...] = ()
+    seed: int = 0
+
+
+class Explorer:
+    """Answers questions about the predictions of one explainer's model.
+
+    Args:
+        explainer: any explainer; the first of its link types is explored.
+        known: links that are true although the graph may not hold them, such as those held out for
+            tests, [2, num_links]: they are not offered as new targets.
+        score: from pairs [2, num_pairs] to their logits, where that is faster than by the
+            explainer: a model that embeds all nodes once.
+        title: what the page is called.
+        model: the model in words.
+        deadline: seconds an explanation may take; what is found by then is shown. None: no end.
+    """
+
+    def __init__(
+        self,
+        explainer: PaGELink,
+        known: Tensor | None = None,
+        score: Callable[[Tensor], Tensor] | None = None,
+        *,
+        title: str = "pagelink",
+        model: str = "",
+        deadline: float | None = 60.0,
+    ) -> None:
+        self.explainer = explainer
+        self.graph = explainer.graph
+        self.link_type = explainer.link_types[0]
+        self._score = score
+        self._title, self._model, self._deadline = title, model, deadline
+        self.neighbours = Neighbours(self.graph, self.link_type, known)
+        self._searches: dict[str, NameSearch] = {}
+
+    @cached_property
+    def about(self) -> contract.About:
+        """What is served."""
+        graph = self.graph
+        counts = np.diff(graph.node_offset).tolist()
+        places = colour_places(graph.node_types)
+        return contract.About(
+            title=self._title,
+            model=self._model or type(self.explainer.predictor.model).__name__,
+            src_type=self.link_type[0],
+            relation=words(self.link_type[1]),
+            dst_type=self.link_type[2],
+            threshold=self.explainer.threshold,
+            node_types=[
+                contract.NodeType(type=t, words=words(t), count=n, colour=places[t])
+                for t, n in zip(graph.node_types, counts, strict=True)
+            ],
+            relations=self.neighbours.relations,
+            controls=list(CONTROLS),
+            examples=[self.node(self.link_type[0], i) for i in self.neighbours.examples],
+            warnings=self.explainer.warnings,
+            versions=versions(),
+        )
+
+    def node(self, node_type: str, index: int) -> contract.Node:
+        """A node.
+
+        Raises:
+            LinkError: there is none such.
+        """
+        self.graph.find_node(node_type, index)
+        return node_answer(self.graph, node_type, index)
+
+    def search(self, node_type: str, typed: str, limit: int) -> contract.Nodes:
+        """The nodes of a type whose names hold what was typed.
+
+        Raises:
+            LinkError: there is no such type.
+        """
+        if node_type not in self.graph.node_types:
+            known = ", ".join(self.graph.node_types)
+            raise LinkError(f"There is no node type {node_type!r}; there are {known}.")
+        total, found = self._search_of(node_type).find(typed, limit)
+        return contract.Nodes(total=total, nodes=[self.node(node_type, i) for i in found])
+
+    def _search_of(self, node_type: str) -> NameSearch:
+        if node_type not in self._searches:
+            graph = self.graph
+            first = graph.flat_index(node_type, 0)
+            last = int(graph.node_offset[graph.node_types.index(node_type) + 1])
+            names = [graph.node_name(flat) for flat in range(first, last)]
+            self._searches[node_type] = NameSearch(names, graph.degree[first:last])
+        return self._searches[node_type]
+
+    def source(self, index: int, limit: int) -> contract.Source:
+        """What a source is linked to already."""
+        node = self.node(self.link_type[0], index)
+        known = self.neighbours.known_of(index)
+        return contract.Source(
+            node=node,
+            known_total=len(known),
+            known=self.neighbours.known_answers(index, known[:limit]),
+            facts=self.neighbours.facts_at(index, limit),
+        )
+
+    def targets(self, src: int, count: int) -> contract.Targets:
+        """The best new targets of a source; of equal ones the first is first."""
+        node = self.node(self.link_type[0], src)
+        candidates = self._new_targets(src)
+        logits = self._logits(src, candidates)
+        order = np.argsort(-logits, kind="stable")[:count]
+        best = [
+            contract.Target(
+                rank=1 + int((logits > logits[i]).sum()),
+                node=node_answer(self.graph, self.link_type[2], int(candidates[i])),
+                logit=float(logits[i]),
+                probability=float(torch.sigmoid(torch.tensor(logits[i]))),
+            )
+            for i in order.tolist()
+            if np.isfinite(logits[i])
+        ]
+        return contract.Targets(src=node, total=len(candidates), targets=best)
+
+    def _new_targets(self, src: int) -> npt.NDArray[np.int64]:
+        return np.setdiff1d(self.neighbours.all_targets(src), self.neighbours.known_of(src))
+
+    def _logits(self, src: int, candidates: npt.NDArray[np.int64]) -> Doubles:
+        if self._score is not None:
+            pairs = torch.from_numpy(np.stack([np.full_like(candidates, src), candidates]))
+            logits: Doubles = self._score(pairs).detach().cpu().double().numpy()
+            return logits
+        if not len(candidates):
+            return np.empty(0)
+        link = self.explainer.link(src, int(candidates[0]))
+        first = self.graph.flat_index(self.link_type[2], 0)
+        (found,) = self.explainer.target_scores(link).logits(first + candidates, [()])
+        return np.asarray(found)
+
+    def explanation(self, src: int, dst: int, choice: Choice) -> Explanation:
+        """The library's explanation of a link.
+
+        Raises:
+            LinkError: there is no such link.
+            SettingsError: a relation is not in the graph, or a number is out of its range.
+        """
+        base = self.explainer.settings
+        settings = base.replace(
+            num_paths=choice.paths, max_length=choice.length, rho=choice.rho,
+            exclude_relations=(*base.exclude_relations, *choice.exclude),
+            deadline=self._deadline if base.deadline is None else base.deadline,
+        )  # fmt: skip
+        return self.explainer.replace(settings, choice.seed).explain(src, dst, negatives=True)
+
+    def explained(self, explanation: Explanation) -> contract.Explained:
+        """The same for the page."""
+        return explained_answer(self.graph, explanation)
+
+    def score(self, src: int, dst: int, off: Sequence[int]) -> contract.Score:
+        """The model's word on a link, on the graph without some facts.
+
+        Raises:
+            LinkError: there is no such link or fact.
+        """
+        link = self.explainer.link(src, dst)
+        rows = self.explainer.target_scores(link).logits(
+            np.array([link.dst]), [(), self._facts(off)]
+        )
+        before, after = float(rows[0, 0]), float(rows[1, 0])
+        answers = compared(self.explainer.threshold, before, after)
+        logits = torch.tensor([before, after], dtype=torch.float64)
+        chances = torch.sigmoid(logits).tolist()
+        return contract.Score(
+            off=list(off), logit=after, probability=chances[1], logit_before=before,
+            probability_before=chances[0], sentence=f"The {answers.noun} {answers.change}.",
+        )  # fmt: skip
+
+    def rank(self, src: int, dst: int, off: Sequence[int]) -> contract.Rank:
+        """Where the target stands among the new targets, on the graph without some facts."""
+        link = self.explainer.link(src, dst)
+        first = self.graph.flat_index(self.link_type[2], 0)
+        known = first + self.neighbours.known_of(src)
+        targets = open_targets(self.graph, link, known[known != link.dst].tolist())
+        total = len(targets)
+        if total > MOST_RANKED:
+            rng = np.random.default_rng((self.explainer.seed, link.src, link.dst))
+            others = rng.choice(targets[targets != link.dst], MOST_RANKED - 1, replace=False)
+            targets = np.sort(np.append(others, link.dst))
+        own = int(np.searchsorted(targets, link.dst))
+        rows = self.explainer.target_scores(link).logits(targets, [(), self._facts(off)])
+        return contract.Rank(
+            off=list(off), rank=rank_among(rows[1], own), rank_before=rank_among(rows[0], own),
+            of=len(targets), is_sample=len(targets) < total,
+        )  # fmt: skip
+
+    def what_if(self, src: int, dst: int, at: contract.At, top_k: int | None) -> contract.WhatIf:
+        """What would have to be different for the model to decide otherwise.
+
+        Raises:
+            LinkError: there is no such link.
+            SettingsError: the model only ranks, and no `top_k` is given.
+        """
+        known = [int(i) for i in self.neighbours.known_of(src) if i != dst]
+        found = self.explainer.counterfactual(src, dst, top_k=top_k, at=at, known=known)
+        return what_if_answer(self.graph, found)
+
+    def _facts(self, off: Sequence[int]) -> list[int]:
+        for fact in off:
+            if not 0 <= fact < self.graph.num_facts:
+                raise SettingsError(
+                    f"There is no fact {fact}; facts are numbered from 0 to "
+                    f"{self.graph.num_facts - 1}."
+                )
+        return sorted(set(off))
