@@ -74,16 +74,19 @@ export function createScoreBar(about) {
   }
 
   function tell(before, after) {
-    const words = (answer) => (about.threshold === null ? raw(answer.logit) : chance(answer.probability));
     const now = after ?? before;
+    const chances = about.threshold === null ? [] : [before, now].map((one) => chance(one.probability));
+    const scores = [before, now].map((one) => raw(one.logit));
+    // Two chances that read the same would hide what happened; the scores behind them do not.
+    const isHidden = chances.length === 0 || (after && chances[0] === chances[1]);
+    const [was, is] = isHidden ? scores : chances;
     value.replaceChildren(
-      ...(after ? [el("span", { class: "score-before", text: words(before) }), arrow()] : []),
-      el("strong", { text: words(now) }),
+      ...(after ? [el("span", { class: "score-before", text: was }), arrow()] : []),
+      el("strong", { text: is }),
     );
-    const noun = explained.noun;
-    if (about.threshold === null) detail.textContent = noun;
-    else if (after) detail.textContent = `${noun} ${raw(before.logit)} → ${raw(after.logit)}`;
-    else detail.textContent = `${noun} ${raw(before.logit)}`;
+    if (chances.length === 0) detail.textContent = explained.noun;
+    else if (isHidden) detail.textContent = `${explained.noun}, still ${is === was ? "the same" : chances[1]}`;
+    else detail.textContent = `${explained.noun} ${after ? scores.join(" → ") : scores[0]}`;
     gauge.set(before.probability, now.probability);
   }
 

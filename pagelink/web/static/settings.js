@@ -7,23 +7,30 @@ import { counted } from "./words.js";
 const PAUSE = 350;
 const MOST_STOPS = 200;
 
-/** The folded part with the settings. */
+/** The settings: a button that says where they stand, and what it unfolds. */
 export function createSettings(about) {
   const summary = el("span", { class: "settings-now muted" });
   const controls = about.controls.map(createControl);
   const relations = createRelations(about.relations);
-  const root = el(
-    "details",
-    { class: "settings" },
-    el("summary", {}, icon("settings"), el("span", { text: "Settings" }), summary),
-    el(
-      "div",
-      { class: "settings-body" },
-      controls.map((control) => control.root),
-      relations.root,
-      button("Back to the defaults", { class: "button is-small", onclick: defaults }, "undo"),
-    ),
+  const body = el(
+    "div",
+    { class: "settings", id: unique("settings"), role: "group", "aria-label": "Settings", hidden: true },
+    controls.map((control) => control.root),
+    relations.root,
+    button("Back to the defaults", { class: "button is-small", onclick: defaults }, "undo"),
   );
+  const opener = el(
+    "button",
+    { type: "button", class: "button is-quiet", "aria-expanded": "false", "aria-controls": body.id, onclick: unfold },
+    icon("settings"),
+    el("span", { text: "Settings" }),
+    summary,
+  );
+
+  function unfold() {
+    body.hidden = !body.hidden;
+    opener.setAttribute("aria-expanded", String(!body.hidden));
+  }
 
   function defaults() {
     go({ paths: null, length: null, rho: null, seed: null, exclude: [] });
@@ -34,12 +41,12 @@ export function createSettings(about) {
     relations.update(state);
     const told = about.controls
       .filter(({ name }) => name !== "seed" || state.seed !== null)
-      .map((control) => `${control.label.toLowerCase()} ${state[control.name] ?? control.default}`);
+      .map(({ name, default: preset }) => `${name} ${state[name] ?? preset}`);
     if (state.exclude.length) told.push(`without ${counted(state.exclude.length, "relation")}`);
     summary.textContent = told.join(" · ");
   }
 
-  return { root, update };
+  return { opener, body, update };
 }
 
 function createControl({ name, label, meaning, lowest, highest, step, default: preset }) {

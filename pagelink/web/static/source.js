@@ -61,7 +61,7 @@ function beginning(about) {
       "ul",
       { class: "tally" },
       about.node_types.map((known) =>
-        el("li", {}, dot(known.type), el("strong", { text: grouped(known.count) }), " ", el("bdi", { text: known.words })),
+        el("li", {}, dot(known.type), el("bdi", { text: known.words }), el("strong", { text: grouped(known.count) })),
       ),
     ),
   );

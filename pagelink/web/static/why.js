@@ -39,8 +39,9 @@ export function createWhy(root, about) {
     "What to see",
     (view) => go({ view }, { replace: true }),
   );
+  const choices = el("div", { class: "choices" }, tabs.bar, settings.opener);
   const panels = [answer, whatIf.root, inWords.root].map((part) => part.parentElement);
-  const explanation = el("div", { class: "explanation" }, verdict, bar.root, tabs.bar, settings.root, panels);
+  const explanation = el("div", { class: "explanation" }, verdict, bar.root, choices, settings.body, panels);
   const waiting = el("div", { class: "why-waiting" });
   const loader = createLoader(waiting, "Looking for paths");
   root.append(
@@ -127,6 +128,7 @@ export function createWhy(root, about) {
 function opening(explained) {
   const isRelied = explained.verdict === "supported" && explained.reason === null;
   const [first, ...others] = explained.opening;
+  const score = el("p", { class: "opening-score", text: explained.score_sentence, dir: "auto" });
   return [
     first
       ? el(
@@ -138,9 +140,9 @@ function opening(explained) {
             {},
             el("p", { class: "opening-first", text: first, dir: "auto" }),
             others.map((sentence) => el("p", { text: sentence, dir: "auto" })),
+            score,
           ),
         )
-      : "",
-    el("p", { class: "lead", text: explained.score_sentence, dir: "auto" }),
+      : score,
   ];
 }
