@@ -2,6 +2,7 @@
 // there, and given up on the server too when the page no longer wants it.
 
 const WAIT = 1;
+const LEAVING = 500;
 
 /** Why there is no answer, in words for the reader. */
 export class Problem extends Error {
@@ -54,8 +55,9 @@ export async function ask(path, params, signal, onWorking = () => {}) {
 
 function giveUp(question) {
   const url = address(`questions/${encodeURIComponent(question)}`);
-  // Nobody waits for this answer: if it does not arrive, the server gives up by itself later.
-  fetch(url, { method: "DELETE", keepalive: true }).catch(() => {});
+  // The server does not give up what somebody waits for, and sees only after a moment that this
+  // page no longer does. If this does not arrive, it gives up by itself later.
+  setTimeout(() => fetch(url, { method: "DELETE" }).catch(() => {}), LEAVING);
 }
 
 async function request(url, options) {

@@ -13,7 +13,7 @@ export function createCards() {
   function show(explained) {
     switches = [];
     const all = explained.groups.flatMap((group) => group.paths);
-    const most = Math.max(...all.map((path) => Math.abs(path.influence ?? 0)), 0);
+    const most = Math.max(0, ...all.flatMap(worths).map(([, value]) => Math.abs(value)));
     root.replaceChildren(
       ...explained.groups.map((group) =>
         el(
@@ -40,7 +40,7 @@ export function createCards() {
       "li",
       { class: "card" },
       el("div", { class: "card-head" }, el("span", { class: "number", text: path.number }), state, knob),
-      worth(path, most, noun),
+      worthRows(path, most, noun),
       el("ol", { class: "chain" }, path.nodes.map((node, at) => station(node, path.steps[at], noun))),
       path.remarks.length
         ? el("details", { class: "remarks" }, el("summary", { text: "More about this path" }),
@@ -94,14 +94,24 @@ export function createCards() {
   return { root, show, update };
 }
 
-function worth({ influence }, most, noun) {
-  if (influence === null) return el("p", { class: "worth muted", text: "Its influence was not measured." });
-  const bar = el("span", { class: influence < 0 ? "bar is-against" : "bar", "aria-hidden": "true" }, el("span"));
-  bar.firstChild.style.setProperty("inline-size", `${most ? (100 * Math.abs(influence)) / most : 0}%`);
+/** What a path is worth: alone, and where that says something else, once the other paths are gone. */
+function worths({ influence, marginal }) {
+  const rows = influence === null ? [] : [["without it", influence]];
+  const isOther = marginal !== null && (influence === null || change(marginal) !== change(influence));
+  return isOther ? [...rows, ["with the other paths gone too", marginal]] : rows;
+}
+
+function worthRows(path, most, noun) {
+  const rows = worths(path);
+  if (!rows.length) return el("p", { class: "worth muted", text: "Its influence was not measured." });
   return el(
     "div",
     { class: "worth" },
-    el("p", {}, el("span", { class: "muted", text: `${noun} without it` }), el("strong", { text: change(influence) })),
-    bar,
+    rows.map(([when, value], at) => {
+      const bar = el("span", { class: value < 0 ? "bar is-against" : "bar", "aria-hidden": "true" }, el("span"));
+      bar.firstChild.style.setProperty("inline-size", `${most ? (100 * Math.abs(value)) / most : 0}%`);
+      const words = at === 0 ? `${noun} ${when}` : when;
+      return el("div", {}, el("p", {}, el("span", { class: "muted", text: words }), el("strong", { text: change(value) })), bar);
+    }),
   );
 }

@@ -8,6 +8,8 @@ import { createLoader, skeletonLines } from "./waiting.js";
 import { grouped, raw } from "./words.js";
 
 const TOPS = [1, 3, 5, 10, 20];
+// A model that only ranks decides nothing: then being among the first so many is what can change.
+const USUAL = 10;
 
 /** The part of the page with the counterfactual. */
 export function createWhatIf(about) {
@@ -20,11 +22,13 @@ export function createWhatIf(about) {
     const root = el("label", { class: "check", title: meaning }, input, el("span", { text: words }));
     return { value, input, root };
   });
+  const decides = about.threshold !== null;
+  const topOf = ({ top }) => (TOPS.includes(top) ? top : decides ? null : USUAL);
   const goalId = unique("goal");
   const goal = el(
     "select",
     { id: goalId, onchange: () => go({ top: goal.value === "" ? null : Number(goal.value) }) },
-    el("option", { value: "", text: about.threshold === null ? "it is no longer the first" : "the model no longer predicts it" }),
+    decides ? el("option", { value: "", text: "the model no longer predicts it" }) : null,
     TOPS.map((top) => el("option", { value: top, text: top === 1 ? "it is no longer the first" : `it is no longer among the first ${top}` })),
   );
   const content = el("div", { class: "whatif-answer" });
@@ -45,9 +49,9 @@ export function createWhatIf(about) {
 
   function update(state) {
     for (const { value, input } of places) input.checked = value === state.at;
-    goal.value = TOPS.includes(state.top) ? String(state.top) : "";
+    goal.value = String(topOf(state) ?? "");
     if (state.view !== "whatif") return;
-    const asked = { src: state.src, dst: state.dst, at: state.at, top_k: state.top };
+    const asked = { src: state.src, dst: state.dst, at: state.at, top_k: topOf(state) };
     const key = JSON.stringify(asked);
     if (key === shown) return;
     shown = key;
