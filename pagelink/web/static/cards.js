@@ -98,7 +98,7 @@ export function createCards() {
 function worths({ influence, marginal }) {
   const rows = influence === null ? [] : [["without it", influence]];
   const isOther = marginal !== null && (influence === null || change(marginal) !== change(influence));
-  return isOther ? [...rows, ["with the other paths gone too", marginal]] : rows;
+  return isOther ? [...rows, ["with the others gone too", marginal]] : rows;
 }
 
 function worthRows(path, most, noun) {

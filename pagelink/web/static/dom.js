@@ -9,10 +9,10 @@ const ICONS = {
   warn: "M12 4.2L21 19.5H3zM12 10v4.4M12 16.9v.2",
   info: "M12 3.5a8.5 8.5 0 1 0 0 17a8.5 8.5 0 0 0 0-17zM12 11v5M12 7.9v.2",
   share: "M9.5 14.5l5-5M8 11l-2.2 2.2a3.6 3.6 0 0 0 5 5L13 16M11 8l2.2-2.2a3.6 3.6 0 0 1 5 5L16 13",
-  save: "M12 4v11M7.5 11L12 15.5L16.5 11M5 19.500h14",
+  save: "M12 4v11M7.5 11L12 15.5L16.5 11M5 19.5h14",
   settings: "M4 8h9M18 8h2M4 16h2M11 16h9M15.5 5.600a2.4 2.4 0 1 0 0 4.800a2.4 2.4 0 0 0 0-4.800M8.5 13.600a2.4 2.4 0 1 0 0 4.800a2.4 2.4 0 0 0 0-4.8",
   undo: "M8.5 5L4.5 9l4 4M4.5 9H14a5.5 5.5 0 0 1 0 11h-3",
-  close: "M6.5 6.500l11 11M17.5 6.500l-11 11",
+  close: "M6.5 6.5l11 11M17.5 6.5l-11 11",
 };
 
 /**
@@ -30,7 +30,7 @@ export function el(tag, props = {}, ...children) {
     else if (value !== null && value !== undefined && value !== false)
       element.setAttribute(key, value === true ? "" : String(value));
   }
-  element.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
   return element;
 }
 

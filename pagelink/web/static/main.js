@@ -21,7 +21,7 @@ function begin(about) {
   const source = createSource(part("who"), about);
   const targets = createTargets(part("what"), about);
   const why = createWhy(part("why"), about);
-  let before = { src: null, dst: null };
+  let before = null;
 
   function update(state) {
     document.body.dataset.stage = stageOf(state);
@@ -30,7 +30,7 @@ function begin(about) {
     targets.update(state);
     why.update(state);
     // On a narrow window the part that was left is gone, and the focus with it.
-    if (state.dst !== before.dst || state.src !== before.src) {
+    if (before && (state.dst !== before.dst || state.src !== before.src)) {
       scrollTo({ top: 0 });
       part("why").scrollTo({ top: 0 });
       if (document.activeElement === document.body || !document.activeElement.checkVisibility())

@@ -5,6 +5,7 @@ import { changed, go, write } from "./state.js";
 
 let colours = new Map();
 let kinds = new Map();
+const seen = new Map();
 
 /** Learn the colours and words of the node types. */
 export function learnTypes(nodeTypes) {
@@ -22,8 +23,14 @@ export function dot(type) {
   return el("span", { class: "dot", "aria-hidden": "true", data: { colour: colours.get(type) ?? 0 } });
 }
 
+/** Return a node that the page has shown, or undefined. */
+export function seenNode(type, index) {
+  return seen.get(`${type} ${index}`);
+}
+
 /** A node: its dot and its name; the whole name and type are in its title. */
 export function nodeLabel(node) {
+  seen.set(`${node.type} ${node.index}`, node);
   return el(
     "span",
     { class: "node", title: `${node.name} (${kindOf(node.type)})` },

@@ -38,6 +38,7 @@ export function createScoreBar(about) {
     if (key === shown) return;
     shown = key;
     off.replaceChildren(...offContent(state.off));
+    off.hidden = !state.off.length && !explained.groups.length;
     controller?.abort();
     controller = new AbortController();
     follow(state, controller.signal);

@@ -29,13 +29,9 @@ export function createSearch({ type, kind, label, placeholder, onPick, hint = nu
   const list = el("ul", { id: listId, role: "listbox", "aria-label": label, class: "options" });
   const told = el("p", { class: "options-told muted", dir: "auto" });
   const popup = el("div", { class: "popup", hidden: true }, list, told);
-  const root = el(
-    "div",
-    { class: "search" },
-    el("label", { for: inputId, class: "search-label", text: label }),
-    el("div", { class: "search-box" }, icon("search"), input, hint && el("kbd", { text: hint })),
-    popup,
-  );
+  const box = el("div", { class: "search-box" }, icon("search"), input, hint && el("kbd", { text: hint, "aria-hidden": "true" }));
+  const head = el("label", { for: inputId, class: "search-label", text: label });
+  const root = el("div", { class: "search" }, head, box, popup);
   let found = [];
   let active = -1;
   let timer = 0;
@@ -52,8 +48,18 @@ export function createSearch({ type, kind, label, placeholder, onPick, hint = nu
     activate(-1);
   }
 
+  /** Put the list under the box, outside of any part that scrolls and would cut it. */
+  function place() {
+    if (!isOpen()) return;
+    const { left, bottom, width } = box.getBoundingClientRect();
+    for (const [name, value] of Object.entries({ left, top: bottom, width }))
+      popup.style.setProperty(name, `${value}px`);
+    popup.style.setProperty("--room", `${Math.max(160, innerHeight - bottom - 24)}px`);
+  }
+
   function open() {
     popup.hidden = false;
+    place();
     input.setAttribute("aria-expanded", String(found.length > 0));
   }
 
@@ -162,6 +168,8 @@ export function createSearch({ type, kind, label, placeholder, onPick, hint = nu
       close();
     }
   });
+  addEventListener("scroll", place, { capture: true, passive: true });
+  addEventListener("resize", place);
   return { root, focus: () => input.focus() };
 }
 

@@ -118,7 +118,8 @@ function ends(facts, about) {
 
 /** Facts of one kind, folded; says how many of them are not in the list. */
 function group(words, total, list, listed) {
-  if (!total) return el("p", { class: "group-none muted" }, el("bdi", { text: words }), ": none");
+  if (!total)
+    return el("p", { class: "group-none muted" }, el("bdi", { text: words }), el("span", { class: "count", text: "none" }));
   return el(
     "details",
     { class: "group" },

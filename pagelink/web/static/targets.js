@@ -23,7 +23,7 @@ export function createTargets(root, about) {
   });
   const title = el("h2", { class: "panel-title", tabindex: -1 }, "Most likely: ", el("bdi", { text: about.relation }));
   const loader = createLoader(content, "Scoring all targets");
-  root.append(title, content, search.root);
+  root.append(title, search.root, content);
   let shown;
   let chosen = null;
 

@@ -6,7 +6,7 @@ import { createCards } from "./cards.js";
 import { el, icon } from "./dom.js";
 import { createDrawing } from "./drawing.js";
 import { createInWords } from "./inwords.js";
-import { nodeLabel, stateLink } from "./nodes.js";
+import { nodeLabel, seenNode, stateLink } from "./nodes.js";
 import { createSave, createShare } from "./save.js";
 import { createScoreBar } from "./scorebar.js";
 import { createSettings } from "./settings.js";
@@ -15,6 +15,8 @@ import { learnFacts } from "./switches.js";
 import { createTabs } from "./tabs.js";
 import { createLoader, skeletonLines } from "./waiting.js";
 import { createWhatIf } from "./whatif.js";
+
+const LONG = 70;
 
 /** Fill the part "why"; returns how to bring it to a state. */
 export function createWhy(root, about) {
@@ -42,14 +44,16 @@ export function createWhy(root, about) {
   const choices = el("div", { class: "choices" }, tabs.bar, settings.opener);
   const panels = [answer, whatIf.root, inWords.root].map((part) => part.parentElement);
   const explanation = el("div", { class: "explanation" }, verdict, bar.root, choices, settings.body, panels);
+  const empty = el(
+    "div",
+    { class: "why-empty" },
+    el("p", { class: "why-empty-head", text: "Why?" }),
+    el("p", { class: "lead", text: "Choose a target to see on which facts of the graph its prediction rests, if on any." }),
+  );
   const waiting = el("div", { class: "why-waiting" });
   const loader = createLoader(waiting, "Looking for paths");
-  root.append(
-    back,
-    el("div", { class: "why-head" }, el("div", {}, el("p", { class: "eyebrow", text: "Why this prediction?" }), title), tools),
-    waiting,
-    explanation,
-  );
+  const head = el("div", { class: "why-head" }, el("div", {}, el("p", { class: "eyebrow", text: "Why this prediction?" }), title), tools);
+  root.append(empty, back, head, waiting, explanation);
   const wide = matchMedia("(min-width: 56rem)");
   wide.addEventListener("change", arrange);
   arrange();
@@ -67,7 +71,10 @@ export function createWhy(root, about) {
     const before = state;
     state = next;
     settings.update(next);
+    empty.hidden = next.dst !== null;
+    for (const part of [head, waiting]) part.hidden = next.dst === null;
     if (next.dst === null) {
+      explanation.hidden = true;
       shown = "";
       loader.stop();
       whatIf.stop();
@@ -79,9 +86,9 @@ export function createWhy(root, about) {
     if (key !== shown) {
       shown = key;
       if (before?.src !== next.src || before?.dst !== next.dst) {
-        explanation.hidden = true;
+        explanation.hidden = tools.hidden = true;
         whatIf.stop();
-        title.replaceChildren();
+        entitle(seenNode(about.src_type, next.src), seenNode(about.dst_type, next.dst));
       }
       explanation.classList.add("is-old");
       bar.show(null);
@@ -93,17 +100,23 @@ export function createWhy(root, about) {
     } else if (explanation.hidden === false) mark();
   }
 
+  /** Say which link this is about, as far as the names are known yet. */
+  function entitle(src, dst) {
+    const relation = el("span", { class: "relation", text: about.relation });
+    title.replaceChildren(...(src && dst ? [nodeLabel(src), " ", relation, " ", nodeLabel(dst)] : []));
+    title.classList.toggle("is-long", title.textContent.length > LONG);
+    const words = el("span", { text: "All targets" });
+    if (src) words.append(" of ", el("bdi", { text: src.name }));
+    back.replaceChildren(stateLink({ dst: null }, { class: "button" }, icon("back"), words));
+  }
+
   function show(explained) {
     learnFacts(explained.groups.flatMap((group) => group.paths.flatMap((path) => path.steps)));
-    const link = [nodeLabel(explained.src), el("span", { class: "relation", text: about.relation }), nodeLabel(explained.dst)];
-    title.replaceChildren(...link);
+    entitle(explained.src, explained.dst);
     document.title = `${explained.link} · pagelink`;
-    back.replaceChildren(
-      stateLink({ dst: null }, { class: "button" }, icon("back"), el("span", {}, "All targets of ", el("bdi", { text: explained.src.name }))),
-    );
     verdict.replaceChildren(...opening(explained));
     bar.show(explained);
-    explanation.hidden = false;
+    explanation.hidden = tools.hidden = false;
     explanation.classList.remove("is-old");
     cards.show(explained);
     drawing.show(explained);
