@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from pagelink.errors import LinkError, SettingsError
+from pagelink.errors import LinkError, SettingsError, did_you_mean
 from pagelink.explainer import PaGELink
 from pagelink.explanation import Explanation
 from pagelink.other_targets import open_targets, rank_among
@@ -25,8 +25,9 @@ from pagelink.web.name_search import NameSearch
 from pagelink.web.neighbours import Neighbours
 
 Doubles = npt.NDArray[np.float64]
-MOST_RANKED = 5_000
+MOST_RANKED = 20_000
 """Targets that are ranked at most; of more, so many at random."""
+FIRST = 10
 CONTROLS = (
     contract.Control(
         name="paths", label="Number of paths", lowest=1, highest=20, step=1, default=3,
@@ -189,9 +190,12 @@ class Explorer:
         """The library's explanation of a link.
 
         Raises:
-            LinkError: there is no such link.
-            SettingsError: a relation is not in the graph, or a number is out of its range.
+            LinkError: there is no such link or relation.
         """
+        known = [relation.name for relation in self.neighbours.relations]
+        for name in choice.exclude:
+            if name not in known:
+                raise LinkError(f"There is no relation {name!r}.{did_you_mean(name, known)}")
         base = self.explainer.settings
         settings = base.replace(
             num_paths=choice.paths, max_length=choice.length, rho=choice.rho,
@@ -244,18 +248,25 @@ class Explorer:
     def what_if(self, src: int, dst: int, at: contract.At, top_k: int | None) -> contract.WhatIf:
         """What would have to be different for the model to decide otherwise.
 
+        A model that only ranks has nothing to turn: there the target is to leave the first ten.
+
         Raises:
-            LinkError: there is no such link.
-            SettingsError: the model only ranks, and no `top_k` is given.
+            LinkError: there is no such link, or there are not so many targets.
         """
+        if top_k is None and self.explainer.threshold is None:
+            top_k = FIRST
+        self.explainer.link(src, dst)
         known = [int(i) for i in self.neighbours.known_of(src) if i != dst]
-        found = self.explainer.counterfactual(src, dst, top_k=top_k, at=at, known=known)
+        try:
+            found = self.explainer.counterfactual(src, dst, top_k=top_k, at=at, known=known)
+        except SettingsError as error:  # more targets asked for than there are
+            raise LinkError(str(error)) from error
         return what_if_answer(self.graph, found)
 
     def _facts(self, off: Sequence[int]) -> list[int]:
         for fact in off:
             if not 0 <= fact < self.graph.num_facts:
-                raise SettingsError(
+                raise LinkError(
                     f"There is no fact {fact}; facts are numbered from 0 to "
                     f"{self.graph.num_facts - 1}."
                 )

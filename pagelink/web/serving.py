@@ -18,7 +18,8 @@ def listen(host: str, port: int) -> socket.socket:
         SettingsError: the address is taken, or is none of this machine's.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    taken = socket.socket(family, socket.SOCK_STREAM)
+    # Only a socket that says TCP is sent on without delay by asyncio: 40 milliseconds an answer.
+    taken = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         taken.bind((host.strip("[]"), port))

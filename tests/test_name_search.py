@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import time
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pagelink.web.name_search import NameSearch, fold
+
+LETTERS = "abAB éß-中🙂\u0627\n"
+
+
+@given(
+    st.lists(st.text(LETTERS, max_size=8), min_size=1, max_size=12),
+    st.text(LETTERS, max_size=5),
+)
+@settings(max_examples=300, deadline=None)
+def test_every_name_that_holds_the_words_is_found_and_no_other(
+    names: list[str], typed: str
+) -> None:
+    total, found = NameSearch(names, [1] * len(names)).find(typed, 100)
+    words = fold(typed).split()
+    wanted = {i for i, name in enumerate(names) if all(word in fold(name) for word in words)}
+    assert (total, set(found), len(found)) == (len(wanted), wanted, len(wanted))
+
+
+def test_the_name_itself_comes_first_then_beginnings_then_words_then_the_rest() -> None:
+    names = ["cheating", "the heat", "heat wave", "heat", "heat index", "Héat"]
+    total, found = NameSearch(names, [9, 9, 1, 1, 2, 7]).find("HEAT", 10)
+    assert total == 6
+    assert [names[i] for i in found] == [
+        "Héat", "heat", "heat index", "heat wave", "the heat", "cheating",
+    ]  # fmt: skip
+
+
+def test_words_come_in_any_order_and_in_any_script() -> None:
+    names = ["Seven Samurai (七人の侍)", "Samurai Champloo", "Амели"]
+    search = NameSearch(names, [1, 1, 1])
+    assert search.find("samurai seven", 5) == (1, [0])
+    assert search.find("侍", 5) == (1, [0])
+    assert search.find("аМЕЛИ", 5) == (1, [2])
+
+
+def test_nothing_typed_gives_the_heaviest() -> None:
+    assert NameSearch(["a", "b", "c"], [1, 3, 2]).find("  ", 2) == (3, [1, 2])
+
+
+def test_no_result_is_no_error() -> None:
+    assert NameSearch(["a"], [1]).find("zzz", 5) == (0, [])
+    assert NameSearch([], []).find("a", 5) == (0, [])
+    assert NameSearch(["a"], [1]).find("a longer text than all names together", 5) == (0, [])
+
+
+def test_a_hundred_thousand_names_are_searched_faster_than_one_by_one() -> None:
+    names = [f"Person {i % 977} of the {i}th house" for i in range(100_000)]
+    search = NameSearch(names, range(100_000))
+    folded = [fold(name) for name in names]
+    typed = "house 99 person"
+    started = time.process_time()
+    plain = {i for i, name in enumerate(folded) if all(word in name for word in typed.split())}
+    one_by_one = time.process_time() - started
+    started = time.process_time()
+    total, _ = search.find(typed, 20)
+    assert total == len(plain)
+    assert time.process_time() - started < 5 * one_by_one, "a scan of NumPy is no slower by far"
