@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import torch
 from browser import Served, chromium
-from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Route, expect
 from rich.console import Console
 from test_jobs import shell
 
@@ -62,8 +62,10 @@ class Watched:
         self.address = address
         self.page: Page = self.context.new_page()
         self.errors: list[str] = []
+        self.expected = ""
+        """What an error has in it that is no surprise."""
         self.hosts: set[str] = set()
-        self.page.on("console", lambda m: m.type == "error" and self.errors.append(m.text))
+        self.page.on("console", self._hear)
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
         self.page.on("request", lambda request: self.hosts.add(urlsplit(request.url).netloc))
 
@@ -71,9 +73,13 @@ class Watched:
         self.page.goto(self.address + query)
         return self.page
 
+    def _hear(self, message: ConsoleMessage) -> None:
+        if message.type == "error":
+            self.errors.append(message.text)
+
     def close(self) -> None:
         self.context.close()
-        assert self.errors == []
+        assert [e for e in self.errors if not self.expected or self.expected not in e] == []
         assert self.hosts <= {urlsplit(self.address).netloc, ""}
 
 
@@ -559,6 +565,7 @@ def test_a_busy_model_is_said_kindly(watched: Watched) -> None:
             body='{"code": "busy", "message": "Too many questions are waiting."}',
         )  # fmt: skip
 
+    watched.expected = "503"
     watched.page.route("**/api/explanation*", busy)
     page = watched.open(LINK)
     box = page.locator(".problem[data-code=busy]")
@@ -568,58 +575,36 @@ def test_a_busy_model_is_said_kindly(watched: Watched) -> None:
     box.get_by_role("button", name="Try again").click()
     settle(page)
     assert len(refused) == 1
-    assert all("503" in error for error in watched.errors)
-    watched.errors.clear()
 
 
 def test_what_is_not_there_is_said(watched: Watched) -> None:
+    watched.expected = "404"
     page = watched.open("/?src=0&dst=4000")
     expect(page.locator("#why .problem")).to_contain_text("Not in this graph")
     page = watched.open("/?src=4000&dst=<b>&off=x.1")
     expect(page.locator("#who .problem")).to_contain_text("Not in this graph")
-    assert all("404" in error for error in watched.errors)
-    watched.errors.clear()
 
 
-def test_a_slow_model_shows_progress_and_can_be_cancelled(browser: Browser) -> None:
+def test_a_slow_model_can_be_cancelled_and_a_server_may_come_back(browser: Browser) -> None:
     with Served("0.3", script="slow_explorer.py") as server:
         watched = Watched(browser, server.address)
-        given_up: list[str] = []
-        watched.page.on(
-            "request", lambda r: r.method == "DELETE" and given_up.append(r.url.rsplit("/", 1)[1])
-        )
         page = watched.open("/?src=0&dst=3")
         line = page.locator("#why .progress")
         expect(line).to_contain_text("of the model so far")
         with page.expect_response(lambda answer: answer.request.method == "DELETE") as answer:
             line.get_by_role("button", name="Cancel").click()
         assert answer.value.status == 204
-        assert len(given_up) == 1
         box = page.locator("#why .problem")
         expect(box).to_contain_text("Cancelled")
         # The model is free again: another question does not wait behind the one given up.
-        page.wait_for_timeout(1000)
         score = page.request.get(f"{server.address}/api/score?src=0&dst=3&wait=10")
         assert score.status == 200
         box.get_by_role("button", name="Ask again").click()
-        expect(page.locator("#why .progress")).to_be_visible()
-        page.get_by_role("link", name="All targets").or_(page.locator(".brand")).first.click()
-        watched.close()
-
-
-def test_a_server_that_goes_away_and_comes_back(browser: Browser) -> None:
-    with Served("0", script="slow_explorer.py") as server:
-        watched = Watched(browser, server.address)
-        page = watched.open(LINK)
-        settle(page)
+        expect(line).to_contain_text("of the model so far")
+        watched.expected = "net::ERR"
         server.kill()
-        page.locator(".target").nth(4).click()
-        box = page.locator("#why .problem")
         expect(box).to_contain_text("The server does not answer")
-        assert all("ERR_CONNECTION_REFUSED" in error for error in watched.errors)
-        watched.errors.clear()
         with Served("0", script="slow_explorer.py", port=server.port):
             box.get_by_role("button", name="Try again").click()
             settle(page)
-            expect(page.locator(".target").nth(4)).to_have_attribute("aria-current", "true")
             watched.close()

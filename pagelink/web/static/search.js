@@ -26,7 +26,8 @@ export function createSearch({ type, kind, label, placeholder, onPick, hint = nu
     autocomplete: "off", autocapitalize: "none", spellcheck: "false", dir: "auto", maxlength: 200,
     "aria-autocomplete": "list", "aria-expanded": "false", "aria-controls": listId,
   });
-  const list = el("ul", { id: listId, role: "listbox", "aria-label": label, class: "options" });
+  // What scrolls is a stop of the tab key, unless it says that it is none.
+  const list = el("ul", { id: listId, role: "listbox", "aria-label": label, class: "options", tabindex: -1 });
   const told = el("p", { class: "options-told muted", dir: "auto" });
   const popup = el("div", { class: "popup", hidden: true }, list, told);
   const box = el("div", { class: "search-box" }, icon("search"), input, hint && el("kbd", { text: hint, "aria-hidden": "true" }));
