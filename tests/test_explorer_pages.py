@@ -181,7 +181,7 @@ def test_by_keyboard_alone(watched: Watched) -> None:
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     expect(page.locator("#who .source-name")).to_have_text(name)
-    other = page.get_by_role("combobox", name="Ask about any other item")
+    other = page.get_by_role("combobox", name="Ask about a certain item")
     other.focus()
     page.keyboard.type("item 3")
     expect(page.get_by_role("option").first).to_contain_text("Item 3")
@@ -252,7 +252,7 @@ def test_a_path_off_scores_as_on_a_graph_without_it(watched: Watched, demo: Demo
         f"{watched.address}/api/score?src={SRC}&dst={DST}&" + "&".join(f"off={f}" for f in facts)
     ).json()
     assert answer["logit"] == pytest.approx(after, abs=1e-4)
-    expect(page.locator("#live")).to_contain_text("rank")
+    expect(page.locator("#live")).to_contain_text("The rank goes from 1 to")
     expect(page.locator(".off-list summary")).to_have_text(f"{len(facts)} facts switched off")
     assert query(page)["off"] == [".".join(map(str, sorted(facts)))]
     for line in page.locator('.drawing .pagelink-fact[data-path="1"]').all():
@@ -413,7 +413,7 @@ def test_names_stay_text(browser: Browser, odd: Served) -> None:
     assert page.locator("#who .source-name").inner_text() == HTML
     assert page.locator(".why-title .node-name").all_inner_texts() == [HTML, SCRIPT.format(1)]
     page.locator(".group").first.locator("summary").click()
-    page.get_by_role("combobox", name="Ask about any other item").fill("<script>window.hacked=1")
+    page.get_by_role("combobox", name="Ask about a certain item").fill("<script>window.hacked=1")
     expect(page.get_by_role("option").first).to_contain_text("<script>window.hacked=1")
     page.keyboard.press("Escape")
     for view in ("What if", "In words", "Paths"):
@@ -466,6 +466,13 @@ def test_a_narrow_window_shows_one_part_after_the_other(browser: Browser, served
     line.tap()
     expect(line).to_have_attribute("aria-checked", "false")
     assert page.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
+    for menu in ("Share", "Save"):
+        page.get_by_text(menu, exact=True).click()
+        place = page.locator(".menu[open] .menu-body").bounding_box()
+        assert place is not None
+        assert place["x"] >= 0
+        assert place["x"] + place["width"] <= NARROW["width"]
+    page.keyboard.press("Escape")
     page.get_by_role("link", name="All targets of User 0").click()
     expect(page.locator(".target").first).to_be_visible()
     assert not page.locator("#why").is_visible()

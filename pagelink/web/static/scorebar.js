@@ -61,7 +61,7 @@ export function createScoreBar(about) {
       const placed = await (await ask("rank", link, signal)).json();
       if (signal.aborted) return;
       rank.replaceChildren(...rankContent(placed));
-      if (state.off.length) announce(`${rank.textContent}.`);
+      if (state.off.length) announce(rankSentence(placed));
     } catch (error) {
       if (error.name === "AbortError" || signal.aborted) return;
       root.classList.remove("is-asking");
@@ -82,7 +82,7 @@ export function createScoreBar(about) {
     const isHidden = chances.length === 0 || (after && chances[0] === chances[1]);
     const [was, is] = isHidden ? scores : chances;
     value.replaceChildren(
-      ...(after ? [el("span", { class: "score-before", text: was }), arrow()] : []),
+      ...(after ? [el("span", { class: "score-before", text: was.replace(" in 100", "") }), ...arrow()] : []),
       el("strong", { text: is }),
     );
     if (chances.length === 0) detail.textContent = explained.noun;
@@ -94,15 +94,22 @@ export function createScoreBar(about) {
   return { root, show, update };
 }
 
+/** An arrow for eyes, and a word for ears. */
 function arrow() {
-  return el("span", { class: "arrow", text: " → ", "aria-label": "becomes" });
+  const seen = el("span", { class: "arrow", text: " → ", "aria-hidden": "true" });
+  return [el("span", { class: "visually-hidden", text: " to " }), seen];
 }
 
 function rankContent({ rank, rank_before, of, is_sample }) {
   const among = is_sample ? `of ${grouped(of)} drawn at random` : `of ${grouped(of)}`;
   const now = el("strong", { text: grouped(rank) });
   if (rank === rank_before) return ["rank ", now, ` ${among}`];
-  return ["rank ", grouped(rank_before), arrow(), now, ` ${among}`];
+  return ["rank ", grouped(rank_before), ...arrow(), now, ` ${among}`];
+}
+
+function rankSentence({ rank, rank_before, of }) {
+  const moves = rank === rank_before ? `stays at ${rank}` : `goes from ${rank_before} to ${rank}`;
+  return `The rank ${moves} of ${of}.`;
 }
 
 function offContent(facts) {

@@ -17,13 +17,13 @@ export function createTargets(root, about) {
   const search = createSearch({
     type: about.dst_type,
     kind,
-    label: `Ask about any other ${kind}`,
+    label: `Ask about a certain ${kind}`,
     placeholder: `Name of the ${kind}`,
     onPick: (node) => go({ dst: node.index }),
   });
   const title = el("h2", { class: "panel-title", tabindex: -1 }, "Most likely: ", el("bdi", { text: about.relation }));
   const loader = createLoader(content, "Scoring all targets");
-  root.append(title, search.root, content);
+  root.append(search.root, title, content);
   let shown;
   let chosen = null;
 

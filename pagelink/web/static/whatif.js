@@ -90,7 +90,6 @@ function told(answer) {
           figures.map(([about, before, after]) => el("div", {}, el("dt", { text: about }), el("dd", {}, `${before} → `, el("strong", { text: after })))),
         )
       : null,
-    answer.instead ? el("p", { class: "muted", text: answer.instead, dir: "auto" }) : null,
     answer.facts.length
       ? button("Switch these facts off", { class: "button is-main", onclick: () => switchOff(answer.facts.map(({ fact }) => fact)) })
       : null,
