@@ -128,7 +128,11 @@ function offContent(facts) {
             "li",
             {},
             el("span", { text: sentenceOf(fact), dir: "auto" }),
-            button("Switch on", { class: "button is-small", "aria-label": `Switch on: ${sentenceOf(fact)}`, onclick: () => toggle([fact]) }),
+            button("Switch on", {
+              class: "button is-small",
+              "aria-label": `Switch on: ${sentenceOf(fact)}`,
+              onclick: () => toggle([fact]),
+            }),
           ),
         ),
       ),

@@ -73,7 +73,7 @@ function createControl({ name, label, meaning, lowest, highest, step, default: p
     { class: "control" },
     el("div", { class: "control-head" }, el("label", { for: id, text: label }), isRange ? output : null),
     input,
-    name === "rho" ? el("div", { class: "control-ends muted", "aria-hidden": "true" }, el("span", { text: "concise" }), el("span", { text: "faithful" })) : null,
+    name === "rho" ? ends("concise", "faithful") : null,
     el("p", { class: "muted", id: `${id}-meaning`, text: meaning }),
   );
   return {
@@ -84,6 +84,11 @@ function createControl({ name, label, meaning, lowest, highest, step, default: p
       output.textContent = input.value;
     },
   };
+}
+
+function ends(low, high) {
+  const props = { class: "control-ends muted", "aria-hidden": "true" };
+  return el("div", props, el("span", { text: low }), el("span", { text: high }));
 }
 
 function createRelations(relations) {

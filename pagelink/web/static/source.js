@@ -81,7 +81,7 @@ function card(source, about) {
           { class: "row-link", "aria-label": `${one.node.name}: why?` },
           nodeLabel(one.node),
         ),
-        one.in_graph ? null : el("span", { class: "tag", text: "not seen by the model", title: "Held out: the model was trained without this link." }),
+        one.in_graph ? null : heldOut(),
       ),
     ),
   );
@@ -94,6 +94,11 @@ function card(source, about) {
     group(`Known: ${about.relation}`, source.known_total, known, source.known.length),
     source.facts.map((facts) => group(relationOf(facts), facts.total, ends(facts, about), facts.nodes.length)),
   );
+}
+
+function heldOut() {
+  const title = "Held out: the model was trained without this link.";
+  return el("span", { class: "tag", text: "not seen by the model", title });
 }
 
 function relationOf({ words, backwards }) {

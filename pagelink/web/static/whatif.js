@@ -29,14 +29,17 @@ export function createWhatIf(about) {
     "select",
     { id: goalId, onchange: () => go({ top: goal.value === "" ? null : Number(goal.value) }) },
     decides ? el("option", { value: "", text: "the model no longer predicts it" }) : null,
-    TOPS.map((top) => el("option", { value: top, text: top === 1 ? "it is no longer the first" : `it is no longer among the first ${top}` })),
+    TOPS.map((top) => el("option", { value: top, text: `it is no longer ${top === 1 ? "the first" : `among the first ${top}`}` })),
   );
   const content = el("div", { class: "whatif-answer" });
   const loader = createLoader(content, "Searching for the fewest facts");
   const root = el(
     "div",
     { class: "whatif" },
-    el("p", { class: "lead", text: "What would have to be different? The fewest facts found without which the model decides otherwise." }),
+    el("p", {
+      class: "lead",
+      text: "What would have to be different? The fewest facts found without which the model decides otherwise.",
+    }),
     el(
       "div",
       { class: "whatif-controls" },
@@ -91,7 +94,10 @@ function told(answer) {
         )
       : null,
     answer.facts.length
-      ? button("Switch these facts off", { class: "button is-main", onclick: () => switchOff(answer.facts.map(({ fact }) => fact)) })
+      ? button("Switch these facts off", {
+          class: "button is-main",
+          onclick: () => switchOff(answer.facts.map(({ fact }) => fact)),
+        })
       : null,
   ].filter((part) => part !== null);
 }

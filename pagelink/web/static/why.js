@@ -146,7 +146,7 @@ function opening(explained) {
     first
       ? el(
           "div",
-          { class: isRelied ? "opening is-relied" : "opening", role: "note", data: { verdict: explained.verdict ?? explained.reason ?? "" } },
+          { class: isRelied ? "opening is-relied" : "opening", role: "note" },
           icon(isRelied ? "check" : "warn"),
           el(
             "div",

@@ -37,8 +37,3 @@ export function change(influence) {
   if (Number(size) === 0) return "0";
   return `${influence > 0 ? MINUS : "+"}${size}`;
 }
-
-/** The model's word: a chance, or a score where the model only ranks. */
-export function verdictOf(about, answer) {
-  return about.threshold === null ? raw(answer.logit) : chance(answer.probability);
-}
