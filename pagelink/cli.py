@@ -14,6 +14,7 @@ from pagelink.commands.common import Graph, Model, Seed, check_target, console, 
 from pagelink.commands.dataset import dataset
 from pagelink.commands.explain import explain
 from pagelink.commands.serve import serve
+from pagelink.commands.study import study
 from pagelink.errors import PageLinkError, SettingsError
 
 app = typer.Typer(
@@ -24,6 +25,7 @@ bench = typer.Typer(help="Benchmarks.", no_args_is_help=True)
 add_to(bench)
 app.add_typer(bench, name="bench")
 app.add_typer(dataset, name="dataset")
+app.add_typer(study, name="study")
 _debug = False
 
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
-from pagelink.datasets.useritemattr import UserItemAttr, generate_useritemattr
+from pagelink.datasets.useritemattr import generate_useritemattr
 from pagelink.errors import ModelError
 from pagelink.explainer import PaGELink
 from pagelink.explanation import Explanation
 from pagelink.files import write_text
+from pagelink.models.checkpoint import Checkpoint
 from pagelink.models.commands import training_bar
 from pagelink.models.links import LinkSplit, split_links
-from pagelink.models.report import TrainReport
 from pagelink.models.rgcn import RGCN
 from pagelink.models.train_settings import TrainSettings
 from pagelink.models.training import train
@@ -27,41 +27,37 @@ BEST_FIRST: tuple[Verdict, ...] = (
 """A demo shows an explanation as it is meant to be, as long as there is one."""
 
 
-@dataclass(frozen=True)
-class Demo:
-    """A generated graph with a model trained on it."""
+def make_demo(seed: int, console: Console, **sizes: Any) -> Checkpoint:
+    """Generate a UserItemAttr graph and train a model on it; takes some seconds.
 
-    dataset: UserItemAttr
-    split: LinkSplit
-    model: RGCN
-    report: TrainReport
-
-
-def make_demo(seed: int, console: Console) -> Demo:
-    """Generate a graph and train a model on it; takes some seconds, and says what it does."""
-    dataset = generate_useritemattr(seed=seed)
-    data = dataset.data
+    Args:
+        seed: the same seed gives the same graph and model.
+        console: where it says what it does.
+        sizes: those of the graph, see `generate_useritemattr`.
+    """
+    dataset = generate_useritemattr(seed=seed, **sizes)
+    data, link_type = dataset.data, dataset.link_type
     console.print(
         f"Generated a graph of {data.num_nodes} nodes and {data.num_edges // 2} facts (users buy "
         f"items, items have attributes), with {dataset.likes.shape[1]} likes to predict.",
         soft_wrap=True,
     )
     split = split_links(dataset.likes, seed)
-    model = RGCN.for_data(data, dataset.link_type, paper_split=True, seed=seed)
+    model = RGCN.for_data(data, link_type, paper_split=True, seed=seed)
     with training_bar(console, SETTINGS.epochs) as step:
-        report = train(model, data, dataset.link_type, split, SETTINGS, seed=seed, progress=step)
+        report = train(model, data, link_type, split, SETTINGS, seed=seed, progress=step)
     console.print(
         f"Trained an RGCN in {report.seconds:.1f} CPU seconds: test ROC-AUC {report.test_auc:.3f}, "
         f"average precision {report.test_ap:.3f}.",
         soft_wrap=True,
     )
-    return Demo(dataset, split, model.eval(), report)
+    return Checkpoint(model.eval(), link_type, split, report, SETTINGS, data)
 
 
 def run_demo(out: Path, seed: int, console: Console) -> Explanation:
     """Generate, train, explain; print the explanation and write it as a page and a picture."""
     demo = make_demo(seed, console)
-    explainer = PaGELink(demo.model, demo.dataset.data, demo.dataset.link_type, seed=seed)
+    explainer = PaGELink(demo.model, demo.data, demo.link_type, seed=seed)
     explanation = _first_predicted(explainer, demo.split)
     console.print(f"\n{explanation}", soft_wrap=True, highlight=False, markup=False)
     for name, text in (("explanation.html", explanation.to_html()),

@@ -4,6 +4,8 @@ PageLinkError
 ├── SettingsError    a setting is out of its range or does not fit the others
 ├── GraphError       the graph given is malformed
 ├── LinkError        a link asked for is not in this graph (unknown name, index out of range)
+├── StudyError       a file is not a study, or an answer does not fit its question
+│   └── StudyBusyError  the file cannot be read or written just now, and nothing was saved
 └── ModelError       the model cannot be explained as it is
     ├── MaskError    the edge weights do not reach the model's messages
     └── CheckpointError  a stored model cannot be read, or does not fit the graph
@@ -31,6 +33,14 @@ class GraphError(PageLinkError, ValueError):
 
 class LinkError(PageLinkError, ValueError):
     """A link asked for cannot be explained because it is not a link of this graph."""
+
+
+class StudyError(PageLinkError, ValueError):
+    """A file is not a study that can be used, or what is asked of one is not in it."""
+
+
+class StudyBusyError(StudyError):
+    """The file of a study cannot be read or written just now; nothing was saved."""
 
 
 class ModelError(PageLinkError, RuntimeError):

@@ -7,13 +7,14 @@ import pytest
 import torch
 from torch_geometric.data import HeteroData
 
-from pagelink.baselines.registry import RIVALS
+from pagelink.baselines.registry import BY_PATH, RIVALS
 from pagelink.evaluation import paper_cases
-from pagelink.evaluation.paper_case_drawing import CaseFact, Panel, draw_panels
+from pagelink.evaluation.paper_case_drawing import Panel, draw_panels
 from pagelink.evaluation.paper_cases import FIRST, SECOND, fact_words, joins
 from pagelink.evaluation.paper_plan import Plan
 from pagelink.evaluation.runs import Run, RunStore
 from pagelink.graph import TypedGraph
+from pagelink.views.layers import NamedFact
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +48,7 @@ def fact_between(graph: TypedGraph, one: int, other: int) -> int:
 def test_facts_are_read_in_their_own_direction(graph: TypedGraph) -> None:
     ada, first = graph.flat_index("author", 0), graph.flat_index("paper", 0)
     said = fact_words(graph, fact_between(graph, first, ada))
-    assert said == CaseFact(("author", "Ada"), "writes", ("paper", "first"))
+    assert said == NamedFact(("author", "Ada"), "writes", ("paper", "first"))
 
 
 def test_loose_facts_do_not_join(graph: TypedGraph) -> None:
@@ -63,7 +64,7 @@ def test_loose_facts_do_not_join(graph: TypedGraph) -> None:
 
 def test_names_in_the_drawing_are_escaped() -> None:
     src, dst = ("author", "A<b>"), ("paper", "t & u")
-    drawn = draw_panels("x", src, dst, [Panel("one", (CaseFact(src, "writes", dst),))])
+    drawn = draw_panels("x", src, dst, [Panel("one", (NamedFact(src, "writes", dst),))])
     texts = [each.text for each in ET.fromstring(drawn).iter() if each.text]
     assert "A<b>" in texts
     assert "t & u" in texts
@@ -73,7 +74,7 @@ def test_quick_run(runs: list[Run]) -> None:
     by_name = {run.name: run.figures for run in runs}
     by_explainer = {name: by_name[f"{FIRST}, {name}"] for name in RIVALS}
     assert all(1 <= len(row["facts"]) <= 3 for row in by_explainer.values())
-    assert all(by_explainer[name]["joined"] for name in paper_cases.BY_PATH)
+    assert all(by_explainer[name]["joined"] for name in BY_PATH)
     generic = by_name[SECOND]["generic"]
     assert len(generic) == by_name["choice"]["generic"] > 0
     assert all(row["degree"] > 6 for row in generic)

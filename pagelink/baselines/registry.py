@@ -32,6 +32,8 @@ RIVALS: dict[str, type[PaGELink]] = {
     "random-paths": RandomPaths,
     "random-mask": RandomMask,
 }
+BY_PATH = ("pagelink", "paper", "power", "degree", "random-paths")
+"""Explainers whose answer is paths; that of the others is the facts of the highest mask."""
 
 
 def make_rival(

@@ -10,6 +10,7 @@ import typer
 from pagelink.commands.common import Seed, console, load
 
 if TYPE_CHECKING:
+    from pagelink.models.checkpoint import Checkpoint
     from pagelink.web.explorer import Explorer
 
 Host = Annotated[
@@ -57,11 +58,13 @@ def serve(
 
     check_binding(host, token)
     taken = listen(host, port)  # before the work that a taken port would waste
-    limit = None if rank_only else threshold
     if graph is not None and model is not None:
-        explorer = _of_checkpoint(graph, model, limit, deadline, seed)
+        checkpoint, title = load(graph, model), graph.resolve().name
     else:
-        explorer = _of_demo(limit, deadline, seed)
+        from pagelink.demo import make_demo
+
+        checkpoint, title = make_demo(seed, console), "UserItemAttr (generated)"
+    explorer = _explorer(checkpoint, title, None if rank_only else threshold, deadline, seed)
     from pagelink.web.app import make_app
 
     address = address_of(taken)
@@ -75,36 +78,17 @@ def serve(
     run(make_app(explorer, token=token), taken, started)
 
 
-def _of_checkpoint(
-    graph: Path, model: Path, threshold: float | None, deadline: float, seed: int
+def _explorer(
+    checkpoint: Checkpoint, title: str, threshold: float | None, deadline: float, seed: int
 ) -> Explorer:
     from pagelink.explainer import PaGELink
     from pagelink.web.explorer import Explorer
 
-    checkpoint = load(graph, model)
     explainer = PaGELink(
         checkpoint.model, checkpoint.data, checkpoint.link_type, seed=seed, threshold=threshold
     )
+    name, auc = type(checkpoint.model).__name__, checkpoint.report.test_auc
     return Explorer(
-        explainer, checkpoint.split.all, checkpoint.score, title=graph.resolve().name,
-        model=_in_words(type(checkpoint.model).__name__, checkpoint.report.test_auc),
-        deadline=deadline,
+        explainer, checkpoint.split.all, checkpoint.score, title=title,
+        model=f"{name}, test ROC-AUC {auc:.3f}", deadline=deadline,
     )  # fmt: skip
-
-
-def _of_demo(threshold: float | None, deadline: float, seed: int) -> Explorer:
-    from pagelink.demo import make_demo
-    from pagelink.explainer import PaGELink
-    from pagelink.web.explorer import Explorer
-
-    made = make_demo(seed, console)
-    data, link_type = made.dataset.data, made.dataset.link_type
-    explainer = PaGELink(made.model, data, link_type, seed=seed, threshold=threshold)
-    return Explorer(
-        explainer, made.split.all, title="UserItemAttr (generated)",
-        model=_in_words("RGCN", made.report.test_auc), deadline=deadline,
-    )  # fmt: skip
-
-
-def _in_words(name: str, auc: float) -> str:
-    return f"{name}, test ROC-AUC {auc:.3f}"

@@ -15,12 +15,12 @@ import numpy as np
 from pagelink.baselines.free_edges import FreeEdges
 from pagelink.baselines.ground import Ground, fact_paths
 from pagelink.baselines.pgexp import PGExpLink
-from pagelink.baselines.registry import RIVALS, make_rival
+from pagelink.baselines.registry import BY_PATH, RIVALS, make_rival
 from pagelink.datasets.locate import DataNotFoundError
 from pagelink.evaluation.faithfulness_rankings import make_explainer
 from pagelink.evaluation.faithfulness_subjects import Subject
 from pagelink.evaluation.paper_answers import options_of
-from pagelink.evaluation.paper_case_drawing import CaseFact, Panel, draw_panels
+from pagelink.evaluation.paper_case_drawing import Panel, draw_panels
 from pagelink.evaluation.paper_ground import CITATION, TINY, TITLES, Effects, key_of, load, told
 from pagelink.evaluation.paper_plan import Part, Plan, Progress, Table, cell
 from pagelink.evaluation.runs import Run, RunStore
@@ -28,6 +28,7 @@ from pagelink.explanation import Explanation
 from pagelink.graph import TypedGraph
 from pagelink.paths import best_paths
 from pagelink.settings import Settings
+from pagelink.views.layers import NamedFact
 from pagelink.views.lettering import shorten
 
 NAME = "cases"
@@ -35,13 +36,11 @@ FIRST, SECOND = "one link, three facts", "three paths, generic nodes"
 BUDGET, SHOWN, LOOKED_AT = 3, 3, 100
 GENERIC = {CITATION: 30, TINY: 6}
 """A node with more facts is generic: D_max of the labels; less where all nodes have few."""
-BY_PATH = ("pagelink", "paper", "power", "degree", "random-paths")
-"""Explainers that return paths; of the others the facts of the highest mask are shown."""
 MOST_PATHS, MOST_GENERIC = 5000, 10
 NAME_WIDTH = 36.0  # in letter heights, some sixty letters
 
 
-def fact_words(graph: TypedGraph, fact: int) -> CaseFact:
+def fact_words(graph: TypedGraph, fact: int) -> NamedFact:
     """A fact in the words of the graph, read the way it is stored first."""
     edge = int(np.flatnonzero((graph.fact == fact) & graph.representative)[0])
     words, backwards = graph.relation_words(graph.edge_types[graph.relation[edge]])
@@ -49,7 +48,7 @@ def fact_words(graph: TypedGraph, fact: int) -> CaseFact:
         (graph.node(int(end))[0], shorten(graph.node_name(int(end)), NAME_WIDTH, 1))
         for end in (graph.src[edge], graph.dst[edge])
     ]
-    return CaseFact(ends[backwards], words, ends[not backwards])
+    return NamedFact(ends[backwards], words, ends[not backwards])
 
 
 def joins(graph: TypedGraph, facts: Sequence[int], src: int, dst: int) -> tuple[bool, bool]:
@@ -269,7 +268,7 @@ def drawings(runs: Sequence[Run]) -> dict[str, str]:
         panels = [
             Panel(
                 f"{name}: effect {row['effect']:+.2f}",
-                tuple(CaseFact((*a,), words, (*b,)) for a, words, b in row["facts"]),
+                tuple(NamedFact((*a,), words, (*b,)) for a, words, b in row["facts"]),
             )
             for name, row in first.items()
         ]

@@ -124,7 +124,7 @@ def node_words(explanation: Explanation) -> dict[Node, NodeWords]:
     names = {node: clean(name) or _numbered(node) for node, name in names.items()}
     relations = {words(edge.label) for path in explanation.paths for edge in path.edges}
     relations.add(words(explanation.link_type[1]))
-    phrases = _phrases(names, relations)
+    phrases = phrases_of(names, relations)
     alike = Counter((node[0], name) for node, name in names.items())
     return {
         node: NodeWords(
@@ -142,7 +142,7 @@ def _numbered(node: Node) -> str:
     return f"{words(node[0])} {node[1]}"
 
 
-def _phrases(names: Mapping[Node, str], relations: Iterable[str]) -> dict[Node, str]:
+def phrases_of(names: Mapping[Node, str], relations: Iterable[str]) -> dict[Node, str]:
     """Return the shortest clear way to call each node: its name, with its type, with its index."""
     taken = {word.casefold() for word in relations} | {words(kind).casefold() for kind, _ in names}
     phrases = {

@@ -11,15 +11,15 @@ from markupsafe import Markup
 from pagelink.views.naming import legal
 
 
-def render(template: str, **values: Any) -> str:
-    """Return a file of `templates/`, filled with values that are escaped on the way."""
-    return _environment().get_template(template).render(**values)
+def render(template: str, *, package: str = "pagelink.views", **values: Any) -> str:
+    """Return a file of a package's `templates/`, filled with values escaped on the way."""
+    return _environment(package).get_template(template).render(**values)
 
 
 @functools.cache
-def _environment() -> Environment:
+def _environment(package: str) -> Environment:
     return Environment(
-        loader=PackageLoader("pagelink.views"),
+        loader=PackageLoader(package),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=_without_controls,

@@ -1,0 +1,175 @@
+"""The file of a study: made once from its questions, and opened with care."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sqlite3
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from pagelink.errors import StudyError
+from pagelink.files import complete_file
+from pagelink.study.questions import Question, Shown, StudyAbout
+
+APPLICATION = 0x50674C6B
+"""SQLite's `application_id` of a study: "PgLk"."""
+VERSION = 1
+WAIT = 30.0
+"""Seconds to wait for others who write."""
+_MAGIC = b"SQLite format 3\0"
+_SYNCHRONOUS = "PRAGMA synchronous = FULL"  # an answer that was taken outlives a power cut
+
+
+def write_study(path: Path, about: StudyAbout, questions: Sequence[Question]) -> Path:
+    """Write the file of a new study.
+
+    Raises:
+        StudyError: there is such a file; answers are never overwritten.
+    """
+    refuse_existing(path)
+    with complete_file(path) as temporary:
+        with closing(sqlite3.connect(temporary, isolation_level=None)) as connection:
+            connection.execute(f"PRAGMA application_id = {APPLICATION}")
+            connection.execute(f"PRAGMA user_version = {VERSION}")
+            connection.executescript(files("pagelink.study").joinpath("schema.sql").read_text())
+            connection.execute("BEGIN")
+            connection.execute(
+                "INSERT INTO about VALUES (?)", (json.dumps(dataclasses.asdict(about)),)
+            )
+            drawings: dict[Shown, int] = {}
+            for number, question in enumerate(questions, start=1):
+                _write(connection, number, question, drawings)
+            connection.execute("COMMIT")
+        # Making a study takes a while; whoever made one of this name meanwhile keeps it.
+        refuse_existing(path)
+    return path
+
+
+def copy_without_answers(path: Path, out: Path, simulated: Mapping[str, Any]) -> Path:
+    """Write the questions of a study to a new file, for people who are not real.
+
+    Args:
+        path: the study; it is only read.
+        out: the new file.
+        simulated: how they behave; the copy says so of itself.
+
+    Raises:
+        StudyError: the file cannot be read, or `out` exists.
+    """
+    refuse_existing(out)
+    with closing(connect(path)) as connection:
+        about = read_about(connection, path)
+        with complete_file(out) as temporary:
+            with closing(sqlite3.connect(temporary, isolation_level=None)) as copy:
+                connection.backup(copy)
+                copy.execute("PRAGMA journal_mode = DELETE")  # one file, complete in itself
+                copy.executescript(
+                    "DELETE FROM answer; DELETE FROM assignment; DELETE FROM participant;"
+                )
+                told = {**(about.settings or {}), "simulated": dict(simulated)}
+                copy.execute(
+                    "UPDATE about SET value = ?",
+                    (json.dumps(dataclasses.asdict(dataclasses.replace(about, settings=told))),),
+                )
+            refuse_existing(out)
+    return out
+
+
+def refuse_existing(path: Path) -> None:
+    """Refuse, before any work, to write over a file.
+
+    Raises:
+        StudyError: there is a file of this name.
+    """
+    if path.exists():
+        raise StudyError(
+            f"{path} exists, and may hold answers. Choose another name for the new study, or move "
+            "the file away."
+        )
+
+
+def _write(
+    connection: sqlite3.Connection, number: int, question: Question, drawings: dict[Shown, int]
+) -> None:
+    connection.execute(
+        "INSERT INTO question VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (number, question.kind, question.subject, question.asked, question.link, question.score,
+         question.fact, question.truth, question.change),
+    )  # fmt: skip
+    for place, option in enumerate(question.options):
+        drawing = None
+        if option.shown is not None:
+            if option.shown not in drawings:
+                drawings[option.shown] = len(drawings) + 1
+                connection.execute(
+                    "INSERT INTO drawing VALUES (?, ?, ?)",
+                    (drawings[option.shown], option.shown.svg, json.dumps(option.shown.sentences)),
+                )
+            drawing = drawings[option.shown]
+        connection.execute(
+            "INSERT INTO option VALUES (?, ?, ?, ?)",
+            (number, place, json.dumps(option.explainers), drawing),
+        )
+
+
+def connect(path: Path, wait: float = WAIT) -> sqlite3.Connection:
+    """Open the file of a study for threads that take turns.
+
+    Raises:
+        StudyError: it is missing, not a study, of another version, or damaged.
+    """
+    if not path.is_file():
+        raise StudyError(f"There is no study {path}. Make one by `pagelink study create`.")
+    with path.open("rb") as file:
+        if file.read(len(_MAGIC)) != _MAGIC:
+            raise StudyError(f"{path} is not a study. Make one by `pagelink study create`.")
+    # The address of a file, as mode=rw does not make a new one if it goes away just now.
+    connection = sqlite3.connect(
+        f"{path.resolve().as_uri()}?mode=rw", uri=True, timeout=wait, isolation_level=None,
+        check_same_thread=False,
+    )  # fmt: skip
+    try:
+        _check(connection, path)
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute(_SYNCHRONOUS)
+        connection.execute("PRAGMA foreign_keys = ON")
+    except sqlite3.Error as error:
+        connection.close()
+        raise StudyError(f"{path} is damaged, or cannot be written to: {error}.") from error
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _check(connection: sqlite3.Connection, path: Path) -> None:
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    if application != APPLICATION:
+        raise StudyError(f"{path} is a database, but not a study of pagelink.")
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version != VERSION:
+        raise StudyError(
+            f"{path} is a study of version {version}, this pagelink reads {VERSION}. Use the "
+            "pagelink that made it."
+        )
+    (said,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    if said != "ok":
+        raise StudyError(f"{path} is damaged: {said}. Take a copy of it that is whole.")
+
+
+def read_about(connection: sqlite3.Connection, path: Path) -> StudyAbout:
+    """Return what a study is about.
+
+    Raises:
+        StudyError: the file does not say it.
+    """
+    try:
+        (value,) = connection.execute("SELECT value FROM about").fetchone()
+        told = json.loads(value)
+        return StudyAbout(**{**told, "explainers": tuple(told["explainers"])})
+    except (sqlite3.Error, TypeError, ValueError, LookupError) as error:
+        raise StudyError(f"{path} is damaged: it does not say what it is about.") from error
