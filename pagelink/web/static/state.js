@@ -1,6 +1,6 @@
 // What is on the page is what its address says, so that every state can be shared.
 
-export const VIEWS = ["paths", "whatif", "words"];
+const VIEWS = ["paths", "whatif", "words"];
 
 const NUMBERS = ["src", "dst", "paths", "length", "rho", "seed", "top"];
 const listeners = [];

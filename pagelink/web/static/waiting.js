@@ -65,7 +65,7 @@ export function createLoader(root, what) {
 }
 
 /** Say why there is no answer, with a way to try again. */
-export function problemBox(problem, again) {
+function problemBox(problem, again) {
   const heads = {
     busy: "The model is busy with other questions",
     away: "The server is away",
