@@ -19,7 +19,8 @@ from rich.console import Console
 from test_jobs import shell
 
 from pagelink.datasets.useritemattr import generate_useritemattr
-from pagelink.demo import Demo, make_demo
+from pagelink.demo import make_demo
+from pagelink.models.checkpoint import Checkpoint
 from pagelink.tables import save_graph
 
 WIDE = {"width": 1440, "height": 900}
@@ -46,7 +47,7 @@ def served() -> Iterator[Served]:
 
 
 @pytest.fixture(scope="module")
-def demo() -> Demo:
+def demo() -> Checkpoint:
     """The same graph and model as the server's: both come from the seed."""
     return make_demo(0, Console(quiet=True))
 
@@ -216,9 +217,9 @@ def test_nothing_found_says_what_was_typed(watched: Watched) -> None:
     assert urlsplit(page.url).query == ""
 
 
-def logit_without(demo: Demo, path: dict[str, Any]) -> float:
+def logit_without(demo: Checkpoint, path: dict[str, Any]) -> float:
     """The model's logit on a graph from which the facts of a path are really gone."""
-    data = demo.dataset.data.clone()
+    data = demo.data.clone()
     ends = [(node["type"], node["index"]) for node in path["nodes"]]
     gone = {frozenset(pair) for pair in pairwise(ends)}
     removed = 0
@@ -233,7 +234,7 @@ def logit_without(demo: Demo, path: dict[str, Any]) -> float:
         return float(demo.model(x_dict, data.edge_index_dict, torch.tensor([[SRC], [DST]])))
 
 
-def test_a_path_off_scores_as_on_a_graph_without_it(watched: Watched, demo: Demo) -> None:
+def test_a_path_off_scores_as_on_a_graph_without_it(watched: Watched, demo: Checkpoint) -> None:
     page = watched.open(LINK)
     settle(page)
     path = paths_of(page)[0]
