@@ -8,13 +8,14 @@ JOBS ?= auto
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check docs format clean
+.PHONY: help demo test check docs screenshots format clean
 
 help:
 	@echo "make demo    explain links of a small graph; writes to out/"
 	@echo "make test    all tests, and the examples in the docstrings"
 	@echo "make check   lint, formatting and types"
 	@echo "make docs    build the pages into build/docs; a warning or a broken link is an error"
+	@echo "make screenshots  the pictures of the pages in docs/images; needs Chromium"
 	@echo "make format  format the code and sort its imports"
 	@echo "make clean   remove what the other targets wrote, except .venv"
 
@@ -22,7 +23,7 @@ demo: $(STAMP)
 	$(BIN)/pagelink demo --out out
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -n $(JOBS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
 check: $(STAMP)
 	$(BIN)/ruff check
@@ -32,6 +33,9 @@ check: $(STAMP)
 # Always from scratch: of pages that it does not read again Sphinx repeats no warning.
 docs: $(STAMP)
 	$(BIN)/python -m sphinx -E -W --keep-going -q -d build/doctrees -b html docs build/docs
+
+screenshots: $(STAMP)
+	$(BIN)/python docs/screenshots.py
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix

@@ -24,13 +24,19 @@ def test_every_name_that_holds_the_words_is_found_and_no_other(
     assert (total, set(found), len(found)) == (len(wanted), wanted, len(wanted))
 
 
-def test_the_name_itself_comes_first_then_beginnings_then_words_then_the_rest() -> None:
+def test_the_name_itself_comes_first_then_whole_words_then_beginnings_then_the_rest() -> None:
     names = ["cheating", "the heat", "heat wave", "heat", "heat index", "Héat"]
     total, found = NameSearch(names, [9, 9, 1, 1, 2, 7]).find("HEAT", 10)
     assert total == 6
     assert [names[i] for i in found] == [
-        "Héat", "heat", "heat index", "heat wave", "the heat", "cheating",
+        "Héat", "heat", "the heat", "heat index", "heat wave", "cheating",
     ]  # fmt: skip
+
+
+def test_a_whole_word_comes_before_the_beginning_of_one() -> None:
+    names = ["User 14", "User 1", "1st user", "User 21"]
+    _, found = NameSearch(names, [9, 1, 5, 9]).find("1", 10)
+    assert [names[i] for i in found] == ["User 1", "1st user", "User 14", "User 21"]
 
 
 def test_words_come_in_any_order_and_in_any_script() -> None:

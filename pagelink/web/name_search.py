@@ -59,28 +59,33 @@ class NameSearch:
     def find(self, typed: str, limit: int) -> tuple[int, list[int]]:
         """Return how many names hold every word that was typed, and the first of them.
 
-        The name that is just what was typed comes first, then names that begin with it, then those
-        with words that begin so, then all others. What is empty fits all.
+        The name that is just what was typed comes first, then names that have it as whole words,
+        names that begin with it, names with words that begin so, and all others. What is empty
+        fits all.
         """
         whole = fold(typed)
         if not whole:
             found = np.arange(len(self._start))
             return len(found), self._first(found, np.zeros_like(found), limit)
-        count = np.zeros(len(self._start), dtype=np.int64)
-        at_words = np.zeros(len(self._start), dtype=np.int64)
         words = list(dict.fromkeys(whole.split()))
+        # How many of the words each name holds at all, at the beginning of a word, as a whole word.
+        counts = np.zeros((3, len(self._start)), dtype=np.int64)
         for word in words:
-            at = self._places(word.encode("utf-8", "replace"))
+            wanted = word.encode("utf-8", "replace")
+            at = self._places(wanted)
+            begins = ~self._in_word[self._bytes[at - 1]]
+            ends = ~self._in_word[self._bytes[at + len(wanted)]]
             holding = np.searchsorted(self._start, at, side="right") - 1
-            count[np.unique(holding)] += 1
-            at_words[np.unique(holding[~self._in_word[self._bytes[at - 1]]])] += 1
-        found = np.flatnonzero(count == len(words))
-        begins = self._places(b"\n" + whole.encode("utf-8", "replace")) + 1
-        kind = np.where(at_words == len(words), 2, 3)
-        beginning = np.searchsorted(self._start, begins)
-        kind[beginning] = 1
-        exact = beginning[self._length[beginning] == len(whole.encode("utf-8", "replace"))]
-        kind[exact] = 0
+            kinds = holding, holding[begins], holding[begins & ends]
+            for count, those in zip(counts, kinds, strict=True):
+                count[np.unique(those)] += 1
+        found = np.flatnonzero(counts[0] == len(words))
+        whole_words, word_begins = counts[2] == len(words), counts[1] == len(words)
+        kind = np.select([whole_words, word_begins], [1, 3], 4)
+        wanted = whole.encode("utf-8", "replace")
+        beginning = np.searchsorted(self._start, self._places(b"\n" + wanted) + 1)
+        kind[beginning] = np.minimum(kind[beginning], 2)
+        kind[beginning[self._length[beginning] == len(wanted)]] = 0
         return len(found), self._first(found, kind[found], limit)
 
     def _first(self, found: Longs, kind: Longs, limit: int) -> list[int]:

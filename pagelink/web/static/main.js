@@ -1,0 +1,52 @@
+// Puts the page together: who, what and why, each brought to the state that the address says.
+
+import { get } from "./api.js";
+import { el } from "./dom.js";
+import { createHelp } from "./help.js";
+import { learnTypes } from "./nodes.js";
+import { createSource } from "./source.js";
+import { current, onChange } from "./state.js";
+import { createTargets } from "./targets.js";
+import { createLoader, skeletonLines } from "./waiting.js";
+import { createWhy } from "./why.js";
+
+const part = (name) => document.getElementById(name);
+const loader = createLoader(part("beginning"), "Opening the graph");
+
+function begin(about) {
+  learnTypes(about.node_types);
+  part("served").textContent = about.title;
+  part("served").title = about.model;
+  part("warnings").replaceChildren(...about.warnings.map((text) => el("p", { text, dir: "auto" })));
+  const source = createSource(part("who"), about);
+  const targets = createTargets(part("what"), about);
+  const why = createWhy(part("why"), about);
+  let before = null;
+
+  function update(state) {
+    document.body.dataset.stage = stageOf(state);
+    if (state.dst === null) document.title = `${about.title} · pagelink`;
+    source.update(state);
+    targets.update(state);
+    why.update(state);
+    // On a narrow window the part that was left is gone, and the focus with it.
+    if (before && (state.dst !== before.dst || state.src !== before.src)) {
+      scrollTo({ top: 0 });
+      part("why").scrollTo({ top: 0 });
+      if (document.activeElement === document.body || !document.activeElement.checkVisibility())
+        (state.dst === null ? (state.src === null ? source : targets) : why).focus();
+    }
+    before = state;
+  }
+
+  createHelp(source.focus);
+  onChange(update);
+  update(current());
+}
+
+function stageOf({ src, dst }) {
+  if (src === null) return "start";
+  return dst === null ? "what" : "why";
+}
+
+loader.load((signal) => get("about", {}, signal), begin, skeletonLines(40, 100, 60));
