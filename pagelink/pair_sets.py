@@ -6,10 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from pagelink.graph_data import EdgeType, Longs
 from pagelink.kernels import kernel
 from pagelink.reverse_relations import pair_relations
+
+Ints = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,7 @@ class PairSum:
         self._sums = np.zeros(5, dtype=np.uint64)
         self._last = np.full(2, -1, dtype=np.int64)
 
-    def add(self, src: Longs, dst: Longs) -> PairSum:
+    def add(self, src: Longs | Ints, dst: Longs | Ints) -> PairSum:
         """Take the next pairs."""
         _add_pairs(src.astype(np.int64), dst.astype(np.int64), self._sums, self._last)
         return self

@@ -232,8 +232,7 @@ class ArrayWriter:
         files: where it goes.
         name: of the file, without its ending.
         dtype: of the array.
-        shape: of the array. If its first number is -1, the number of rows is what comes; the
-            array is then put together at the end.
+        shape: of the array. If its first number is -1, the number of rows is what comes.
     """
 
     def __init__(
@@ -244,52 +243,49 @@ class ArrayWriter:
         self._dtype = np.dtype(dtype).newbyteorder("<")
         self._shape = shape
         self._path = files.folder / self.file
-        self._open_end = shape[0] < 0
-        self._raw = self._path.with_suffix(".part") if self._open_end else self._path
-        self._handle = self._raw.open("wb")
+        self._handle = self._path.open("w+b")
         self._digest = hashlib.sha256()
-        self._bytes = 0
-        if not self._open_end:
-            self._put(_header(self._dtype.str, shape))
+        # Headers are padded, so that one with the number of rows will fit in the same place.
+        self._start = self._bytes = len(_header(self._dtype.str, shape))
+        self._put(_header(self._dtype.str, shape))
+        self._bytes = self._start
 
     def write(self, values: Array) -> None:
         """Write the next rows; they are cast to the type of the array."""
-        self._put(np.ascontiguousarray(values, dtype=self._dtype).reshape(-1).view(np.uint8).data)
+        content = np.ascontiguousarray(values, dtype=self._dtype).reshape(-1).view(np.uint8).data
+        self._put(content)
+        self._bytes += len(content)
 
     def _put(self, content: bytes | memoryview) -> None:
         self._handle.write(content)
-        self._bytes += len(content)
-        if not self._open_end:
+        if self._shape[:1] != (-1,):
             self._digest.update(content)
 
     def __enter__(self) -> ArrayWriter:
         return self
 
     def __exit__(self, *failed: object) -> None:
+        with self._handle:
+            if failed[0] is None:
+                self.close()
+
+    def close(self) -> None:
+        """Complete the file, and enter it into the list of files."""
+        digest = self._digest.hexdigest()
+        if self._shape[:1] == (-1,):
+            row = int(np.prod(self._shape[1:])) * self._dtype.itemsize
+            self._shape = ((self._bytes - self._start) // row, *self._shape[1:])
+            self._handle.seek(0)
+            self._handle.write(_header(self._dtype.str, self._shape))
+            digest = sha256_of(self._handle)
         self._handle.close()
-        if failed[0] is not None:
-            return
-        if self._open_end:
-            self._put_together()
-        expected = len(_header(self._dtype.str, self._shape)) + (
-            int(np.prod(self._shape)) * self._dtype.itemsize
-        )
+        expected = self._start + int(np.prod(self._shape)) * self._dtype.itemsize
         if self._bytes != expected:
             raise StoreError(f"{self._path}: {self._bytes:,} bytes came, {expected:,} were due.")
         self._files.entries[self.file] = {
             "dtype": self._dtype.str, "shape": list(self._shape), "bytes": self._bytes,
-            "sha256": self._digest.hexdigest(),
+            "sha256": digest,
         }  # fmt: skip
-
-    def _put_together(self) -> None:
-        row = int(np.prod(self._shape[1:])) * self._dtype.itemsize
-        self._shape = (self._bytes // row, *self._shape[1:])
-        self._open_end, self._bytes = False, 0
-        with self._raw.open("rb") as raw, self._path.open("wb") as self._handle:
-            self._put(_header(self._dtype.str, self._shape))
-            while block := raw.read(_BLOCK):
-                self._put(block)
-        self._raw.unlink()
 
 
 def _header(dtype: str, shape: list[int] | tuple[int, ...]) -> bytes:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from pagelink.graph_schema import Fingerprint
 from pagelink.kernels import kernel
 from pagelink.store_format import Array, ArrayWriter, StoreFiles
 
@@ -98,25 +99,64 @@ class StoredStrings(Sequence[str]):
         return f"StoredStrings of {len(self)}: [{shown}]"
 
 
-def write_strings(files: StoreFiles, name: str, pieces: Iterable[pa.Array]) -> str:
-    """Write texts that come in pieces to the files of a `StoredStrings`; return their name."""
-    hash_pieces = []
-    with (
-        ArrayWriter(files, f"{name}.text", np.uint8, (-1,)) as text_file,
-        ArrayWriter(files, f"{name}.start", np.int64, (-1,)) as start_file,
-    ):
-        end = 0
-        start_file.write(np.zeros(1, dtype=np.int64))
-        for piece in pieces:
-            text, start = utf8_of(piece)
-            hash_pieces.append(hashes(text, start))
-            text_file.write(text[start[0] : start[-1]])
-            start_file.write(start[1:] + (end - start[0]))
-            end += int(start[-1] - start[0])
-    found, place = _in_order(np.concatenate([np.empty(0, dtype=np.uint64), *hash_pieces]))
-    files.array(f"{name}.hash", found)
-    files.array(f"{name}.place", place)
-    return name
+class StringsWriter:
+    """Writes the files of a `StoredStrings`; the texts may come in pieces."""
+
+    def __init__(self, files: StoreFiles, name: str) -> None:
+        self.name = name
+        self.count = 0
+        self._files = files
+        self._text = ArrayWriter(files, f"{name}.text", np.uint8, (-1,))
+        self._start = ArrayWriter(files, f"{name}.start", np.int64, (-1,))
+        self._start.write(np.zeros(1, dtype=np.int64))
+        self._end = 0
+        self._hashes = [np.empty(0, dtype=np.uint64)]
+        self._digest = Fingerprint()
+
+    def add(self, texts: pa.Array) -> None:
+        """Write the next texts."""
+        text, start = utf8_of(texts)
+        self._hashes.append(hashes(text, start))
+        content = text[start[0] : start[-1]]
+        self._text.write(content)
+        self._start.write(start[1:] + (self._end - start[0]))
+        self._digest.add(_separated(content, start[:-1] - start[0], self.count == 0))
+        self._end += len(content)
+        self.count += len(texts)
+
+    @property
+    def fingerprint(self) -> str:
+        """What `fingerprint_of_names` says of all texts."""
+        return self._digest.text
+
+    def close(self) -> str:
+        """Complete the files, and return their common name."""
+        self._text.close()
+        self._start.close()
+        found, place = _in_order(np.concatenate(self._hashes))
+        self._files.array(f"{self.name}.hash", found)
+        self._files.array(f"{self.name}.place", place)
+        return self.name
+
+    def discard(self) -> None:
+        """Remove the files."""
+        for writer in (self._text, self._start):
+            writer.close()
+            (self._files.folder / writer.file).unlink()
+            del self._files.entries[writer.file]
+
+
+def write_strings(files: StoreFiles, name: str, texts: pa.Array) -> str:
+    """Write texts to the files of a `StoredStrings`; return their name."""
+    writer = StringsWriter(files, name)
+    writer.add(texts)
+    return writer.close()
+
+
+def _separated(content: Bytes, start: Longs, is_first: bool) -> Bytes:
+    """Return texts with a zero before each but the first."""
+    found = np.insert(content, start, 0)
+    return found[1:] if is_first and len(start) else found
 
 
 def string_arrays(texts: pa.Array) -> tuple[Array, Array, Array, Array]:

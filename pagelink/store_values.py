@@ -58,7 +58,7 @@ def _write_value(
         texts = [str(text) for text in value]
         if key == "name" and "id" in store and texts == [str(text) for text in store["id"]]:
             return {"strings": name.removesuffix("name") + "id"}
-        return {"strings": write_strings(files, name, [pa.array(texts, pa.large_string())])}
+        return {"strings": write_strings(files, name, pa.array(texts, pa.large_string()))}
     if isinstance(value, pa.Table):
         # A relation and its reverse share one table.
         if id(value) not in tables:
@@ -110,7 +110,8 @@ def _batches(pieces: Iterable[pa.Table]) -> Iterator[pa.RecordBatch]:
 
 def _one_batch(rows: pa.Table) -> pa.RecordBatch:
     (batch,) = rows.combine_chunks().to_batches()
-    return batch
+    # A slice has the cells around it in its buffers; a copy has not.
+    return batch.take(pa.array(range(batch.num_rows)))
 
 
 def make_manifest(

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Literal, NoReturn
+from typing import Any, Literal, NoReturn
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -35,12 +35,14 @@ BLOCK_SIZE = 1 << 24
 
 @dataclass(frozen=True)
 class TableFile:
-    """A table and the file it was read from."""
+    """A table, or a piece of one, and the file it was read from."""
 
     path: Path
     table: pa.Table
     known: frozenset[str]
     """Columns that the reader asked for, there or not; all others are further columns."""
+    first_row: int = 0
+    """Which row of the file the first row of a piece is."""
 
     def keys(self, name: str) -> pa.ChunkedArray:
         """Return a column of ids, types or relations.
@@ -49,7 +51,10 @@ class TableFile:
             GraphError: one of them is empty, with its line.
         """
         column = self.table[name]
-        row = pc.index(is_empty(column), True).as_py()
+        if pa.types.is_integer(column.type):
+            row = pc.index(pc.is_null(column), True).as_py()
+        else:
+            row = pc.index(is_empty(column), True).as_py()
         if row >= 0:
             raise GraphError(f"{self.place(row)}: {name} is empty.")
         return column
@@ -61,6 +66,7 @@ class TableFile:
 
     def place(self, row: int) -> str:
         """Say where a row of the table stands: file and line, as an editor counts it."""
+        row += self.first_row
         delimiter = DELIMITERS.get(self.path.suffix.lower())
         if delimiter is None:
             return f"{self.path}, row {row + 1}"
@@ -131,70 +137,147 @@ def as_integers(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column
 
 
+class NumberKind:
+    """What a column of text is read as: it is a number if every cell is, and nothing is lost.
+
+    A column may come in pieces; all are seen before the first is converted.
+
+    Example:
+        >>> kind = NumberKind()
+        >>> kind.see(pa.chunked_array([["1", "2"]]))
+        >>> kind.see(pa.chunked_array([["2.5", None]]))
+        >>> kind.convert(pa.chunked_array([["1", None]])).to_pylist()
+        [1.0, None]
+    """
+
+    def __init__(self) -> None:
+        self._null = True
+        self._filled = self.has_empty = False
+        self._integer = self._number = True
+
+    def see(self, column: pa.ChunkedArray) -> None:
+        """Take in the next piece."""
+        self._null = self._null and column.null_count == len(column)
+        filled = _without_empty(column)
+        self.has_empty = self.has_empty or filled.null_count > 0
+        if filled.null_count == len(filled):
+            return
+        self._filled = True
+        self._integer = self._integer and pa.types.is_integer(as_integers(filled).type)
+        self._number = self._number and bool(
+            pc.all(pc.match_substring_regex(filled, NUMBER)).as_py()
+        )
+
+    @property
+    def type(self) -> pa.DataType:
+        """What the cells are converted to."""
+        if self._null:
+            return pa.null()
+        if self._filled and self._integer:
+            return pa.int64()
+        return pa.float64() if self._filled and self._number else pa.string()
+
+    def convert(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
+        """Return a piece as what the whole column is."""
+        if pa.types.is_null(self.type):
+            return pa.chunked_array([pa.nulls(len(column))])
+        return column if pa.types.is_string(self.type) else _without_empty(column).cast(self.type)
+
+
+def _without_empty(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.if_else(is_empty(column), pa.scalar(None, pa.string()), column)
+
+
 def _as_numbers(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    if column.null_count == len(column):
-        return pa.chunked_array([pa.nulls(len(column))])
-    filled = pc.if_else(is_empty(column), pa.scalar(None, pa.string()), column)
-    integers = as_integers(filled)
-    if pa.types.is_integer(integers.type):
-        return integers
-    if pc.all(pc.match_substring_regex(filled, NUMBER)).as_py():
-        return filled.cast(pa.float64())
-    return column
+    kind = NumberKind()
+    kind.see(column)
+    return kind.convert(column)
 
 
-def _read_text(
+@dataclass(frozen=True)
+class TextHeader:
+    """How a text file begins."""
+
+    columns: list[str]
+    """As the file calls them."""
+    names: list[str]
+    """As they are called here."""
+    has_rows: bool
+
+
+def read_header(
     path: Path, delimiter: str, known: frozenset[str], required: Sequence[str]
-) -> pa.Table:
+) -> TextHeader:
+    """Read the header of a text file, and check it."""
     try:
         _check_quotes(path, delimiter)
         start = list(islice(_records(path, delimiter), 2))
     except UnicodeDecodeError as error:
-        _refuse(path, delimiter, error)
+        refuse_text(path, delimiter, error)
     if not start:
         raise GraphError(f"{path}: the file is empty. Its first line must name the columns.")
     line, header = start[0]
     separated = "commas" if delimiter == "," else "tabs"
     where = f"{path}, line {line} (columns separated by {separated})"
-    names = _column_names(header, where, known, required)
-    if len(start) == 1:
-        # Without a line end after the header, pyarrow would not find any column.
-        table = pa.table({name: pa.array([], pa.string()) for name in names})
-    else:
+    return TextHeader(header, column_names(header, where, known, required), len(start) > 1)
+
+
+def text_options(
+    header: TextHeader, delimiter: str, block_size: int = BLOCK_SIZE
+) -> dict[str, Any]:
+    """Return how pyarrow has to read a text file: every cell as text."""
+    return {
+        "read_options": pa.csv.ReadOptions(block_size=block_size),
+        "parse_options": pa.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+        # Without types, an id 007 would become 7, and a gene called NA would be no gene.
+        "convert_options": pa.csv.ConvertOptions(
+            column_types=dict.fromkeys(header.columns, pa.string()),
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+            null_values=[""],
+        ),
+    }
+
+
+def empty_text(header: TextHeader) -> pa.Table:
+    """Return the table of a text file without rows, in which pyarrow would find no column."""
+    return pa.table({name: pa.array([], pa.string()) for name in header.names})
+
+
+def _read_text(
+    path: Path, delimiter: str, known: frozenset[str], required: Sequence[str]
+) -> pa.Table:
+    header = read_header(path, delimiter, known, required)
+    table = empty_text(header)
+    if header.has_rows:
         try:
-            table = pa.csv.read_csv(
-                path,
-                read_options=pa.csv.ReadOptions(block_size=BLOCK_SIZE),
-                parse_options=pa.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-                # Without types, an id 007 would become 7, and a gene called NA would be no gene.
-                convert_options=pa.csv.ConvertOptions(
-                    column_types=dict.fromkeys(header, pa.string()),
-                    strings_can_be_null=True,
-                    quoted_strings_can_be_null=False,
-                    null_values=[""],
-                ),
-            ).rename_columns(names)
+            table = pa.csv.read_csv(path, **text_options(header, delimiter))
         except (pa.ArrowInvalid, UnicodeDecodeError) as error:
-            _refuse(path, delimiter, error)
-    columns = {n: table[n] if n in known else _as_numbers(table[n]) for n in names}
-    return pa.table(columns)
+            refuse_text(path, delimiter, error)
+        table = table.rename_columns(header.names)
+    return pa.table({n: table[n] if n in known else _as_numbers(table[n]) for n in header.names})
 
 
 def _read_parquet(path: Path, known: frozenset[str], required: Sequence[str]) -> pa.Table:
     # ParquetFile reads this one file; read_table would also read columns out of folder names.
     with pa.parquet.ParquetFile(path) as file:
-        table = file.read().replace_schema_metadata(None)
-    # pandas leaves its row labels behind under such a name.
-    table = table.select([c for c in table.column_names if not c.startswith("__index_level_")])
-    names = _column_names(table.column_names, str(path), known, required)
+        table = without_row_labels(file.read())
+    names = column_names(table.column_names, str(path), known, required)
     table = table.rename_columns(names)
     for i, name in enumerate(names):
         if name in known:
-            table = table.set_column(i, name, _as_text(table[name], name, path))
+            table = table.set_column(i, name, as_text(table[name], name, path))
     return table
 
 
-def _as_text(column: pa.ChunkedArray, name: str, path: Path) -> pa.ChunkedArray:
+def without_row_labels(table: pa.Table) -> pa.Table:
+    """Return the columns of a Parquet file without what pandas adds."""
+    kept = [c for c in table.column_names if not c.startswith("__index_level_")]
+    return table.select(kept).replace_schema_metadata(None)
+
+
+def as_text(column: pa.ChunkedArray, name: str, path: Path) -> pa.ChunkedArray:
+    """Return a column of keys or names as text; what is neither text nor integer is refused."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     kind = column.type
@@ -205,7 +288,7 @@ def _as_text(column: pa.ChunkedArray, name: str, path: Path) -> pa.ChunkedArray:
     raise GraphError(f"{path}: the column {name!r} must hold text or integers, it holds {kind}.")
 
 
-def _column_names(
+def column_names(
     header: Sequence[str], where: str, known: frozenset[str], required: Sequence[str]
 ) -> list[str]:
     """Return how the columns are called here: stripped, and known ones in lower case."""
@@ -251,7 +334,7 @@ def _check_quotes(path: Path, delimiter: str) -> None:
         deque(_records(path, delimiter, strict=True), maxlen=0)
 
 
-def _refuse(path: Path, delimiter: str, error: Exception) -> NoReturn:
+def refuse_text(path: Path, delimiter: str, error: Exception) -> NoReturn:
     """Raise what is wrong with a text file that could not be parsed, with its line."""
     line = 1
     with path.open("rb") as file:

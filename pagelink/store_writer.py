@@ -1,0 +1,328 @@
+"""StoreWriter: a store made of pieces, for graphs that do not fit into memory."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from pagelink.errors import GraphError, SettingsError
+from pagelink.graph import relation_classes
+from pagelink.graph_data import EdgeType
+from pagelink.graph_schema import Fingerprint, Schema
+from pagelink.pair_sets import PairSet, reverse_of_sets, without_reverse
+from pagelink.reverse_relations import reverse_name
+from pagelink.store import GraphStore
+from pagelink.store_facts import FlatBuild, Step, write_flat_graph
+from pagelink.store_format import ArrayWriter, StoreFiles, begin_store, finish_store, write_errors
+from pagelink.store_sorting import Edges, SortedEdges, num_mirrored, sort_edges
+from pagelink.store_spool import Spool
+from pagelink.store_strings import StringsWriter
+from pagelink.store_values import Value, make_manifest, write_ipc
+
+EDGES_IN_MEMORY = 4_000_000
+TEMPORARY = "temporary"
+
+
+class _Nodes:
+    """What is known of a node type so far."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.texts: dict[str, StringsWriter] = {}
+        self.names_differ = False
+        self.values: dict[str, Value] = {}
+        self.schema: Schema = {"num_features": 0, "names": None, "features": None}
+
+
+class StoreWriter:
+    """Makes a store of nodes and edges that come in pieces; edges go through the disk.
+
+    Memory is needed for a small multiple of the nodes, and for `edges_in_memory` edges, or all
+    edges of one node if these are more. Use it in a `with` block: what is left of a store that
+    could not be completed is half-written, and can be written anew.
+
+    Args:
+        out: the folder to make.
+        edges_in_memory: how many edges are sorted at a time.
+        progress: told of each step by name, done and total.
+
+    Raises:
+        StoreError: the folder cannot be written, or there is something in it.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with StoreWriter(Path(folder) / "store") as writer:
+        ...         writer.add_nodes("user", 3, names=["Ada", "Bo", "Cy"])
+        ...         writer.add_edges(("user", "knows", "user"), np.array([[0], [1]]))
+        ...         writer.add_edges(("user", "knows", "user"), np.array([[1], [2]]))
+        ...         store = writer.finish()
+        ...     store.edge_types, store.graph().degree.tolist()
+        ((('user', 'knows', 'user'), ('user', 'rev_knows', 'user')), [1, 2, 1])
+    """
+
+    def __init__(
+        self,
+        out: Path | str,
+        *,
+        edges_in_memory: int = EDGES_IN_MEMORY,
+        progress: Step | None = None,
+    ) -> None:
+        if edges_in_memory < 1:
+            raise SettingsError(f"edges_in_memory must be at least 1, got {edges_in_memory}.")
+        self.folder = Path(out)
+        begin_store(self.folder)
+        self.temporary = self.folder / TEMPORARY
+        self.limit = edges_in_memory
+        self.files = StoreFiles(self.folder)
+        self.step: Step = progress or (lambda word, done, total: None)
+        self._nodes: dict[str, _Nodes] = {}
+        self._edges: dict[EdgeType, Spool] = {}
+        self._reach: dict[EdgeType, npt.NDArray[np.int64]] = {}
+        self._edge_values: dict[EdgeType, dict[str, Value]] = {}
+        with write_errors(self.folder):
+            self.temporary.mkdir()
+
+    def __enter__(self) -> StoreWriter:
+        return self
+
+    def __exit__(self, *failed: object) -> None:
+        shutil.rmtree(self.temporary, ignore_errors=True)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The node types so far, with their numbers of nodes."""
+        return {t: nodes.count for t, nodes in self._nodes.items()}
+
+    def add_nodes(
+        self,
+        node_type: str,
+        count: int,
+        *,
+        ids: Sequence[str] | pa.Array | None = None,
+        names: Sequence[str] | pa.Array | None = None,
+    ) -> None:
+        """Add nodes behind those of their type; all of a type have ids, or none, and so on."""
+        nodes = self._nodes.setdefault(node_type, _Nodes())
+        prefix = f"node{list(self._nodes).index(node_type)}"
+        given = {"id": ids, "name": names}
+        texts = {
+            k: v if isinstance(v, pa.Array | pa.ChunkedArray) else pa.array(v, pa.string())
+            for k, v in given.items() if v is not None
+        }  # fmt: skip
+        if nodes.count and texts.keys() != nodes.texts.keys():
+            raise GraphError(f"Some nodes of type {node_type!r} have ids or names, some do not.")
+        with write_errors(self.folder):
+            for key, values in texts.items():
+                if len(values) != count or values.null_count:
+                    raise GraphError(f"{count} {key}s of {node_type!r} are due, none empty.")
+                if key not in nodes.texts:
+                    nodes.texts[key] = StringsWriter(self.files, f"{prefix}.{key}")
+                for chunk in values.chunks if isinstance(values, pa.ChunkedArray) else [values]:
+                    nodes.texts[key].add(chunk)
+        if len(texts) == 2 and not nodes.names_differ:
+            nodes.names_differ = not _all_equal(texts["id"], texts["name"])
+        nodes.count += count
+
+    def set_features(
+        self,
+        node_type: str,
+        pieces: Iterable[npt.NDArray[Any]],
+        names: Sequence[str] | None = None,
+    ) -> None:
+        """Give all nodes of a type their features, rows in pieces of shape [n, num_features]."""
+        nodes = self._of(node_type)
+        name = f"node{list(self._nodes).index(node_type)}.x"
+        digest, writer = Fingerprint(), None
+        with write_errors(self.folder):
+            for piece in pieces:
+                if writer is None:
+                    shape = (nodes.count, piece.shape[1])
+                    writer = ArrayWriter(self.files, name, piece.dtype, shape)
+                    nodes.schema["num_features"] = piece.shape[1]
+                writer.write(piece)
+                digest.add(piece)
+            if writer is None:
+                raise GraphError(f"Features of {node_type!r}: give at least one piece.")
+            writer.close()
+        nodes.values["x"] = {"array": writer.file}
+        nodes.schema["features"] = digest.text
+        if names is not None:
+            nodes.values["x_names"] = {"plain": list(names)}
+
+    def set_node_attributes(
+        self, node_type: str, schema: pa.Schema, pieces: Iterable[pa.Table]
+    ) -> None:
+        """Give all nodes of a type their attributes, a table in pieces."""
+        nodes = self._of(node_type)
+        name = f"node{list(self._nodes).index(node_type)}.attributes"
+        with write_errors(self.folder):
+            nodes.values["attributes"] = {"table": write_ipc(self.files, name, schema, pieces)}
+
+    def add_edges(self, edge_type: EdgeType, edge_index: npt.NDArray[np.integer[Any]]) -> None:
+        """Add edges behind those of their relation; `edge_index` is of shape [2, n]."""
+        if edge_index.ndim != 2 or len(edge_index) != 2:
+            raise GraphError(
+                f"{edge_type}: edges have the shape [2, n], got {list(edge_index.shape)}."
+            )
+        if edge_type not in self._edges:
+            with write_errors(self.folder):
+                self._edges[edge_type] = Spool(self.temporary / f"edges-{len(self._edges)}", 2)
+            self._reach[edge_type] = np.full(2, -1, dtype=np.int64)
+            self._edge_values[edge_type] = {}
+        if edge_index.min(initial=0) < 0 or edge_index.max(initial=0) >= 2**31:
+            raise GraphError(f"{edge_type}: an edge has a node below 0 or above 2^31.")
+        if edge_index.shape[1]:
+            np.maximum(self._reach[edge_type], edge_index.max(axis=1), out=self._reach[edge_type])
+        with write_errors(self.folder):
+            self._edges[edge_type].append(edge_index.T.astype(np.int32))
+
+    def sort_relations(self) -> None:
+        """Put the relations into the order of their names."""
+        self._edges = {t: self._edges[t] for t in sorted(self._edges)}
+
+    def set_edge_attributes(
+        self, edge_type: EdgeType, schema: pa.Schema, pieces: Iterable[pa.Table]
+    ) -> None:
+        """Give all edges of a relation their attributes, a table in pieces.
+
+        All relations have been added before, and are in order.
+        """
+        name = f"relation{list(self._edges).index(edge_type)}.attributes"
+        with write_errors(self.folder):
+            self._edge_values[edge_type]["attributes"] = {
+                "table": write_ipc(self.files, name, schema, pieces)
+            }
+
+    def finish(self, *, add_reverse: bool = True) -> GraphStore:
+        """Sort what came, write the flat graph and the manifest, and open the store.
+
+        Args:
+            add_reverse: add the reverse of every relation that lacks one, as `load_graph` does.
+        """
+        with write_errors(self.folder):
+            manifest = self._write(self._checked_edges(), add_reverse)
+            shutil.rmtree(self.temporary)
+            finish_store(self.folder, manifest)
+        return GraphStore.open(self.folder)
+
+    def _of(self, node_type: str) -> _Nodes:
+        if node_type not in self._nodes:
+            raise GraphError(f"There are no nodes of type {node_type!r}; add them first.")
+        return self._nodes[node_type]
+
+    def _checked_edges(self) -> dict[EdgeType, Edges]:
+        for edge_type in self._edges:
+            for end, node_type in enumerate((edge_type[0], edge_type[2])):
+                most, size = int(self._reach[edge_type][end]), self._of(node_type).count
+                if most >= size:
+                    raise GraphError(
+                        f"{edge_type}: an edge has the node {most}, but there are {size} nodes of "
+                        f"type {node_type!r}."
+                    )
+        return {
+            t: Edges(spool, self._nodes[t[0]].count, self._nodes[t[2]].count)
+            for t, spool in self._edges.items()
+        }
+
+    def _write(self, edges: dict[EdgeType, Edges], add_reverse: bool) -> dict[str, Any]:
+        node_values = [self._complete(nodes) for nodes in self._nodes.values()]
+        in_order = self._sorted(edges, {})
+        if add_reverse:
+            for edge_type in without_reverse({t: each.pairs for t, each in in_order.items()}):
+                edges[reverse_name(edge_type)] = edges[edge_type].turned
+                self._edge_values[reverse_name(edge_type)] = self._edge_values[edge_type]
+        offsets = np.cumsum([0, *self.sizes.values()]).tolist()
+        count = sum(each.count for each in edges.values())
+        if max(offsets[-1], 2 * count) >= 2**31:
+            raise GraphError(
+                "Graphs of 2^30 edges or more do not fit the 32-bit indices used here."
+            )
+        in_order = self._sorted(edges, in_order)
+        sets = {t: each.pairs for t, each in in_order.items()}
+        pairs = reverse_of_sets(sets, list(edges))
+        classes = relation_classes(list(edges), pairs)
+        near = {t: [] if t in pairs else self._near(t, edges, sets) for t in edges}
+        self._write_columns(edges, count)
+        types = np.arange(len(self._nodes), dtype=np.int32)
+        self.files.array("node_type", np.repeat(types, list(self.sizes.values())))
+        build = FlatBuild(
+            self.files, self.temporary, dict(zip(self._nodes, offsets, strict=False)), offsets[-1],
+            edges, classes, self.limit, self.step,
+        )  # fmt: skip
+        write_flat_graph(build, list(in_order.values()))
+        return make_manifest(
+            self.sizes, node_values, sets, near, [self._edge_values[t] for t in edges],
+            classes.tolist(), pairs, self._schema(in_order), self.files.entries,
+        )  # fmt: skip
+
+    def _complete(self, nodes: _Nodes) -> dict[str, Value]:
+        values: dict[str, Value] = {}
+        if "id" in nodes.texts:
+            values["id"] = {"strings": nodes.texts["id"].close()}
+        if "name" in nodes.texts:
+            nodes.schema["names"] = nodes.texts["name"].fingerprint
+            if "id" in nodes.texts and not nodes.names_differ:
+                nodes.texts["name"].discard()
+                values["name"] = values["id"]
+            else:
+                values["name"] = {"strings": nodes.texts["name"].close()}
+        return values | nodes.values
+
+    def _sorted(
+        self, edges: dict[EdgeType, Edges], done: dict[EdgeType, SortedEdges]
+    ) -> dict[EdgeType, SortedEdges]:
+        """Sort the relations that are not yet."""
+        found = dict(done)
+        for position, (edge_type, each) in enumerate(edges.items()):
+            if edge_type not in found:
+                found[edge_type] = sort_edges(
+                    each, self.temporary, f"relation{position}", self.limit
+                )
+            self.step("sorting relations", position + 1, len(edges))
+        return found
+
+    def _near(
+        self, edge_type: EdgeType, edges: dict[EdgeType, Edges], sets: dict[EdgeType, PairSet]
+    ) -> list[EdgeType]:
+        """Return relations that nearly mirror one, as `TypedGraph.near_reverses` does."""
+        found = []
+        for other in edges:
+            if other == edge_type or (other[0], other[2]) != (edge_type[2], edge_type[0]):
+                continue
+            fewer, more = sorted((sets[edge_type].num_pairs, sets[other].num_pairs))
+            if 0 < 0.9 * more <= fewer:
+                shared = num_mirrored(edges[edge_type], edges[other], self.limit)
+                if shared >= 0.9 * more:
+                    found.append(other)
+        return found
+
+    def _write_columns(self, edges: dict[EdgeType, Edges], count: int) -> None:
+        with ArrayWriter(self.files, "edge_index", np.int64, (2 * count,)) as writer:
+            for each in edges.values():
+                for end in (0, 1):
+                    for piece in each.pieces(self.limit):
+                        writer.write(piece[:, end])
+
+    def _schema(self, in_order: dict[EdgeType, SortedEdges]) -> Schema:
+        return {
+            "nodes": {t: {"count": n.count, **n.schema} for t, n in self._nodes.items()},
+            "relations": [
+                {"type": list(t), "count": each.spool.count, "edges": each.fingerprint}
+                for t, each in in_order.items()
+            ],
+        }
+
+
+def _all_equal(first: Any, second: Any) -> bool:
+    import pyarrow.compute as pc
+
+    if len(first) == 0:
+        return True
+    return bool(pc.all(pc.equal(first, second)).as_py())

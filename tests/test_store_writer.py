@@ -1,0 +1,62 @@
+"""A store made of pieces on disk is, byte for byte, the one made of the graph in memory."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_store import BUYS, graphs
+from torch_geometric.data import HeteroData
+
+from pagelink.errors import GraphError
+from pagelink.reverse_relations import add_reverse_relations
+from pagelink.store import save_store
+from pagelink.store_format import HALF_WRITTEN
+from pagelink.store_writer import StoreWriter
+
+
+def write_in_pieces(data: HeteroData, writer: StoreWriter, size: int) -> None:
+    for node_type in data.node_types:
+        store = data[node_type]
+        for first in range(0, max(store.num_nodes, 1), size):
+            count = min(size, store.num_nodes - first)
+            texts = {f"{k}s": store[k][first : first + size] for k in ("id", "name") if k in store}
+            writer.add_nodes(node_type, count, **texts)
+        if "x" in store:
+            rows = range(0, max(store.num_nodes, 1), size)
+            pieces = (store.x[i : i + size].numpy() for i in rows)
+            writer.set_features(node_type, pieces, store.x_names)
+    for edge_type in data.edge_types:
+        edges = data[edge_type].edge_index.numpy()
+        for first in range(0, max(edges.shape[1], 1), size):
+            writer.add_edges(edge_type, edges[:, first : first + size])
+    for edge_type in data.edge_types:
+        if "attributes" in data[edge_type]:
+            table = data[edge_type].attributes
+            pieces = [table.slice(i, size) for i in range(0, table.num_rows, size)]
+            writer.set_edge_attributes(edge_type, table.schema, pieces)
+
+
+@settings(max_examples=60, deadline=None)
+@given(graphs(), st.sampled_from([1, 3, 100]), st.booleans())
+def test_pieces_make_the_same_store(data: HeteroData, limit: int, add_reverse: bool) -> None:
+    for edge_type in data.edge_types:
+        if "edge_weight" in data[edge_type]:
+            del data[edge_type].edge_weight  # tables have none
+    with tempfile.TemporaryDirectory() as folder:
+        with StoreWriter(Path(folder) / "pieces", edges_in_memory=limit) as writer:
+            write_in_pieces(data, writer, 2)
+            made = writer.finish(add_reverse=add_reverse)
+        if add_reverse:
+            add_reverse_relations(data)
+        whole = save_store(data, Path(folder) / "whole")
+        assert made.manifest == whole.manifest
+        assert made.digest == whole.digest
+        files = {file.name for file in made.folder.iterdir()}
+        assert files == {file.name for file in whole.folder.iterdir()}
+        type(made).open(made.folder, verify=True)
