@@ -24,8 +24,8 @@ def reverse_of(data: HeteroData, link_type: EdgeType) -> EdgeType:
     """Return the reverse of the predicted relation; `rev_<relation>` where the graph has none."""
     src_type, relation, dst_type = link_type
     named = (dst_type, REVERSE_PREFIX + relation, src_type)
-    if named in data.edge_types:
-        return named
+    if named in data.edge_types or link_type not in data.edge_types:
+        return named  # without edges there is nothing else to know a reverse by
     found = TypedGraph.from_data(data, link_types=[link_type]).reverse.get(link_type)
     return found or named
 
