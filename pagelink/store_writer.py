@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -200,16 +200,19 @@ class StoreWriter:
                 "table": write_ipc(self.files, name, schema, pieces)
             }
 
-    def finish(self, *, add_reverse: bool = True) -> GraphStore:
+    def finish(
+        self, *, add_reverse: bool = True, notes: Mapping[str, Any] | None = None
+    ) -> GraphStore:
         """Sort what came, write the flat graph and the manifest, and open the store.
 
         Args:
             add_reverse: add the reverse of every relation that lacks one, as `load_graph` does.
+            notes: what else the manifest is to say, as plain values.
         """
         with write_errors(self.folder):
             manifest = self._write(self._checked_edges(), add_reverse)
             shutil.rmtree(self.temporary)
-            finish_store(self.folder, manifest)
+            finish_store(self.folder, {**manifest, **(notes or {})})
         return GraphStore.open(self.folder)
 
     def _of(self, node_type: str) -> _Nodes:

@@ -5,18 +5,13 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-import numpy as np
-import pyarrow as pa
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_store import BUYS, graphs
+from test_store import graphs
 from torch_geometric.data import HeteroData
 
-from pagelink.errors import GraphError
 from pagelink.reverse_relations import add_reverse_relations
 from pagelink.store import save_store
-from pagelink.store_format import HALF_WRITTEN
 from pagelink.store_writer import StoreWriter
 
 

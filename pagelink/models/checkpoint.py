@@ -140,8 +140,27 @@ def load_checkpoint(path: Path | str, data: HeteroData | GraphStore) -> Checkpoi
             model's, with what differs.
     """
     path = Path(path)
-    header, arrays = _read(path)
     given = _schema_of(data, path) if isinstance(data, GraphStore) else graph_schema(data)
+    model, link_type, split, report, settings = read_model(path, given)
+    if isinstance(data, GraphStore) and _is_as_seen(data, link_type, settings):
+        return Checkpoint(model, link_type, split, report, settings, data.data, data)
+    whole = data.data if isinstance(data, GraphStore) else data
+    try:
+        seen = message_graph(whole, link_type, split.train, paper_split=settings.paper_split)
+    except PageLinkError as error:
+        raise CheckpointError(f"{path} is damaged: {_first_line(error)}") from error
+    return Checkpoint(model, link_type, split, report, settings, seen)
+
+
+def read_model(
+    path: Path, given: Schema
+) -> tuple[LinkModel, EdgeType, LinkSplit, TrainReport, TrainSettings]:
+    """Read what a checkpoint holds, for a graph of which only the schema is known.
+
+    Raises:
+        CheckpointError: as for `load_checkpoint`.
+    """
+    header, arrays = _read(path)
     try:
         differing = list(differences(header["schema"], given))
     except (LookupError, TypeError, AttributeError) as error:
@@ -162,15 +181,9 @@ def load_checkpoint(path: Path | str, data: HeteroData | GraphStore) -> Checkpoi
         fanout = tuple(header["settings"]["fanout"])
         settings = TrainSettings(**{**header["settings"], "fanout": fanout})
         report = TrainReport.from_dict(header["report"])
-        if isinstance(data, GraphStore) and _is_as_seen(data, link_type, settings):
-            seen, store = data.data, data
-        else:
-            whole = data.data if isinstance(data, GraphStore) else data
-            seen = message_graph(whole, link_type, split.train, paper_split=settings.paper_split)
-            store = None
     except (PageLinkError, LookupError, TypeError, ValueError, RuntimeError) as error:
         raise CheckpointError(f"{path} is damaged: {_first_line(error)}") from error
-    return Checkpoint(model.eval(), link_type, split, report, settings, seen, store)
+    return model.eval(), link_type, split, report, settings
 
 
 def _schema_of(store: GraphStore, path: Path) -> Schema:
