@@ -71,7 +71,9 @@ WORDS = st.sampled_from(["a", "b", "ü", "12", "13", "x y"])
 @settings(max_examples=60, deadline=None)
 def test_triples(rows: list[dict[str, str]], there: set[str], suffix: str, limit: int) -> None:
     columns = ["head", "relation", "tail", *(there & {"year", "note"})]
-    columns += [f"{end}_{word[:-1]}" for word in there & {"types", "names"} for end in ("head", "tail")]
+    columns += [
+        f"{end}_{word[:-1]}" for word in there & {"types", "names"} for end in ("head", "tail")
+    ]
     table = pa.table({c: pa.array([row[c] for row in rows], pa.string()) for c in columns})
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / f"triples.{suffix}"
