@@ -14,6 +14,7 @@ from pagelink.commands.common import Graph, Model, Seed, check_target, console, 
 from pagelink.commands.dataset import dataset
 from pagelink.commands.explain import explain
 from pagelink.commands.serve import serve
+from pagelink.commands.store import store
 from pagelink.commands.study import study
 from pagelink.errors import PageLinkError, SettingsError
 
@@ -117,6 +118,7 @@ def recommend(
 
 app.command()(explain)
 app.command()(serve)
+app.command()(store)
 
 
 @app.command()

@@ -7,6 +7,7 @@ read page by page, and the pages are shared by all processes of a machine.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -274,8 +275,7 @@ def save_store(data: HeteroData, folder: Path | str) -> GraphStore:
         raise StoreError(f"data[{lost[0]}] cannot be stored: it has no edge_index.")
     graph = TypedGraph.from_data(data)
     begin_store(folder)
-    with write_errors(folder):
-        files = StoreFiles(folder)
+    with write_errors(folder), closing(StoreFiles(folder)) as files:
         for name in FLAT_ARRAYS:
             files.array(name, getattr(graph, name))
         files.array("node_type", graph.node_type_of)

@@ -13,7 +13,7 @@ import mmap
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -207,6 +207,13 @@ class StoreFiles:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.entries: dict[str, Entry] = {}
+        self.open: set[BinaryIO] = set()
+
+    def close(self) -> None:
+        """Let go of the files of a store that is not completed."""
+        while self.open:
+            with suppress(OSError):  # what a full disk did not take is lost anyway
+                self.open.pop().close()
 
     def array(self, name: str, values: Array) -> str:
         """Write an array to `<name>.npy` and return the name of the file."""
@@ -244,6 +251,7 @@ class ArrayWriter:
         self._shape = shape
         self._path = files.folder / self.file
         self._handle = self._path.open("w+b")
+        files.open.add(self._handle)
         self._digest = hashlib.sha256()
         # Headers are padded, so that one with the number of rows will fit in the same place.
         self._start = self._bytes = len(_header(self._dtype.str, shape))
@@ -265,9 +273,8 @@ class ArrayWriter:
         return self
 
     def __exit__(self, *failed: object) -> None:
-        with self._handle:
-            if failed[0] is None:
-                self.close()
+        if failed[0] is None:
+            self.close()
 
     def close(self) -> None:
         """Complete the file, and enter it into the list of files."""
@@ -279,6 +286,7 @@ class ArrayWriter:
             self._handle.write(_header(self._dtype.str, self._shape))
             digest = sha256_of(self._handle)
         self._handle.close()
+        self._files.open.discard(self._handle)
         expected = self._start + int(np.prod(self._shape)) * self._dtype.itemsize
         if self._bytes != expected:
             raise StoreError(f"{self._path}: {self._bytes:,} bytes came, {expected:,} were due.")

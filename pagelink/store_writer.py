@@ -93,6 +93,7 @@ class StoreWriter:
         return self
 
     def __exit__(self, *failed: object) -> None:
+        self.files.close()
         shutil.rmtree(self.temporary, ignore_errors=True)
 
     @property

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple, NoReturn
 from urllib.parse import unquote
 
 import numpy as np
@@ -42,31 +43,47 @@ def file_stem(*parts: str) -> str:
 
 def read_folder(folder: Path) -> HeteroData:
     """Read the graph in a folder; see `load_graph`."""
-    node_files, edge_files = _find_tables(folder)
-    if not edge_files:
+    tables = find_tables(folder)
+    data = HeteroData()
+    nodes = {t: _read_nodes(path, t, data) for t, path in tables.nodes.items()}
+    for edge_type, path in tables.edges.items():
+        _read_edges(path, edge_type, nodes, data)
+    return data
+
+
+def names_or_ids(names: pa.ChunkedArray, ids: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return the names, and the id where there is none."""
+    return pc.if_else(is_empty(names), ids, names)
+
+
+class Tables(NamedTuple):
+    """The tables in a folder, in order."""
+
+    nodes: dict[str, Path]
+    edges: dict[EdgeType, Path]
+
+
+def find_tables(folder: Path) -> Tables:
+    """Return the node and edge tables in a folder.
+
+    Raises:
+        GraphError: a file is called wrongly, there are no edges, or a node type of them is missing.
+    """
+    nodes, edges = _tables_in(folder)
+    if not edges:
         raise GraphError(
             f"{folder}: there is no table of edges. It would be called "
             "edges-<source type>__<relation>__<target type>.csv (or .tsv, .parquet)."
         )
-    for (src, _, dst), path in edge_files.items():
+    for (src, _, dst), path in edges.items():
         for node_type in (src, dst):
-            if node_type not in node_files:
+            if node_type not in nodes:
                 raise GraphError(
                     f"{path}: there are no nodes of type {node_type!r}, the file "
                     f"{file_stem(node_type)}.csv (or .tsv, .parquet) is missing."
-                    + did_you_mean(node_type, node_files)
+                    + did_you_mean(node_type, nodes)
                 )
-    data = HeteroData()
-    nodes = {t: _read_nodes(node_files[t], t, data) for t in sorted(node_files)}
-    for edge_type in sorted(edge_files):
-        _read_edges(edge_files[edge_type], edge_type, nodes, data)
-    return data
-
-
-def names_or_ids(names: pa.ChunkedArray, ids: pa.ChunkedArray) -> list[str]:
-    """Return the names, and the id where there is none."""
-    listed: list[str] = pc.if_else(is_empty(names), ids, names).to_pylist()
-    return listed
+    return Tables(dict(sorted(nodes.items())), dict(sorted(edges.items())))
 
 
 @dataclass(frozen=True)
@@ -75,7 +92,7 @@ class _Nodes:
     ids: pa.ChunkedArray
 
 
-def _find_tables(folder: Path) -> tuple[dict[str, Path], dict[EdgeType, Path]]:
+def _tables_in(folder: Path) -> tuple[dict[str, Path], dict[EdgeType, Path]]:
     nodes: dict[str, Path] = {}
     edges: dict[EdgeType, Path] = {}
     for path in sorted(folder.iterdir()):
@@ -110,9 +127,9 @@ def _read_nodes(path: Path, node_type: str, data: HeteroData) -> _Nodes:
     store = data[node_type]
     store.num_nodes = len(ids)
     store.id = ids.to_pylist()
-    store.name = names_or_ids(file.table["name"], ids) if "name" in file.table.column_names else [
-        *store.id
-    ]  # fmt: skip
+    store.name = [*store.id]
+    if "name" in file.table.column_names:
+        store.name = names_or_ids(file.table["name"], ids).to_pylist()
     further = file.further
     features = [name for name in further.column_names if _is_feature(further[name])]
     if features:
@@ -125,12 +142,15 @@ def _read_nodes(path: Path, node_type: str, data: HeteroData) -> _Nodes:
 
 
 def _is_feature(column: pa.ChunkedArray) -> bool:
+    return is_feature(column.type, len(column), column.null_count > 0)
+
+
+def is_feature(kind: pa.DataType, num_rows: int, has_missing: bool) -> bool:
     """Whether a model can read a column: all numbers, none missing."""
-    kind = column.type
     if pa.types.is_null(kind):  # a text file without rows does not tell its types
-        return len(column) == 0
+        return num_rows == 0
     number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
-    return bool(number and column.null_count == 0)
+    return bool(number and not has_missing)
 
 
 def _read_edges(
@@ -144,7 +164,9 @@ def _read_edges(
         keys = file.keys(column)
         index = pc.index_in(keys, value_set=nodes[node_type].ids)
         if index.null_count:
-            _refuse_unknown(file, keys, index, column, node_type, nodes[node_type])
+            row = pc.index(pc.is_null(index), True).as_py()
+            known = nodes[node_type]
+            refuse_unknown(file, row, column, node_type, known.path, known.ids.to_pylist())
         edge_index[row] = index.to_numpy()
     data[edge_type].edge_index = torch.from_numpy(edge_index)
     if file.further.num_columns:
@@ -155,28 +177,28 @@ def _refuse_duplicate(file: TableFile, ids: Sequence[str]) -> None:
     first: dict[str, int] = {}
     for row, key in enumerate(ids):
         if key in first:
-            earlier = file.place(first[key]).rpartition(", ")[2]
-            raise GraphError(f"{file.place(row)}: the id {key!r} is there already, on {earlier}.")
+            refuse_duplicate(file, first[key], row, key)
         first[key] = row
 
 
-def _refuse_unknown(
-    file: TableFile,
-    keys: pa.ChunkedArray,
-    index: pa.ChunkedArray,
-    column: str,
-    node_type: str,
-    nodes: _Nodes,
-) -> None:
-    row = pc.index(pc.is_null(index), True).as_py()
-    key = keys[row].as_py()
+def refuse_duplicate(file: TableFile, earlier: int, row: int, key: str) -> NoReturn:
+    """Raise that an id is there twice."""
+    place = file.place(earlier).rpartition(", ")[2]
+    raise GraphError(f"{file.place(row)}: the id {key!r} is there already, on {place}.")
+
+
+def refuse_unknown(
+    file: TableFile, row: int, column: str, node_type: str, nodes: Path, ids: Iterable[str]
+) -> NoReturn:
+    """Raise that an edge names a node that is not there; the ids may be read twice."""
+    key = str(file.table[column][row].as_py())
     raise GraphError(
-        f"{file.place(row)}: {column} is {key!r}, but {nodes.path.name} has no {node_type} with "
-        f"this id.{_suggestion(key, nodes.ids.to_pylist())}"
+        f"{file.place(row)}: {column} is {key!r}, but {nodes.name} has no {node_type} with "
+        f"this id.{_suggestion(key, ids)}"
     )
 
 
-def _suggestion(key: str, ids: Sequence[str]) -> str:
+def _suggestion(key: str, ids: Iterable[str]) -> str:
     def bare(key: str) -> str:
         return key.strip().casefold().lstrip("0")
 

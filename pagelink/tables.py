@@ -21,6 +21,7 @@ from pagelink.reverse_relations import (
     relations_without_reverse,
     reverse_name,
 )
+from pagelink.store import GraphStore, is_store
 from pagelink.table_files import SUFFIXES, as_integers, file_errors, write_table
 from pagelink.table_folders import EDGE_COLUMNS, NODE_COLUMNS, file_stem, read_folder
 from pagelink.triples import read_triples
@@ -56,6 +57,9 @@ def load_graph(path: Path | str, *, add_reverse: bool = True) -> HeteroData:
 
     A cell of CSV is a number if the whole column is and nothing is lost by it; dates stay text.
 
+    A *graph store* (see `pagelink store`) is opened, not read: it has all of this in files that
+    are mapped into memory, and the reverse relations it was made with.
+
     Args:
         path: the folder or the file.
         add_reverse: add `(dst, "rev_" + relation, src)` for every relation that has no reverse
@@ -78,18 +82,22 @@ def load_graph(path: Path | str, *, add_reverse: bool = True) -> HeteroData:
     """
     path = Path(path)
     with file_errors(path, "read"):
-        if path.is_dir():
-            data = read_folder(path)
-        elif path.is_file():
-            data = read_triples(path)
-        else:
-            siblings = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
-            raise GraphError(
-                f"{path}: there is no such file or folder.{did_you_mean(path.name, siblings)}"
-            )
+        check_source(path)
+        if is_store(path):
+            return GraphStore.open(path).data
+        data = read_folder(path) if path.is_dir() else read_triples(path)
     if add_reverse:
         add_reverse_relations(data)
     return data
+
+
+def check_source(path: Path) -> None:
+    """Refuse a graph that is not there."""
+    if not path.is_dir() and not path.is_file():
+        siblings = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
+        raise GraphError(
+            f"{path}: there is no such file or folder.{did_you_mean(path.name, siblings)}"
+        )
 
 
 def save_graph(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -22,11 +24,10 @@ OPTIONAL = ("head_type", "tail_type", "head_name", "tail_name")
 
 def read_triples(path: Path) -> HeteroData:
     """Read the graph in a table of triples; see `load_graph`."""
-    if path.suffix.lower() not in SUFFIXES:
-        raise GraphError(f"{path}: a table of triples ends in {', '.join(SUFFIXES)}.")
+    check_suffix(path)
     file = read_table(path, REQUIRED, OPTIONAL)
     if file.table.num_rows == 0:
-        raise GraphError(f"{path}: there are no triples.")
+        refuse_nothing(path)
     node_types, type_of = _types(file)
     data = HeteroData()
     node = _add_nodes(data, file, node_types, type_of)
@@ -34,16 +35,32 @@ def read_triples(path: Path) -> HeteroData:
     return data
 
 
-def _types(file: TableFile) -> tuple[list[str], Ints]:
-    """Return the node types, and the position of the type of every end of a triple."""
-    given = [name for name in ("head_type", "tail_type") if name in file.table.column_names]
-    if not given:
-        return [DEFAULT_NODE_TYPE], np.zeros(2 * file.table.num_rows, dtype=np.int32)
+def check_suffix(path: Path) -> None:
+    """Refuse a file that is no table."""
+    if path.suffix.lower() not in SUFFIXES:
+        raise GraphError(f"{path}: a table of triples ends in {', '.join(SUFFIXES)}.")
+
+
+def refuse_nothing(path: Path) -> NoReturn:
+    """Raise that a table has no rows."""
+    raise GraphError(f"{path}: there are no triples.")
+
+
+def has_types(path: Path, columns: Sequence[str]) -> bool:
+    """Return whether the ends of triples have types; one end alone cannot."""
+    given = [name for name in ("head_type", "tail_type") if name in columns]
     if len(given) == 1:
         raise GraphError(
-            f"{file.path}: there is a column {given[0]!r}; head_type and tail_type must both be "
+            f"{path}: there is a column {given[0]!r}; head_type and tail_type must both be "
             "there, or neither."
         )
+    return bool(given)
+
+
+def _types(file: TableFile) -> tuple[list[str], Ints]:
+    """Return the node types, and the position of the type of every end of a triple."""
+    if not has_types(file.path, file.table.column_names):
+        return [DEFAULT_NODE_TYPE], np.zeros(2 * file.table.num_rows, dtype=np.int32)
     words, codes = _encode(file.keys("head_type"), file.keys("tail_type"))
     return words.to_pylist(), codes
 
@@ -75,7 +92,7 @@ def _add_nodes(data: HeteroData, file: TableFile, node_types: list[str], type_of
         store.num_nodes = len(present)
         node_ids = ids.take(pa.array(present))
         store.id = node_ids.to_pylist()
-        store.name = names_or_ids(names.take(chosen), node_ids)
+        store.name = names_or_ids(names.take(chosen), node_ids).to_pylist()
     return node
 
 

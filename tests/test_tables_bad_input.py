@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -7,6 +8,7 @@ import pyarrow.parquet
 import pytest
 
 from pagelink.errors import GraphError
+from pagelink.store_build import build_store
 from pagelink.tables import load_graph
 
 TABLES = {
@@ -26,6 +28,9 @@ def refused(folder: Path, files: dict[str, bytes | None]) -> str:
         load_graph(folder)
     message = str(caught.value)
     assert "\n" not in message, "an error is one line"
+    # Tables that are read in pieces are refused in the same words.
+    with pytest.raises(GraphError, match=f"^{re.escape(message)}$"):
+        build_store(folder, folder.parent / f"{folder.name}-store", edges_in_memory=1)
     return message
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pagelink.errors import GraphError
+from pagelink.store_build import build_store
 from pagelink.tables import load_graph, save_graph
 
 KNOWS = ("entity", "knows", "entity")
@@ -107,6 +109,9 @@ def test_bad_triples(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(GraphError, match=message) as caught:
         load_graph(table(tmp_path, text))
     assert "\n" not in str(caught.value)
+    # Read in pieces, they are refused in the same words.
+    with pytest.raises(GraphError, match=f"^{re.escape(str(caught.value))}$"):
+        build_store(tmp_path / "triples.csv", tmp_path / "store")
 
 
 def test_a_file_that_is_no_table(tmp_path: Path) -> None:

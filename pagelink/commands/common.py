@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 console = Console(soft_wrap=True, highlight=False)
 errors = Console(stderr=True, soft_wrap=True, highlight=False)
 
-Graph = Annotated[Path, typer.Argument(help="Folder of tables, or a file of triples.")]
+Graph = Annotated[Path, typer.Argument(help="Folder of tables, a file of triples, or a store.")]
 Model = Annotated[Path, typer.Option(help="Checkpoint that `pagelink train` wrote.")]
 Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same result.")]
 Out = Annotated[Path, typer.Option(help="Folder to make.")]

@@ -24,7 +24,7 @@ Token = Annotated[
 
 def serve(
     graph: Annotated[
-        Path | None, typer.Argument(help="Folder of tables, or a file of triples.")
+        Path | None, typer.Argument(help="Folder of tables, a file of triples, or a store.")
     ] = None,
     model: Annotated[
         Path | None, typer.Option(help="Checkpoint that `pagelink train` wrote.")
