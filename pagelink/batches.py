@@ -14,7 +14,7 @@ from time import perf_counter, process_time
 import numpy as np
 
 from pagelink.asked_links import Link
-from pagelink.computation_graph import ComputationGraphs, Extractor
+from pagelink.computation_graph import ComputationGraphs, Extractor, Found, num_edges
 from pagelink.graph import Longs
 
 GIGABYTE = 2**30
@@ -96,10 +96,10 @@ class Batches:
         read = 0
         while group := list(islice(links, min(LINKS_AT_ONCE, most_links - read % most_links))):
             read += len(group)
-            for part in self._that_fit(group, limit):
-                started = process_time(), perf_counter()
+            started = process_time(), perf_counter()
+            for part, found in self._that_fit(group, limit):
                 valid = [link for link in part if link.message is None]
-                graphs = iter(self.extract(valid))
+                graphs = iter(self.extract(valid, found))
                 cpu = (process_time() - started[0]) / max(len(valid), 1)
                 seconds = (perf_counter() - started[1]) / max(len(valid), 1)
                 for link in part:
@@ -107,27 +107,38 @@ class Batches:
                         yield link, None, 0.0, 0.0
                     else:
                         yield link, next(graphs), cpu, seconds
+                started = process_time(), perf_counter()
 
-    def _that_fit(self, links: list[Link], limit: float) -> Iterator[list[Link]]:
-        """Cut links into parts that take a quarter of the room when they are extracted at once."""
+    def _that_fit(
+        self, links: list[Link], limit: float
+    ) -> Iterator[tuple[list[Link], Found | None]]:
+        """Cut links into parts that take a quarter of the room when they are extracted at once.
+
+        What was found on the way is given along where nothing had to be cut.
+        """
         valid = [link for link in links if link.message is None]
-        counts = iter(self._extractor.num_edges(*_arrays(valid)).tolist() if valid else [])
+        found = self._extractor.find(*_arrays(valid)) if valid else []
+        sizes = num_edges(found).tolist() if valid else []
+        if 4 * BYTES_AN_EDGE * sum(sizes) <= limit:
+            yield links, found
+            return
+        counts = iter(sizes)
         part: list[Link] = []
         taken = 0
         for link in links:
             size = BYTES_AN_EDGE * next(counts) if link.message is None else 0
             if part and 4 * (taken + size) > limit:
-                yield part
+                yield part, None
                 part, taken = [], 0
             part.append(link)
             taken += size
-        yield part
+        yield part, None
 
-    def extract(self, links: list[Link]) -> list[ComputationGraphs]:
-        """Return the computation graphs of some links."""
+    def extract(self, links: list[Link], found: Found | None = None) -> list[ComputationGraphs]:
+        """Return the computation graphs of some links; `found` is what is known of them."""
         if not links:
             return []
-        graphs = self._extractor.extract(*_arrays(links))
+        graphs = self._extractor.extract(*_arrays(links), found=found)
         return [graphs.only(i) for i in range(len(links))]
 
 

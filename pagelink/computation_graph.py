@@ -18,7 +18,7 @@ from pagelink.ego_kernels import FAR, fill_egos, find_egos
 from pagelink.graph import Bools, Ints, Longs, TypedGraph
 from pagelink.threads import over_ranges
 
-__all__ = ["FAR", "NO_FACT", "ComputationGraphs", "Extractor"]
+__all__ = ["FAR", "NO_FACT", "ComputationGraphs", "Extractor", "Found", "num_edges"]
 
 NO_FACT = -1
 
@@ -93,6 +93,15 @@ _ARRAYS = (
 )  # fmt: skip
 
 
+Found = list[tuple[int, int, Any]]
+"""Ranges of links, with the nodes of their graphs and how many edges these have."""
+
+
+def num_edges(found: Found) -> Longs:
+    """Return how many edges the computation graph of each link has, before it is made."""
+    return np.concatenate([part[1] for *_, part in found])
+
+
 class Extractor:
     """Extracts computation graphs; holds the arrays that are as long as the graph has nodes.
 
@@ -146,9 +155,9 @@ class Extractor:
         yield arrays
         self._free.append(arrays)  # not after an error: then they may not be clean
 
-    def _find(self, ends: list[Longs]) -> list[tuple[int, int, Any]]:
+    def find(self, link_src: Longs, link_dst: Longs, link_fact: Longs) -> Found:
         """Find the nodes of the links' graphs, and count their edges, by ranges of links."""
-        graph = self._graph
+        graph, ends = self._graph, _whole_numbers(link_src, link_dst, link_fact)
         limit = graph.num_nodes if self.num_hops is None else self.num_hops
 
         def find(first: int, last: int) -> tuple[int, int, Any]:
@@ -161,16 +170,21 @@ class Extractor:
         in_degree = [graph.in_ptr[nodes + 1] - graph.in_ptr[nodes] for nodes in ends[:2]]
         return over_ranges(find, 1 + in_degree[0] + in_degree[1])
 
-    def num_edges(self, link_src: Longs, link_dst: Longs, link_fact: Longs) -> Longs:
-        """Return how many edges the computation graph of each link has, without making it."""
-        found = self._find(_whole_numbers(link_src, link_dst, link_fact))
-        return np.concatenate([part[1] for *_, part in found])
+    def extract(
+        self, link_src: Longs, link_dst: Longs, link_fact: Longs, *, found: Found | None = None
+    ) -> ComputationGraphs:
+        """Return the computation graphs of the links (s, t), given as flat nodes.
 
-    def extract(self, link_src: Longs, link_dst: Longs, link_fact: Longs) -> ComputationGraphs:
-        """Return the computation graphs of the links (s, t), given as flat nodes."""
+        Args:
+            link_src: the sources.
+            link_dst: the targets.
+            link_fact: the facts that state the links themselves, or -1.
+            found: what `find` said of the same links, if it was asked before.
+        """
         graph = self._graph
         ends = _whole_numbers(link_src, link_dst, link_fact)
-        found = self._find(ends)
+        if found is None:
+            found = self.find(*ends)
         node_ptr, edge_ptr = (
             np.cumsum(np.concatenate([[0], *(part[i] for *_, part in found)]), dtype=np.int64)
             for i in (0, 1)

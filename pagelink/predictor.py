@@ -76,7 +76,7 @@ class LinkPredictor:
         self.fuses = True
         """Layers that only sum their neighbours are done without writing messages out."""
         self._plain_layers: Mapping[MessagePassing, PlainCall] = {}
-        self._data = data
+        self.data = data
         self._hetero = isinstance(data, HeteroData)
         self.before_pass: Callable[[], None] = lambda: None
         """Called before each pass of the model: what shows progress or gives up listens here."""
@@ -208,7 +208,7 @@ class LinkPredictor:
         data = copy.copy(inputs.data)
         if self._hetero:
             first = 0
-            for edge_type in self._data.edge_types:
+            for edge_type in self.data.edge_types:
                 if "edge_index" in data[edge_type]:
                     edge_index = data[edge_type].edge_index
                     data[edge_type].edge_index = tracer.trace(edge_index, first)

@@ -140,7 +140,7 @@ def test_settings_of_the_page_are_the_librarys(explorer: Explorer) -> None:
     choice = Choice(paths=2, length=3, rho=1.0, exclude=("has",), seed=5)
     shown = explorer.explanation(src, dst, choice)
     plain = PaGELink(
-        explorer.explainer.predictor.model, explorer.explainer.predictor._data,
+        explorer.explainer.predictor.model, explorer.explainer.predictor.data,
         explorer.link_type,
         Settings(num_paths=2, rho=1.0, exclude_relations=("has",), deadline=60.0), seed=5,
     ).explain(src, dst, negatives=True)  # fmt: skip
