@@ -64,6 +64,9 @@ def compile_constraints(graph: TypedGraph, settings: Settings) -> Constraints:
         LinkError: a node is not there, or several have its name.
     """
     words: list[str] = []
+    if not (settings.exclude_relations or settings.before or settings.exclude_nodes
+            or settings.via or settings.metapaths or settings.forbid_metapaths):  # fmt: skip
+        return Constraints()  # without arrays as long as the graph
     edges = np.ones(graph.num_edges, dtype=np.bool_)
     nodes = np.ones(graph.num_nodes, dtype=np.bool_)
     required = np.zeros(graph.num_nodes, dtype=np.bool_)

@@ -44,9 +44,9 @@ class Ragged:
 
     def take(self, order: Longs) -> Ragged:
         """The lists of these positions, in this order."""
-        length = np.diff(self.ptr)[order]
+        start, length = self.ptr[order], self.ptr[order + 1] - self.ptr[order]
         ptr = np.concatenate([[0], np.cumsum(length)])
-        place = np.arange(ptr[-1]) + np.repeat(self.ptr[:-1][order] - ptr[:-1], length)
+        place = np.arange(ptr[-1]) + np.repeat(start - ptr[:-1], length)
         return Ragged(ptr, self.values[place])
 
     def followed_by(self, other: Ragged) -> Ragged:

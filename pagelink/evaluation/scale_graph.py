@@ -76,7 +76,7 @@ class ScaleGraph:
         A user who buys an item i, and an item j that another buyer of i buys, drawn by the same law
         as the edges: links between far-away nodes would have no paths.
         """
-        buys = next(self.edges(("user", "buys", "item")))[:, : min(PIECE, 20 * count + 1000)]
+        buys = next(self.edges(("user", "buys", "item")))
         by_item = np.argsort(buys[1], kind="stable")
         item = buys[1][by_item]
         same = np.flatnonzero(item[1:] == item[:-1])

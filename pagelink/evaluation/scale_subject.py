@@ -9,7 +9,7 @@ from typing import Any, Self
 import torch
 from torch_geometric.data import HeteroData
 
-from pagelink.evaluation.scale_graph import LINK_TYPE
+from pagelink.evaluation.scale_graph import FEATURES, LINK_TYPE
 from pagelink.explainer import PaGELink
 from pagelink.models.sage import SAGE
 from pagelink.settings import Settings
@@ -18,12 +18,16 @@ from pagelink.store import GraphStore
 HIDDEN = 16
 
 
-def make_model(data: HeteroData, seed: int) -> SAGE:
+def make_model(store: GraphStore, seed: int) -> SAGE:
     """Two layers of SAGE on the features; not trained, which costs an explanation the same."""
-    with torch.random.fork_rng(devices=[]):
-        return SAGE.for_data(
-            data, LINK_TYPE, hidden=HIDDEN, embeddings=False, paper_split=True, seed=seed
-        ).eval()
+    small = HeteroData()  # of the same types: a model is made without a look at the large one
+    for node_type in store.data.node_types:
+        small[node_type].x = torch.randn(8, FEATURES, generator=torch.Generator().manual_seed(seed))
+    for edge_type in store.edge_types:
+        small[edge_type].edge_index = torch.zeros(2, 1, dtype=torch.int64)
+    return SAGE.for_data(
+        small, LINK_TYPE, hidden=HIDDEN, embeddings=False, paper_split=True, seed=seed
+    ).eval()
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,7 @@ class ScaleOpening:
     def open(self) -> PaGELink:
         """Return the explainer."""
         store = GraphStore.open(self.graph)
-        model = make_model(store.data, self.seed)
+        model = make_model(store, self.seed)
         return PaGELink(model, store, LINK_TYPE, self.settings, self.seed, threshold=self.threshold)
 
     def check_unchanged(self) -> None:
