@@ -15,13 +15,13 @@ import numpy as np
 from pagelink.graph import EdgeType, Longs, TypedGraph
 from pagelink.predictor import LinkPredictor
 
-MOST_EDGES = 60_000
+MOST_EDGES = 8_000
 """Edges of a patch, about."""
 HOPS = 5
-EDGES_A_NODE = 6
+EDGES_A_NODE = 4
 """In-edges of a node that are followed at most."""
-SEEDS = 64
-EXAMPLES = 32
+SEEDS = 24
+EXAMPLES = 16
 """Edges of each relation at least, where there are so many."""
 _SCANNED = 1_000_000
 
@@ -52,7 +52,7 @@ def _seeds(graph: TypedGraph, link_types: Sequence[EdgeType], rng: np.random.Gen
         first, last = int(graph.node_offset[k]), int(graph.node_offset[k + 1])
         if first == last:
             continue
-        nodes = rng.integers(first, last, 16 * SEEDS)
+        nodes = rng.integers(first, last, 4 * SEEDS)
         receives = graph.in_ptr[nodes + 1] > graph.in_ptr[nodes]
         drawn.append(np.concatenate([nodes[receives], nodes[~receives]])[:SEEDS])
     return np.unique(np.concatenate(drawn)) if drawn else np.empty(0, dtype=np.int64)
@@ -80,7 +80,7 @@ def _grown(graph: TypedGraph, nodes: Longs, rng: np.random.Generator) -> Longs:
 def _examples(graph: TypedGraph, edges: Longs, rng: np.random.Generator) -> list[Longs]:
     """Further edges of relations that have too few of them among these."""
     have = np.bincount(graph.relation[edges], minlength=len(graph.edge_types))
-    drawn = np.unique(rng.integers(0, graph.num_edges, 4096))
+    drawn = np.unique(rng.integers(0, graph.num_edges, 512))
     of = graph.relation[drawn]
     found = []
     for position, count in enumerate(graph.edge_counts):
