@@ -148,13 +148,19 @@ def report(
     with Study.open(file) as opened:
         made = make_report(opened, seed)
         answers = read_records(opened).answers
+    # Files first: they are there, too, if whoever reads the text stops early.
+    written = [
+        write_text(target, text())
+        for target, text in (
+            (json, lambda: dumps(made.to_dict(), indent=2) + "\n"),
+            (html, lambda: to_html(made)),
+            (csv, lambda: to_csv(answers)),
+        )
+        if target is not None
+    ]
     print_report(made, console)
-    if json is not None:
-        console.print(f"Wrote {write_text(json, dumps(made.to_dict(), indent=2) + chr(10))}")
-    if html is not None:
-        console.print(f"Wrote {write_text(html, to_html(made))}")
-    if csv is not None:
-        console.print(f"Wrote {write_text(csv, to_csv(answers))}")
+    for path in written:
+        console.print(f"Wrote {path}", markup=False)
 
 
 @study.command()
