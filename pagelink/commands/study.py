@@ -149,15 +149,13 @@ def report(
         made = make_report(opened, seed)
         answers = read_records(opened).answers
     # Files first: they are there, too, if whoever reads the text stops early.
-    written = [
-        write_text(target, text())
-        for target, text in (
-            (json, lambda: dumps(made.to_dict(), indent=2) + "\n"),
-            (html, lambda: to_html(made)),
-            (csv, lambda: to_csv(answers)),
-        )
-        if target is not None
-    ]
+    written = []
+    if json is not None:
+        written.append(write_text(json, dumps(made.to_dict(), indent=2) + "\n"))
+    if html is not None:
+        written.append(write_text(html, to_html(made)))
+    if csv is not None:
+        written.append(write_text(csv, to_csv(answers)))
     print_report(made, console)
     for path in written:
         console.print(f"Wrote {path}", markup=False)
