@@ -17,7 +17,7 @@ sys.path.insert(0, str(HERE.parent / "tests"))
 from browser import Served, chromium  # noqa: E402 - the browser of the tests
 
 IMAGES = HERE / "images"
-WIDE, NARROW = (1440, 900), (390, 844)
+WIDE, NARROW = (1600, 1000), (390, 844)
 LINK = "/?src=0&dst=69"
 
 

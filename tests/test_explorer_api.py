@@ -79,6 +79,18 @@ def test_what_is_asked_wrongly_is_said_in_one_form(client: TestClient) -> None:
         assert words in answer.json()["message"]
 
 
+def test_an_address_that_is_none_is_said_in_the_same_form(client: TestClient) -> None:
+    for answer, status, code in (
+        (client.get("/api/nothing"), 404, "not_found"),
+        (client.get("/static/nothing.js"), 404, "not_found"),
+        (client.post("/api/about"), 405, "invalid"),
+    ):
+        assert (answer.status_code, answer.json()["code"]) == (status, code)
+        assert answer.json()["message"]
+    assert client.post("/api/about").headers["allow"] == "GET"
+    assert client.head("/").status_code == 200
+
+
 def test_a_request_that_breaks_costs_only_itself(capfd: pytest.CaptureFixture[str]) -> None:
     broken = explorer()
     broken.explainer.predictor.model.breaks_on = 5

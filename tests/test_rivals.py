@@ -18,6 +18,7 @@ from zoo import ITEMS, USERS, ZOO, make_case
 from pagelink import Explanation, PaGELink, Settings
 from pagelink.baselines.free_edges import FreeEdges
 from pagelink.baselines.ground import Ground, fact_paths, facts_of
+from pagelink.baselines.pgexp import PGExpLink
 from pagelink.baselines.registry import RIVALS, make_rival
 from pagelink.errors import SettingsError
 from pagelink.evaluation.faithfulness_subjects import _tiny
@@ -279,6 +280,24 @@ def test_vectors_for_the_mask_predictor_are_found_in_any_model(model: str) -> No
     for answer in answered:
         values = np.concatenate([answer.edge_mask.stored(t)[1] for t in answer.edge_mask])
         assert len(np.unique(values)) > 2
+
+
+def test_training_links_are_fewer_where_they_take_too_much(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model, data, link_type, pairs = tiny()
+
+    def trained_on() -> int:
+        explainer = make_rival(
+            "pgexp", model, data, link_type, Settings(measure=False), 0,
+            options={"links_a_step": 2}, threshold=None, train_links=pairs,
+        )  # fmt: skip
+        assert isinstance(explainer, PGExpLink)
+        return sum(len(chosen) for *_, chosen in explainer._gathered(0))
+
+    assert trained_on() == 6
+    monkeypatch.setattr("pagelink.baselines.pgexp.TRAINING_MEMORY", 0.0)
+    assert trained_on() == 2
 
 
 @pytest.mark.parametrize("model", ["HGT", "whole embedding table", "graph-wide norm", "RGCN"])

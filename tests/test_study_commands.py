@@ -118,6 +118,7 @@ def test_a_study_of_the_demo_is_made(tmp_path: Path) -> None:
                "--explainers", "degree,random", "--per-person", 4)  # fmt: skip
     assert "3 links, each explained by 2 explainers" in said
     assert "778 answers are enough" in said
+    assert "with 3 each" in said  # and not 4, as there are 3 links
     with closing(sqlite3.connect(out)) as connection:
         kinds = connection.execute("SELECT kind, COUNT(*) FROM question GROUP BY kind").fetchall()
     assert kinds == [("best", 3), ("forecast", 2)]

@@ -222,9 +222,17 @@ def test_a_difference_by_hand() -> None:
     )
     assert figure.value == 1.0
     assert figure.by_participant == (1.0, 1.0)
-    assert figure.by_question == (1.0, 1.0)
+    assert figure.by_question is None  # each side is one question
     nobody = difference_figure(answers, [1, 0, 1, 0], [True] * 4, [False] * 4, 0)
     assert nobody.value is None
+
+
+def test_a_difference_from_one_question_has_no_interval() -> None:
+    answers = [answered("1", person, person) for person in (1, 2, 3, 4)]
+    one, others = [True, False, False, False], [False, True, True, False]
+    figure = difference_figure(answers, [0, 1, 1, 0], one, others, 0)
+    assert figure.value == -1.0
+    assert figure.known == []
 
 
 def test_explainers_with_the_same_facts_share_a_choice() -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 import socket
+from urllib.parse import quote
 
 import pytest
 from starlette.applications import Starlette
@@ -58,6 +59,34 @@ def test_the_token_leaves_the_address_and_stays_as_a_cookie() -> None:
     assert (answer.status_code, answer.headers["location"]) == (303, "/x?a=1")
     assert "httponly" in answer.headers["set-cookie"].lower()
     assert asked.get("/x?a=1").text == "hello 1"
+
+
+def test_the_token_leaves_the_address_however_it_is_written() -> None:
+    asked = client(TOKEN, "http://any.example")
+    assert asked.get(f"/x?to%6ben={TOKEN}").headers["location"] == "/x"
+
+
+def test_no_address_with_a_token_leads_to_another_host() -> None:
+    answer = client(TOKEN, "http://any.example").get(
+        f"http://any.example//evil.example?token={TOKEN}"
+    )
+    assert answer.headers["location"] == "/evil.example"
+
+
+def test_cookies_that_others_set_on_this_host_do_no_harm() -> None:
+    asked = client(TOKEN, "http://any.example")
+    others = "a/b=c; x@y=1; broken; "
+    cookie = asked.app.cookie
+    assert asked.get("/", headers={"cookie": others}).status_code == 401
+    assert asked.get("/", headers={"cookie": f"{others}{cookie}={TOKEN}"}).status_code == 200
+
+
+def test_who_follows_a_link_of_another_site_is_let_in() -> None:
+    token = "any+letter/of=these&is quoted"
+    asked = client(token, "http://any.example")
+    answer = asked.get(f"/?token={quote(token, safe='')}")
+    assert "samesite=lax" in answer.headers["set-cookie"].lower()
+    assert asked.get("/").status_code == 200
 
 
 def test_beyond_this_machine_only_with_a_token_worth_the_name() -> None:

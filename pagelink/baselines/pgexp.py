@@ -22,6 +22,7 @@ from pagelink.asked_links import Link, LinkLike
 from pagelink.baselines.edge_vectors import edge_vectors
 from pagelink.baselines.mask_predictor import Features, MaskPredictor
 from pagelink.baselines.rival import LOWEST, Options, Rival, made_masks
+from pagelink.batches import GIGABYTE
 from pagelink.computation_graph import ComputationGraphs
 from pagelink.errors import ModelError
 from pagelink.explainer import MEMORY
@@ -30,6 +31,10 @@ from pagelink.learning import LearnedMasks
 from pagelink.measuring import Work
 from pagelink.model_inputs import ModelInput
 from pagelink.settings import Settings
+
+TRAINING_MEMORY = 1.0
+"""About how many gigabytes the graphs of all training links may take: they are kept for all epochs,
+and what is recorded of their edges takes several times as much."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,7 @@ class PGExpOptions(Options):
     """Weight of the mean entropy of the mask."""
     hidden: int = 64
     num_links: int = 256
-    """Training links at most."""
+    """Training links at most; fewer where their computation graphs take too much memory."""
     links_a_step: int = 64
     first_temperature: float = 5.0
     last_temperature: float = 1.0
@@ -165,7 +170,7 @@ class PGExpLink(Rival):
     def _gathered(self, seed: int) -> Iterator[tuple[ComputationGraphs, ModelInput, Longs]]:
         """Training links side by side, as they went through the model, with the predicted ones."""
         options: PGExpOptions = self.options
-        left = options.num_links
+        left, room = options.num_links, TRAINING_MEMORY * GIGABYTE
         links = [link for link in self._drawn(seed) if link.message is None]
         for cut in self._batches.cut(links, options.links_a_step, MEMORY):
             batch = ComputationGraphs.joined(cut.graphs)
@@ -178,7 +183,8 @@ class PGExpLink(Rival):
             left -= len(chosen)
             if len(chosen):
                 yield batch, recorded, chosen
-            if left == 0:
+                room -= cut.size
+            if left == 0 or room < cut.size:
                 return
 
     def _drawn(self, seed: int) -> Iterator[Link]:

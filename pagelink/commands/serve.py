@@ -52,6 +52,10 @@ def serve(
     """Explore predictions and their explanations on a local web page."""
     if demo == (graph is not None) or (graph is None) != (model is None):
         raise typer.BadParameter("Give a graph and --model, or --demo alone.")
+    if not deadline > 0:
+        raise typer.BadParameter(f"--deadline is more than 0 seconds, got {deadline:g}.")
+    from urllib.parse import quote
+
     from pagelink.web.security import check_binding
     from pagelink.web.serving import address_of, listen
     from pagelink.web.serving import serve as run
@@ -68,7 +72,7 @@ def serve(
     from pagelink.web.app import make_app
 
     address = address_of(taken)
-    with_token = address if token is None else f"{address}?token={token}"
+    with_token = address if token is None else f"{address}?token={quote(token, safe='')}"
 
     def started() -> None:
         console.print(f"Explore at {with_token} (stop with Ctrl+C)", markup=False)

@@ -148,13 +148,17 @@ def report(
     with Study.open(file) as opened:
         made = make_report(opened, seed)
         answers = read_records(opened).answers
-    print_report(made, console)
+    # Files first: they are there, too, if whoever reads the text stops early.
+    written = []
     if json is not None:
-        console.print(f"Wrote {write_text(json, dumps(made.to_dict(), indent=2) + chr(10))}")
+        written.append(write_text(json, dumps(made.to_dict(), indent=2) + "\n"))
     if html is not None:
-        console.print(f"Wrote {write_text(html, to_html(made))}")
+        written.append(write_text(html, to_html(made)))
     if csv is not None:
-        console.print(f"Wrote {write_text(csv, to_csv(answers))}")
+        written.append(write_text(csv, to_csv(answers)))
+    print_report(made, console)
+    for path in written:
+        console.print(f"Wrote {path}", markup=False)
 
 
 @study.command()

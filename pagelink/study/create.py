@@ -84,13 +84,11 @@ def create(checkpoint: Checkpoint, path: Path, plan: Plan, bar: Bar) -> Made:
         facts = explain_all(
             checkpoint, plan.explainers, pairs, plan.budget, plan.seed, step
         )  # fmt: skip
-    grounds = list(Ground.cut(quick, pairs))
     shown = [{fact for each in of_link.values() for fact in each} for of_link in facts]
     with bar("asking the model") as step:
-        removals = measure(grounds, shown, plan.seed, step)
+        removals, logits = measure(Ground.cut(quick, pairs), shown, plan.seed, step)
     count = len(pairs) if plan.forecasts is None else min(plan.forecasts, len(pairs))
     taken = balanced(removals, count, plan.seed)
-    logits = [float(logit) for ground in grounds for logit in ground.logits]
     said = Words(quick.graph, checkpoint.link_type)
     questions = _questions(said, pairs, facts, logits, taken)
     src, relation, dst = map(words, checkpoint.link_type)

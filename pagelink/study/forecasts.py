@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,20 +47,24 @@ def judged(fact: int, change: float, logit: float, explained: bool) -> Removal:
 
 
 def measure(
-    grounds: Sequence[Ground],
+    grounds: Iterable[Ground],
     shown: Sequence[set[int]],
     seed: int,
     progress: Progress,
-) -> list[list[Removal]]:
+) -> tuple[list[list[Removal]], list[float]]:
     """Take away, one at a time, facts of each link, and ask the model.
 
     Args:
-        grounds: the links.
+        grounds: the links; of a large graph they fill the memory, so each is let go after its turn.
         shown: of each link, the facts that some explainer shows.
         seed: of the draw among other facts that the model sees.
         progress: told how many links are done.
+
+    Returns:
+        Of each link, what was taken away, and the logit before.
     """
     found: list[list[Removal]] = []
+    logits: list[float] = []
     for ground in grounds:
         for link in range(ground.num_links):
             explained = shown[len(found)]
@@ -73,8 +77,9 @@ def measure(
                     for fact, effect in zip(pool, effects, strict=True)
                 ]
             )
+            logits.append(logit)
             progress(len(found), len(shown))
-    return found
+    return found, logits
 
 
 def _others(ground: Ground, link: int, explained: set[int], seed: int) -> list[int]:

@@ -200,7 +200,7 @@ def _positions(report: Report) -> WordTable:
     p = report.positions.p_value
     note = "There are too few choices to test whether the place on the page decides."
     if p is not None:
-        decides = "Places differ by more than chance" if p < 0.05 else "Places do not decide"
+        decides = "Places differ by more than chance" if p < 0.05 else "No sign that places decide"
         note = f"{decides} (chi-squared test, p = {p:.3f}). The order was drawn for each person."
     return WordTable("By place on the page", ("", "chosen", "expected"), rows, note)
 

@@ -77,7 +77,9 @@ def difference_figure(
         found = means[0] - means[1]
         found = found[np.isfinite(found)]  # a draw without one of the sides says nothing
         interval = None
-        if size >= FEWEST and len(found):
+        # Of one question, or one person, nothing is known of how others differ.
+        fewest = min(len(np.unique(groups[side > 0])) for side in sides)
+        if fewest >= FEWEST and len(found):
             low, high = np.quantile(found, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
             interval = float(low), float(high)
         intervals.append(interval)

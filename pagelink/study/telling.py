@@ -27,9 +27,9 @@ def lines_about(made: Made, plan: Plan, difference: float) -> list[str]:
         f"{name} has nothing to show for {count} links: its explanation is empty there."
         for name, count in made.empty.items()
     ]
+    each = min(plan.per_person, made.num_links)  # nobody is asked about one link twice
     size = needed(
-        difference, made.num_links, made.num_forecasts, len(plan.explainers) + 1, plan.wanted,
-        plan.per_person,
+        difference, made.num_links, made.num_forecasts, len(plan.explainers) + 1, plan.wanted, each
     )  # fmt: skip
     lines += [
         f"To tell a difference of {100 * difference:g} points (two-sided at 5 %, found in four of "
@@ -39,7 +39,7 @@ def lines_about(made: Made, plan: Plan, difference: float) -> list[str]:
         "- between right forecasts with one explainer's explanation and without, "
         f"{size.forecast:,} answers over all variants; {plan.wanted} a question are "
         f"{size.forecast_planned:,}.",
-        f"Answers of one person are alike: with {plan.per_person} each, alike by {ALIKE:g}, "
+        f"Answers of one person are alike: with {each} each, alike by {ALIKE:g}, "
         f"{size.design_effect:.1f} times as many are needed.",
     ]
     return lines

@@ -41,7 +41,7 @@ def make_app(
     api = make_api(explorer, questions or Questions())
     api.mount("/static", StaticFiles(directory=STATIC))
 
-    @api.get("/", include_in_schema=False)
+    @api.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
     def page() -> FileResponse:
         return FileResponse(STATIC / "index.html", media_type="text/html")
 

@@ -11,6 +11,7 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
 
 from pagelink.errors import LinkError, PageLinkError
 from pagelink.web import contract
@@ -24,7 +25,14 @@ PROBLEMS: Responses = {
     500: {"model": contract.Problem, "description": "It broke; other questions are not touched."},
     503: {"model": contract.Problem, "description": "Too many questions wait: try again later."},
 }
-_CODES = {404: "not_found", 409: "cancelled", 422: "invalid", 500: "failed", 503: "busy"}
+_CODES = {
+    404: "not_found",
+    405: "invalid",
+    409: "cancelled",
+    422: "invalid",
+    500: "failed",
+    503: "busy",
+}
 _TICK = 0.25
 """Seconds after which it is seen that somebody has gone away."""
 
@@ -45,6 +53,12 @@ def add_problems(api: FastAPI) -> None:
             for each in error.errors()[:5]
         )
         return problem(422, said)
+
+    @api.exception_handler(HTTPException)
+    async def refused(_: Request, error: HTTPException) -> JSONResponse:
+        code = _CODES.get(error.status_code, "invalid")
+        said = {"code": code, "message": f"{error.detail}."}
+        return JSONResponse(said, error.status_code, error.headers)
 
     @api.exception_handler(PageLinkError)
     async def wrong(_: Request, error: PageLinkError) -> JSONResponse:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import ipaddress
 import secrets
-from http.cookies import SimpleCookie
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, unquote_plus
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import cookie_parser
 from starlette.responses import PlainTextResponse, RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pagelink.errors import SettingsError
 
-COOKIE = "pagelink-token"
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -82,6 +82,9 @@ class Guard:
         self._app = app
         self._token = token
         self._open = open_paths
+        # Cookies of all ports of a host lie together: each token has a name of its own.
+        mark = hashlib.sha256((token or "").encode()).hexdigest()[:8]
+        self.cookie = f"pagelink-token-{mark}"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it."""
@@ -116,15 +119,19 @@ class Guard:
             rest = "&".join(
                 part
                 for part in scope["query_string"].decode("latin-1").split("&")
-                if not part.startswith("token=")
+                if unquote_plus(part.partition("=")[0]) != "token"
             )
             # The token leaves the address at once: addresses are shared and kept in histories.
-            answer = RedirectResponse(path + (f"?{rest}" if rest else ""), 303)
-            answer.set_cookie(COOKIE, given, httponly=True, samesite="strict")
+            # One slash, since two would lead to another host.
+            place = "/" + path.lstrip("/")
+            answer = RedirectResponse(place + (f"?{rest}" if rest else ""), 303)
+            # `lax` and not `strict`, under which who follows a link in a mail would be refused.
+            answer.set_cookie(self.cookie, given, httponly=True, samesite="lax")
             return answer
         bearer = headers.get("authorization", "").removeprefix("Bearer ").strip()
-        cookie = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
-        if self._is_token(bearer) or (cookie is not None and self._is_token(cookie.value)):
+        # Whatever else serves on this host sets cookies of its own, also such as are not proper.
+        cookie = cookie_parser(headers.get("cookie", "")).get(self.cookie, "")
+        if self._is_token(bearer) or self._is_token(cookie):
             return None
         return PlainTextResponse(
             "A token is needed: open the address with ?token=... once, or send it as "
