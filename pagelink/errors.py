@@ -4,6 +4,7 @@ PageLinkError
 ├── SettingsError    a setting is out of its range or does not fit the others
 ├── GraphError       the graph given is malformed
 ├── LinkError        a link asked for is not in this graph (unknown name, index out of range)
+├── EngineError      a job of many links cannot go on (its workers die, a disk is full, no cluster)
 └── ModelError       the model cannot be explained as it is
     ├── MaskError    the edge weights do not reach the model's messages
     └── CheckpointError  a stored model cannot be read, or does not fit the graph
@@ -31,6 +32,10 @@ class GraphError(PageLinkError, ValueError):
 
 class LinkError(PageLinkError, ValueError):
     """A link asked for cannot be explained because it is not a link of this graph."""
+
+
+class EngineError(PageLinkError, RuntimeError):
+    """The workers of a job cannot go on; what was written is kept."""
 
 
 class ModelError(PageLinkError, RuntimeError):

@@ -26,7 +26,7 @@ ROAD = (
 # These use the road and each other, without cycles, and are never used by the road.
 BESIDE = (
     "baselines", "datasets", "models", "evaluation", "views", "description", "demo", "link_tables",
-    "jobs", "checks", "web", "study", "commands", "cli", "__main__",
+    "job_identity", "jobs", "engine", "checks", "web", "study", "commands", "cli", "__main__",
 )  # fmt: skip
 # `import pagelink`, `pagelink --help` and drawing a stored explanation must not wait for torch.
 QUICK = ("", "cli", "commands", "views")

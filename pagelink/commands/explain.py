@@ -186,7 +186,8 @@ def _explain_table(
     asked: OnRequest,
 ) -> None:
     from pagelink.explainer import MEMORY
-    from pagelink.jobs import explain_table, fingerprint
+    from pagelink.job_identity import fingerprint
+    from pagelink.jobs import explain_table
 
     with progress_bar("explaining") as step:
         result = explain_table(
