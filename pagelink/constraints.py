@@ -34,7 +34,7 @@ class Automaton:
     @property
     def reads_nothing(self) -> bool:
         """Whether every path is allowed, so that there is nothing to follow."""
-        return self.next_state.shape[1] == 0
+        return bool(self.next_state.shape[1] == 0)
 
     @staticmethod
     def symbols(relation: Ints, backwards: Bools, required: Bools) -> Ints:

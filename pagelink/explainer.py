@@ -8,7 +8,7 @@ import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from functools import cached_property
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import torch
@@ -49,6 +49,9 @@ from pagelink.reach import extractor_for, find_reach
 from pagelink.results import Doubles, ResultBuilder
 from pagelink.settings import Settings
 from pagelink.timer import Timer
+
+if TYPE_CHECKING:
+    from pagelink.engine import Engine
 
 LINKS_A_BATCH = 256
 MEMORY = 1.0
@@ -150,6 +153,12 @@ class PaGELink:
             LinkError: there is no such node or link type.
         """
         return self._reader.read((src, dst) if link_type is None else (src, dst, link_type))
+
+    def failed(self, link: LinkLike, error: Exception) -> Explanation:
+        """Return the explanation of a link that is malformed, or on which the work failed."""
+        read = self._reader.read_any(link)
+        valid = read.message is None
+        return self._builder.failed(read, error) if valid else self._builder.invalid(read)
 
     def target_scores(self, link: Link) -> TargetScores:
         """Return what scores targets of a link's source on graphs without some facts."""
@@ -271,6 +280,9 @@ class PaGELink:
         rank_sample: int = 100,
         runs: int = 1,
         negatives: bool = False,
+        engine: str | Engine | None = None,
+        workers: int | None = None,
+        address: str | None = None,
     ) -> Iterator[Explanation]:
         """Explain any number of links, in order, as an iterator.
 
@@ -287,13 +299,28 @@ class PaGELink:
             rank_sample: among how many targets to rank.
             runs: how many seeds.
             negatives: explain predicted negatives, too.
+            engine: who explains. None: this process. `processes` or `ray`: workers, each with a
+                copy of this explainer, `batch_size` links at a time; or an engine of
+                `pagelink.engine`.
+            workers: how many workers. None: one per core.
+            address: of a Ray cluster. None: one on this machine, for as long as it takes.
 
         Raises:
             SettingsError: an argument is out of its range; at once, before any link is read.
+            ModelError: the workers cannot get a copy, as the explainer cannot be pickled.
         """
         asked = OnRequest(rank, rank_sample, runs, negatives)
         _check_batches(batch_size, memory)
-        answers = self._stream(links, batch_size, memory, asked)
+        if engine is not None:
+            from pagelink.engine import engine_of, stream
+
+            options = {"memory": memory, "batch_size": batch_size, **dataclasses.asdict(asked)}
+            crew = engine_of(engine, workers, address)
+            answers = stream(self, links, crew, batch_size, options)
+        elif workers is not None or address is not None:
+            raise SettingsError("workers and address go with an engine: 'processes' or 'ray'.")
+        else:
+            answers = self._stream(links, batch_size, memory, asked)
         if not progress:
             return answers
         from rich.progress import track
