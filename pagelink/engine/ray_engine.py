@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 from contextlib import suppress
 from importlib.util import find_spec
 from typing import Any
@@ -14,8 +15,8 @@ from pagelink.engine.tasks import Task
 from pagelink.engine.worker import Worker
 from pagelink.errors import EngineError, SettingsError
 
-MEGABYTE = 2**20
-SMALL_STORE = 128 * MEGABYTE
+SECONDS_TO_ANSWER = 10.0
+SMALL_STORE = 128 * 2**20
 """Of a cluster that we start; only the order, and rows on their way, lie in it."""
 
 
@@ -92,17 +93,16 @@ class Ray:
             }
         else:
             options["address"] = self._address
+            _check_port(self._address)
         try:
             ray.init(**options)
         except AuthenticationError as error:
             raise EngineError(_about_the_token(self._address)) from error
-        except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
-            if "auth" in str(error).lower() or "token" in str(error).lower():
+        except (OSError, RuntimeError, ValueError) as error:
+            # Ray says no more than that of a token that is refused; that somebody listens, we know.
+            if self._address is not None and "Failed to connect" in str(error):
                 raise EngineError(_about_the_token(self._address)) from error
-            raise EngineError(
-                f"There is no Ray cluster at {self._address}: {str(error).splitlines()[0]} Start "
-                "one with `ray start --head`, or leave out --address to use this machine alone."
-            ) from error
+            raise _no_cluster(self._address, str(error).splitlines()[0]) from error
 
     def hire(self) -> int:
         """Ask for an actor; it starts when the cluster has a core for it."""
@@ -161,9 +161,28 @@ class Ray:
             self._connected_here = False
 
 
+def _check_port(address: str) -> None:
+    """Find out in seconds, where Ray takes minutes, that nobody listens."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdecimal():
+        return  # `auto`: Ray knows where
+    try:
+        socket.create_connection((host, int(port)), SECONDS_TO_ANSWER).close()
+    except OSError as error:
+        raise _no_cluster(address, f"{error}.") from error
+
+
+def _no_cluster(address: str | None, why: str) -> EngineError:
+    return EngineError(
+        f"There is no Ray cluster at {address or 'this machine'}: {why} Start one with `ray start "
+        "--head`, or leave out --address to use this machine alone."
+    )
+
+
 def _about_the_token(address: str | None) -> str:
     return (
-        f"The Ray cluster at {address} did not accept the token of this process. Set "
+        f"The Ray cluster at {address} answers, but does not let this process in: most "
+        "likely its token is missing or wrong. Set "
         "RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN to the cluster's token, or RAY_AUTH_TOKEN_PATH to "
         "a file that holds it (without them, ~/.ray/auth_token is read); on the machine that "
         "started the cluster `ray get-auth-token` shows it."
