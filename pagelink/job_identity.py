@@ -29,6 +29,13 @@ def fingerprint(path: Path) -> str:
     return digest.hexdigest()
 
 
+def graph_fingerprint(path: Path) -> str:
+    """Return a hash of a graph: of a store only of its manifest, which has those of its files."""
+    manifest = path / "manifest.json"
+    is_store = manifest.is_file() and b"pagelink store" in manifest.read_bytes()[:200]
+    return fingerprint(manifest if is_store else path)
+
+
 def job_identity(
     links: Path, settings: Settings, seed: int, threshold: float | None, asked: OnRequest
 ) -> dict[str, Any]:

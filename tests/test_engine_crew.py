@@ -22,6 +22,7 @@ from pagelink.engine.parts import PartFolder, claimed, part_path, write_part
 from pagelink.engine.plan import chunks, plan
 from pagelink.engine.tasks import Failure, Hello, Report, Task
 from pagelink.errors import EngineError, SettingsError
+from pagelink.job_identity import graph_fingerprint
 from pagelink.link_tables import LinkRow
 from pagelink.results import versions
 from pagelink.views.rows import SCHEMA, to_table
@@ -173,6 +174,19 @@ def test_windows_are_sorted_by_themselves() -> None:
     rows = [LinkRow(n, (str(9 - n), "x")) for n in range(10)]
     lines = [[row.line for row in task.links] for task in chunks(rows, 2, 4)]
     assert lines == [[3, 2], [1, 0], [7, 6], [5, 4], [9, 8]]
+
+
+def test_a_store_is_known_by_its_manifest(tmp_path: Path) -> None:
+    (tmp_path / "edges.npy").write_bytes(b"a")
+    before = graph_fingerprint(tmp_path)
+    (tmp_path / "edges.npy").write_bytes(b"b")
+    assert graph_fingerprint(tmp_path) != before
+    (tmp_path / "manifest.json").write_text('{"format": "pagelink store", "version": 1}')
+    before = graph_fingerprint(tmp_path)
+    (tmp_path / "edges.npy").write_bytes(b"c")  # that is for the manifest's own checksums
+    assert graph_fingerprint(tmp_path) == before
+    (tmp_path / "manifest.json").write_text('{"format": "pagelink store", "version": 2}')
+    assert graph_fingerprint(tmp_path) != before
 
 
 JOB = {"seed": 0}

@@ -228,13 +228,13 @@ def _explain_table(
     asked: OnRequest,
 ) -> None:
     from pagelink.explainer import MEMORY
-    from pagelink.job_identity import fingerprint
+    from pagelink.job_identity import fingerprint, graph_fingerprint
     from pagelink.jobs import explain_table
 
     with progress_bar("explaining") as step:
         result = explain_table(
             explainer, links, out, progress=step, memory=MEMORY if memory is None else memory,
-            identity={"model": fingerprint(model), "graph": fingerprint(graph)}, asked=asked,
+            identity={"model": fingerprint(model), "graph": graph_fingerprint(graph)}, asked=asked,
         )  # fmt: skip
     if result.resumed:
         console.print(f"{result.resumed} links were done by an earlier run.")

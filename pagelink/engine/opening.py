@@ -14,7 +14,7 @@ from numba import cloudpickle
 
 from pagelink.errors import EngineError, GraphError, ModelError
 from pagelink.explainer import PaGELink
-from pagelink.job_identity import fingerprint
+from pagelink.job_identity import fingerprint, graph_fingerprint
 from pagelink.models.checkpoint import load_checkpoint
 from pagelink.settings import Settings
 from pagelink.tables import load_graph
@@ -82,7 +82,7 @@ class FromFiles:
     def _identity(self, graph: Path) -> dict[str, str]:
         if not self.model.is_file():
             raise ModelError(f"There is no checkpoint {self.model} on {socket.gethostname()}.")
-        return {"model": fingerprint(self.model), "graph": fingerprint(graph)}
+        return {"model": fingerprint(self.model), "graph": graph_fingerprint(graph)}
 
     def open(self) -> PaGELink:
         """Read the graph and the checkpoint.
