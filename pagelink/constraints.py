@@ -31,6 +31,11 @@ class Automaton:
     """[num_states, num_symbols], -1 where no allowed path goes on. State 0 is the start."""
     accepting: Bools
 
+    @property
+    def reads_nothing(self) -> bool:
+        """Whether every path is allowed, so that there is nothing to follow."""
+        return bool(self.next_state.shape[1] == 0)
+
     @staticmethod
     def symbols(relation: Ints, backwards: Bools, required: Bools) -> Ints:
         """Number arcs by what the automaton reads."""

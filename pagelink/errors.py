@@ -7,6 +7,7 @@ PageLinkError
 ├── LinkError        a link asked for is not in this graph (unknown name, index out of range)
 ├── StudyError       a file is not a study, or an answer does not fit its question
 │   └── StudyBusyError  the file cannot be read or written just now, and nothing was saved
+├── EngineError      a job of many links cannot go on (its workers die, a disk is full, no cluster)
 └── ModelError       the model cannot be explained as it is
     ├── MaskError    the edge weights do not reach the model's messages
     └── CheckpointError  a stored model cannot be read, or does not fit the graph
@@ -46,6 +47,10 @@ class StudyError(PageLinkError, ValueError):
 
 class StudyBusyError(StudyError):
     """The file of a study cannot be read or written just now; nothing was saved."""
+
+
+class EngineError(PageLinkError, RuntimeError):
+    """The workers of a job cannot go on; what was written is kept."""
 
 
 class ModelError(PageLinkError, RuntimeError):

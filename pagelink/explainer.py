@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from functools import cached_property
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
@@ -50,6 +49,9 @@ from pagelink.results import Doubles, ResultBuilder
 from pagelink.settings import Settings
 from pagelink.store import GraphStore
 from pagelink.timer import Timer
+
+if TYPE_CHECKING:
+    from pagelink.engine import Engine
 
 LINKS_A_BATCH = 256
 MEMORY = 1.0
@@ -99,6 +101,10 @@ class PaGELink:
         reverse: Mapping[EdgeType, EdgeType] | None = None,
     ) -> None:
         _check_arguments(settings, seed, threshold)
+        self._given = {
+            "link_type": link_type, "forward": forward, "output": output, "threshold": threshold,
+            "reverse": reverse,
+        }  # fmt: skip
         self.threshold = threshold
         self.store = data if isinstance(data, GraphStore) else None
         self.link_types = as_link_types(link_type, not isinstance(data, Data))
@@ -114,6 +120,13 @@ class PaGELink:
         self._reader = LinkReader(self.graph, self.link_types)
         self.warnings = self._warnings()
         self._adopt(settings or Settings(), seed)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """On a store, a copy in another process opens the files anew and proves the model again."""
+        if self.store is None:
+            return super().__reduce_ex__(protocol)
+        given = {**self._given, "settings": self.settings, "seed": self.seed}
+        return _made, (type(self), self.predictor.model, self.store, given)
 
     def _adopt(self, settings: Settings, seed: int) -> None:
         """Take settings, and make what depends on them."""
@@ -147,7 +160,8 @@ class PaGELink:
         settings = self.settings if settings is None else settings
         seed = self.seed if seed is None else seed
         _check_arguments(settings, seed, self.threshold)
-        other = copy.copy(self)
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
         other._adopt(settings, seed)
         return other
 
@@ -158,6 +172,12 @@ class PaGELink:
             LinkError: there is no such node or link type.
         """
         return self._reader.read((src, dst) if link_type is None else (src, dst, link_type))
+
+    def failed(self, link: LinkLike, error: Exception) -> Explanation:
+        """Return the explanation of a link that is malformed, or on which the work failed."""
+        read = self._reader.read_any(link)
+        valid = read.message is None
+        return self._builder.failed(read, error) if valid else self._builder.invalid(read)
 
     def target_scores(self, link: Link) -> TargetScores:
         """Return what scores targets of a link's source on graphs without some facts."""
@@ -279,6 +299,9 @@ class PaGELink:
         rank_sample: int = 100,
         runs: int = 1,
         negatives: bool = False,
+        engine: str | Engine | None = None,
+        workers: int | None = None,
+        address: str | None = None,
     ) -> Iterator[Explanation]:
         """Explain any number of links, in order, as an iterator.
 
@@ -295,13 +318,28 @@ class PaGELink:
             rank_sample: among how many targets to rank.
             runs: how many seeds.
             negatives: explain predicted negatives, too.
+            engine: who explains. None: this process. `processes` or `ray`: workers, each with a
+                copy of this explainer, `batch_size` links at a time; or an engine of
+                `pagelink.engine`.
+            workers: how many workers. None: one per core.
+            address: of a Ray cluster. None: one on this machine, for as long as it takes.
 
         Raises:
             SettingsError: an argument is out of its range; at once, before any link is read.
+            ModelError: the workers cannot get a copy, as the explainer cannot be pickled.
         """
         asked = OnRequest(rank, rank_sample, runs, negatives)
         _check_batches(batch_size, memory)
-        answers = self._stream(links, batch_size, memory, asked)
+        if engine is not None:
+            from pagelink.engine import engine_of, stream
+
+            options = {"memory": memory, "batch_size": batch_size, **dataclasses.asdict(asked)}
+            crew = engine_of(engine, workers, address)
+            answers = stream(self, links, crew, batch_size, options)
+        elif workers is not None or address is not None:
+            raise SettingsError("workers and address go with an engine: 'processes' or 'ray'.")
+        else:
+            answers = self._stream(links, batch_size, memory, asked)
         if not progress:
             return answers
         from rich.progress import track
@@ -467,6 +505,10 @@ class PaGELink:
             batch = ComputationGraphs.joined(self._batches.extract(there))
             deployed[group] = self._logits(batch, relation[group])[0]
         return deployed
+
+
+def _made(kind: type[PaGELink], model: nn.Module, store: GraphStore, given: Any) -> PaGELink:
+    return kind(model, store, **given)
 
 
 def _check_batches(batch_size: object, memory: object) -> None:

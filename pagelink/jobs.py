@@ -8,7 +8,6 @@ put together under the name of the result, and the folder goes.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -24,17 +23,14 @@ from pagelink.errors import SettingsError
 from pagelink.explainer import MEMORY, PaGELink
 from pagelink.explanation import Explanation
 from pagelink.files import complete_file, write_text
+from pagelink.job_identity import JOB_FILE, as_text, differing, job_identity
 from pagelink.link_tables import LinkRow, read_links
 from pagelink.on_request import OnRequest
-from pagelink.results import versions
 from pagelink.views.rows import SCHEMA, to_rows, to_table
-from pagelink.views.rows import VERSION as ROWS_VERSION
 
 LINKS_A_PART = 256
 FORMATS = (".parquet", ".csv", ".tsv", ".jsonl")
-JOB_FILE = "job.json"
 NOTHING_MORE = OnRequest()
-_MISSING = object()
 
 
 @dataclass(frozen=True)
@@ -88,14 +84,8 @@ def explain_table(
     rows = read_links(links)
     parts = out.with_name(f"{out.name}.parts")
     job = {
-        "links": fingerprint(links),
-        "settings": explainer.settings.to_dict(),
-        "seed": explainer.seed,
-        "threshold": explainer.threshold,
+        **job_identity(links, explainer.settings, explainer.seed, explainer.threshold, asked),
         "part_size": part_size,
-        "asked": asdict(asked),
-        "rows": {"version": ROWS_VERSION, "columns": str(SCHEMA)},
-        "versions": versions(),
         **identity,
     }
     _take_up(parts, job)
@@ -117,29 +107,13 @@ def explain_table(
     return result
 
 
-def fingerprint(path: Path) -> str:
-    """Return a hash of a file, or of the files of a folder, by content."""
-    files = sorted(p for p in path.iterdir() if p.is_file()) if path.is_dir() else [path]
-    digest = hashlib.sha256()
-    for file in files:
-        with file.open("rb") as opened:
-            digest.update(file.name.encode() + hashlib.file_digest(opened, "sha256").digest())
-    return digest.hexdigest()
-
-
 def _take_up(parts: Path, job: Mapping[str, Any]) -> None:
     """Make the folder of the parts, or make sure that it belongs to this very job."""
     parts.mkdir(parents=True, exist_ok=True)
     file = parts / JOB_FILE
-    mine = json.dumps(job, indent=1, sort_keys=True)
     if not file.exists():
-        write_text(file, mine)
-    elif file.read_text("utf-8") != mine:
-        theirs = json.loads(file.read_text("utf-8"))
-        ours = json.loads(mine)
-        differs = sorted(
-            key for key in {*ours, *theirs} if theirs.get(key, _MISSING) != ours.get(key, _MISSING)
-        )
+        write_text(file, as_text(job))
+    elif differs := differing(file.read_text("utf-8"), job):
         raise SettingsError(
             f"{parts} holds the parts of another job (other {', '.join(differs)}). Remove the "
             "folder to start anew, or choose another name for the result."

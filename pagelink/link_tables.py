@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet
@@ -16,6 +18,8 @@ from pagelink.errors import GraphError
 REQUIRED = ("src", "dst")
 OPTIONAL = ("link_type",)
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
+ROWS_AT_ONCE = 65_536
+"""Rows of a Parquet file that are in memory at a time."""
 
 
 @dataclass(frozen=True)
@@ -34,38 +38,74 @@ def read_links(path: Path) -> list[LinkRow]:
     Raises:
         GraphError: there is no such file, it is no table, or it lacks a column.
     """
+    return list(iter_links(path))
+
+
+def iter_links(path: Path) -> Iterator[LinkRow]:
+    """Read links as `read_links` does, a piece of the table at a time.
+
+    Raises:
+        GraphError: as `read_links`, when that row is reached.
+    """
     if not path.is_file():
         raise GraphError(f"{path}: there is no such file.")
     if path.suffix.lower() == ".parquet":
-        return _read_parquet(path)
+        yield from _iter_parquet(path)
+        return
+    try:
+        for line, cells, places in _iter_lines(path):
+            yield LinkRow(line, _link(cells, places))
+    except UnicodeDecodeError as error:
+        raise GraphError(f"{path}: not UTF-8 text: {error}.") from error
+
+
+def count_links(path: Path) -> int:
+    """Return how many links a table has, and make sure that all of it can be read.
+
+    Raises:
+        GraphError: as `read_links`.
+    """
+    if path.is_file() and path.suffix.lower() == ".parquet":
+        with _parquet(path) as file:
+            _places(path, file.schema_arrow.names)
+            return int(file.metadata.num_rows)
+    return sum(1 for _ in iter_links(path))
+
+
+def _iter_lines(path: Path) -> Iterator[tuple[int, list[str], list[int]]]:
+    """The lines of a text table that are not empty: number, cells, where the columns are."""
     if path.suffix.lower() not in DELIMITERS:
         raise GraphError(f"{path}: a table of links ends in .csv, .tsv or .parquet.")
-    rows: list[LinkRow] = []
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.reader(file, delimiter=DELIMITERS[path.suffix.lower()])
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        reader = csv.reader(file, delimiter=DELIMITERS[path.suffix.lower()])
+        try:
             places = _places(path, next(reader, []))
             for cells in reader:
                 if cells:
-                    rows.append(LinkRow(reader.line_num, _link(cells, places)))
-    except UnicodeDecodeError as error:
-        raise GraphError(f"{path}: not UTF-8 text: {error}.") from error
-    except csv.Error as error:
-        raise GraphError(f"{path}, line {reader.line_num}: {error}.") from error
-    return rows
+                    yield reader.line_num, cells, places
+        except csv.Error as error:
+            raise GraphError(f"{path}, line {reader.line_num}: {error}.") from error
 
 
-def _read_parquet(path: Path) -> list[LinkRow]:
+@contextmanager
+def _parquet(path: Path) -> Iterator[Any]:
     try:
-        table = pa.parquet.read_table(path)
+        with pa.parquet.ParquetFile(path) as file:
+            yield file
     except (OSError, pa.ArrowException) as error:
         raise GraphError(f"{path}: cannot be read as Parquet: {error}") from error
-    places = _places(path, table.column_names)
-    columns = [table.column(place).cast(pa.string()).to_pylist() for place in places]
-    return [
-        LinkRow(row, tuple(cell or "" for cell in cells))  # type: ignore[arg-type]
-        for row, cells in enumerate(zip(*columns, strict=True), start=1)
-    ]
+
+
+def _iter_parquet(path: Path) -> Iterator[LinkRow]:
+    with _parquet(path) as file:
+        header = file.schema_arrow.names
+        names = [header[place] for place in _places(path, header)]
+        row = 0
+        for batch in file.iter_batches(ROWS_AT_ONCE, columns=names):
+            columns = [batch.column(name).cast(pa.string()).to_pylist() for name in names]
+            for cells in zip(*columns, strict=True):
+                row += 1
+                yield LinkRow(row, tuple(cell or "" for cell in cells))  # type: ignore[arg-type]
 
 
 def _places(path: Path, header: Sequence[str]) -> list[int]:

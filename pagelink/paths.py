@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 
 from pagelink.computation_graph import ComputationGraphs
-from pagelink.constraints import ANYTHING, Automaton, Constraints
+from pagelink.constraints import Automaton, Constraints
 from pagelink.graph import Bools, Ints, Longs, TypedGraph
 from pagelink.path_kernels import cheapest_paths_kernel
 from pagelink.threads import Deadline, over_ranges
@@ -62,7 +62,7 @@ class PathGraphs:
 
     def has_path(self, until: float | None = None) -> Bools:
         """Whether each link has any path; with a deadline, whether one was found by then."""
-        if self.automaton is ANYTHING:  # then a shortest walk is a simple path
+        if self.automaton.reads_nothing:  # then a shortest walk is a simple path
             return np.diff(self.node_ptr) > 0
         free = np.zeros(len(self.arc_slot), dtype=np.int64)
         return cheapest_paths(self, free, 1, until=until).lengths[:, 0] > 0
@@ -160,7 +160,7 @@ def _symbols(
     is_reversed: Bools,
     head: Ints,
 ) -> Ints:
-    if constraints.automaton is ANYTHING:
+    if constraints.automaton.reads_nothing:
         return np.zeros(len(slot), dtype=np.int32)
     required = np.zeros(len(slot), dtype=np.bool_)
     if constraints.required is not None:
@@ -233,7 +233,7 @@ def _search(
     chosen = np.arange(paths.num_links) if links is None else np.ascontiguousarray(links, np.int64)
     automaton = paths.automaton
     next_state = automaton.next_state
-    if automaton is ANYTHING:
+    if automaton.reads_nothing:
         next_state = np.zeros((1, 1), dtype=np.int32)
     arcs = np.full((len(chosen), num_paths, paths.max_length), -1, dtype=np.int64)
     lengths = np.zeros((len(chosen), num_paths), dtype=np.int64)

@@ -86,6 +86,10 @@ class GraphStore:
             raise StoreError(f"{folder / MANIFEST}: damaged. Build the store again.") from error
         return cls(folder, manifest, digest, seen)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy in another process opens the files anew; no array is sent."""
+        return _opened_again, (self.folder.absolute(), self.digest)
+
     def check_unchanged(self) -> None:
         """Refuse to go on with a store that was changed since it was opened.
 
@@ -291,6 +295,13 @@ def save_store(data: HeteroData, folder: Path | str) -> GraphStore:
         )  # fmt: skip
         finish_store(folder, manifest)
     return GraphStore.open(folder)
+
+
+def _opened_again(folder: Path, digest: str) -> GraphStore:
+    store = GraphStore.open(folder)
+    if store.digest != digest:
+        raise StoreError(f"{folder}: not the store that was sent here, but another one.")
+    return store
 
 
 def _edge_type(given: list[str]) -> EdgeType:

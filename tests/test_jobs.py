@@ -174,7 +174,7 @@ def test_parts_of_other_rows_are_not_taken_up(
         with pytest.raises(SettingsError, match=r"another job \(other asked\)"):
             explain_table(explainer, tmp_path / "l.csv", out, identity={}, asked=asked)
     with monkeypatch.context() as patch:
-        patch.setattr("pagelink.jobs.ROWS_VERSION", 99)
+        patch.setattr("pagelink.job_identity.ROWS_VERSION", 99)
         with pytest.raises(SettingsError, match=r"another job \(other rows\)"):
             explain_table(explainer, tmp_path / "l.csv", out, identity={}, asked=OnRequest(runs=2))
     job = tmp_path / "o.csv.parts" / "job.json"

@@ -29,7 +29,7 @@ ROAD = (
 # These use the road and each other, without cycles, and are never used by the road.
 BESIDE = (
     "baselines", "datasets", "models", "evaluation", "views", "description", "demo", "link_tables",
-    "jobs", "checks", "web", "study", "commands", "cli", "__main__",
+    "job_identity", "jobs", "engine", "checks", "web", "study", "commands", "cli", "__main__",
 )  # fmt: skip
 # `import pagelink`, `pagelink --help` and drawing a stored explanation must not wait for torch.
 QUICK = ("", "cli", "commands", "views")
@@ -111,7 +111,7 @@ def faults(sources: Mapping[str, str]) -> list[str]:
                 continue
             if unit in BESIDE and other in BESIDE:
                 used[unit].add(other)
-            elif not _may_import(unit, other, entry.when_called):
+            elif not _may_import(unit, other, entry.when_called or entry.for_types):
                 found.append(
                     f"{file}:{entry.line}: {unit or 'the face'} must not import {entry.name}"
                 )
@@ -143,8 +143,11 @@ def _may_import(unit: str, other: str, when_called: bool) -> bool:
         return other in ROAD
     if other in ROAD:
         return ROAD.index(other) < ROAD.index(unit)
-    # The one exception: a result says and draws itself, so that a user need not know the views.
-    return unit in ("explanation", "counterfactual") and other == "views" and when_called
+    # The exceptions: a result says and draws itself, so that a user need not know the views, and
+    # an explainer has its links explained by workers, so that a user need not know the engine.
+    return when_called and (unit, other) in (
+        ("explanation", "views"), ("counterfactual", "views"), ("explainer", "engine"),
+    )  # fmt: skip
 
 
 def _loaded(entries: list[Import]) -> set[str]:

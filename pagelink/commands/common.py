@@ -35,11 +35,9 @@ def check_target(out: Path | None, *inputs: Path | None) -> None:
 
 def load(graph: Path, model: Path) -> Checkpoint:
     """Return a trained model with its graph."""
-    from pagelink.models.checkpoint import load_checkpoint
-    from pagelink.store import GraphStore, is_store
-    from pagelink.tables import load_graph
+    from pagelink.models.checkpoint import open_checkpoint
 
-    return load_checkpoint(model, GraphStore.open(graph) if is_store(graph) else load_graph(graph))
+    return open_checkpoint(model, graph)
 
 
 @contextmanager

@@ -36,7 +36,11 @@ def explain(
         Path | None, typer.Option(help="Table of links (src, dst), instead of --src and --dst.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="With --links: result, .parquet, .csv, .tsv or .jsonl.")
+        Path | None,
+        typer.Option(
+            help="With --links: result, .parquet, .csv, .tsv or .jsonl; or a folder of parts, "
+            "which several workers fill."
+        ),
     ] = None,
     html: Annotated[Path | None, typer.Option(help="Write a web page.")] = None,
     svg: Annotated[Path | None, typer.Option(help="Write a drawing.")] = None,
@@ -99,6 +103,25 @@ def explain(
     negatives: Annotated[
         bool, typer.Option("--negatives", help="Of links not predicted: paths for and against.")
     ] = False,
+    engine: Annotated[
+        str | None, typer.Option(help="With a folder as --out: processes (the default) or ray.")
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="With a folder: how many. Default: one per core.")
+    ] = None,
+    address: Annotated[
+        str | None, typer.Option(help="With --engine ray: a running cluster, auto or host:port.")
+    ] = None,
+    chunk: Annotated[
+        int | None, typer.Option(min=1, help="With a folder: links a part. Default: 256.")
+    ] = None,
+    store_path: Annotated[
+        Path | None,
+        typer.Option(help="With a folder: where the graph lies for the workers, if elsewhere."),
+    ] = None,
+    collect: Annotated[
+        bool, typer.Option("--collect", help="With a folder that the workers do not share.")
+    ] = False,
     seed: Seed = 0,
 ) -> None:
     """Explain one link, or a table of links."""
@@ -119,7 +142,14 @@ def explain(
         raise typer.BadParameter(f"--at is source or paths; got {at!r}.")
     if not counterfactual and (top_k is not None or at != "source"):
         raise typer.BadParameter("--top-k and --at go with --counterfactual.")
-    check_target(out, links, model, graph)
+    is_folder = out is not None and (out.is_dir() or not out.suffix)
+    options = (engine, workers, address, chunk, store_path)
+    if not is_folder and (collect or any(option is not None for option in options)):
+        raise typer.BadParameter(
+            "--engine, --workers, --address, --chunk, --store-path and --collect go with --links "
+            "and a folder as --out."
+        )
+    check_target(None if is_folder else out, links, model, graph)
     given = {
         "num_paths": paths, "max_length": max_length, "max_degree": max_degree, "budget": budget,
         "exclude_relations": exclude_relation, "exclude_nodes": _nodes(exclude_node),
@@ -130,8 +160,20 @@ def explain(
     from pagelink.settings import Settings
 
     settings = Settings().replace(**{k: v for k, v in given.items() if v is not None})
+    limit = None if rank_only else threshold
+    if links is not None and out is not None and is_folder:
+        from pagelink.commands.explain_folder import explain_into_folder
+        from pagelink.engine import FromFiles, engine_of
+        from pagelink.on_request import OnRequest
+
+        explain_into_folder(
+            FromFiles(graph, model, settings, seed, limit, store_path), links, out,
+            engine_of(engine or "processes", workers, address), memory=memory, chunk=chunk,
+            collect=collect, asked=OnRequest(rank=rank, runs=runs, negatives=negatives),
+        )  # fmt: skip
+        return
     checkpoint = load(graph, model)
-    explainer = _explainer(checkpoint, settings, None if rank_only else threshold, seed)
+    explainer = _explainer(checkpoint, settings, limit, seed)
     if links is not None and out is not None:
         from pagelink.on_request import OnRequest
 
@@ -186,12 +228,13 @@ def _explain_table(
     asked: OnRequest,
 ) -> None:
     from pagelink.explainer import MEMORY
-    from pagelink.jobs import explain_table, fingerprint
+    from pagelink.job_identity import fingerprint, graph_fingerprint
+    from pagelink.jobs import explain_table
 
     with progress_bar("explaining") as step:
         result = explain_table(
             explainer, links, out, progress=step, memory=MEMORY if memory is None else memory,
-            identity={"model": fingerprint(model), "graph": fingerprint(graph)}, asked=asked,
+            identity={"model": fingerprint(model), "graph": graph_fingerprint(graph)}, asked=asked,
         )  # fmt: skip
     if result.resumed:
         console.print(f"{result.resumed} links were done by an earlier run.")

@@ -33,7 +33,8 @@ from pagelink.models.registry import MODELS, model_class
 from pagelink.models.report import TrainReport
 from pagelink.models.schema import Schema, differences, graph_schema
 from pagelink.models.train_settings import TrainSettings
-from pagelink.store import GraphStore
+from pagelink.store import GraphStore, is_store
+from pagelink.tables import load_graph
 
 FORMAT = "pagelink checkpoint"
 VERSION = 1
@@ -150,6 +151,17 @@ def load_checkpoint(path: Path | str, data: HeteroData | GraphStore) -> Checkpoi
     except PageLinkError as error:
         raise CheckpointError(f"{path} is damaged: {_first_line(error)}") from error
     return Checkpoint(model, link_type, split, report, settings, seen)
+
+
+def open_checkpoint(model: Path | str, graph: Path | str) -> Checkpoint:
+    """Read a trained model with its graph: tables, triples or a store, as all commands take them.
+
+    Raises:
+        CheckpointError: as for `load_checkpoint`.
+        GraphError: the graph cannot be read.
+    """
+    stored = is_store(graph)
+    return load_checkpoint(model, GraphStore.open(graph) if stored else load_graph(graph))
 
 
 def read_model(

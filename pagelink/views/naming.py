@@ -54,7 +54,9 @@ class NodeWords:
 
 def isolate(text: str) -> str:
     """Return a text so that, if it reads right to left, it does not turn around its neighbours."""
-    if any(unicodedata.bidirectional(character) in ("R", "AL") for character in text):
+    if not text.isascii() and any(
+        unicodedata.bidirectional(character) in ("R", "AL") for character in text
+    ):
         return f"{_FIRST_STRONG_ISOLATE}{text}{_POP_ISOLATE}"
     return text
 
@@ -66,6 +68,8 @@ def clean(text: str) -> str:
         >>> clean("two\nlines \x1b[31mred")
         'two lines [31mred'
     """
+    if text.isascii() and text.isprintable():  # most are; letter by letter takes its time
+        return " ".join(text.split())
     return legal("".join(character for character in text if character not in _BIDI_CONTROLS))
 
 

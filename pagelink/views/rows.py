@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from pagelink.explanation import Explanation
-from pagelink.views.wording import PathWords, wording
+from pagelink.views.wording import PathWords, paths_in_words
 
 SCHEMA = pa.schema([
     ("line", pa.int64()), ("src_type", pa.string()), ("src", pa.string()),
@@ -78,7 +78,7 @@ def to_rows(explanation: Explanation, line: int | None = None) -> list[dict[str,
     empty = {name: None for name in SCHEMA.names if name not in common}
     if not explanation.paths:
         return [{**common, **empty}]
-    return [{**common, **_path_columns(words)} for words in wording(explanation).paths]
+    return [{**common, **_path_columns(words)} for words in paths_in_words(explanation)]
 
 
 def _path_columns(words: PathWords) -> dict[str, Any]:

@@ -96,6 +96,12 @@ def wording(explanation: Explanation) -> Wording:
     )
 
 
+def paths_in_words(explanation: Explanation) -> tuple[PathWords, ...]:
+    """Return what the explanation says of its paths, as `Wording.paths`, and no more."""
+    groups = _groups(explanation, node_words(explanation))
+    return tuple(path for group in groups for path in group.paths)
+
+
 def _groups(explanation: Explanation, nodes: dict[Node, NodeWords]) -> tuple[PathGroup, ...]:
     groups: list[PathGroup] = []
     rank = 0

@@ -1,0 +1,44 @@
+"""Many links, by many workers: on the cores of a machine, or on a Ray cluster."""
+
+from __future__ import annotations
+
+from pagelink.engine.crew import Engine
+from pagelink.engine.job import explain_folder
+from pagelink.engine.opening import FromFiles
+from pagelink.engine.processes import Processes
+from pagelink.engine.ray_engine import Ray
+from pagelink.engine.reading import open_parts, read_parts
+from pagelink.engine.streaming import stream
+from pagelink.engine.summary import Summary
+from pagelink.errors import SettingsError
+
+__all__ = [
+    "Engine", "FromFiles", "Processes", "Ray", "Summary", "engine_of", "explain_folder",
+    "open_parts", "read_parts", "stream",
+]  # fmt: skip
+
+
+def engine_of(
+    given: str | Engine, workers: int | None = None, address: str | None = None
+) -> Engine:
+    """Return the engine of a name.
+
+    Args:
+        given: `processes`, `ray`, or an engine, which is returned as it is.
+        workers: how many workers. None: one per core.
+        address: of a Ray cluster. None: one on this machine.
+
+    Raises:
+        SettingsError: there is no such engine, or these do not go together.
+    """
+    if not isinstance(given, str):
+        if workers is not None or address is not None:
+            raise SettingsError("workers and address go with an engine's name, not with an engine.")
+        return given
+    if given == "ray":
+        return Ray(address, workers)
+    if given != "processes":
+        raise SettingsError(f"The engines are processes and ray; got {given!r}.")
+    if address is not None:
+        raise SettingsError("An address goes with the engine ray.")
+    return Processes(workers)

@@ -1,0 +1,235 @@
+"""The loop of every job: tasks go to workers, workers die and are replaced, no task is lost.
+
+A worker has a few tasks at a time, so that it never waits for the driver. When it dies, the task it
+was at is to blame and the others go to somebody else. A chunk that has killed three workers is cut
+in halves, and these again with every death, until one link is left that kills by itself, three
+times; it is not explained but gets a row that says so.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from pagelink.engine.tasks import Failure, Hello, Report, Task
+from pagelink.errors import EngineError
+from pagelink.results import versions
+
+TASKS_A_WORKER = 2
+"""One at work, one waiting."""
+DEATHS = 3
+"""So many deaths are no accident."""
+SECONDS_A_LOOK = 1.0
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened to a worker."""
+
+    worker: int
+    what: Hello | Report | Failure | None
+    """None: it died."""
+    how: str = ""
+    """How it died."""
+
+
+class Engine(Protocol):
+    """Where workers run."""
+
+    size: int
+    """How many workers there are to be; known once started."""
+
+    def check(self) -> None:
+        """Raise, before any work, if the engine cannot be used here."""
+
+    def start(self, order: bytes) -> None:
+        """Get ready to hire workers that follow an order."""
+
+    def hire(self) -> int:
+        """Start a worker; it says Hello when it has opened the graph and the model."""
+
+    def give(self, worker: int, task: Task) -> None:
+        """Hand a task to a worker; it does them in order."""
+
+    def events(self, timeout: float) -> list[Event]:
+        """Wait for something to happen, at most so many seconds."""
+
+    def close(self) -> None:
+        """Let all workers go, whatever they are at."""
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A task that is done."""
+
+    task: Task
+    report: Report | None
+    """None: its worker died right after."""
+
+
+@dataclass
+class Tally:
+    """What a job cost."""
+
+    restarts: int = 0
+    work: float = 0.0
+    """Seconds spent on explaining, by all workers."""
+    wall: float = 0.0
+    """Seconds these tasks took in all, from one answer of a worker to its next."""
+
+    @property
+    def overhead(self) -> float | None:
+        """Share of the workers' time that was not spent on explaining."""
+        return None if not self.wall else 1 - self.work / self.wall
+
+
+@dataclass
+class _Worker:
+    tasks: deque[Task]
+    ready: bool = False
+    since: float = 0.0
+
+
+class Crew:
+    """The workers of a job.
+
+    Args:
+        engine: where they run.
+        order: what they are to do.
+        is_there: whether the result of a task has arrived although its worker died.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        order: bytes,
+        is_there: Callable[[Task], bool] = lambda task: False,
+    ) -> None:
+        self._engine = engine
+        self._order = order
+        self._is_there = is_there
+        self._workers: dict[int, _Worker] = {}
+        self._again: deque[Task] = deque()
+        self._deaths: Counter[tuple[int, int, int]] = Counter()
+        self._stillborn = 0
+        self.tally = Tally()
+
+    def repeat(self, task: Task) -> None:
+        """Have a task done before all that are still to come."""
+        self._deaths.pop(task.key, None)
+        self._again.append(task)
+
+    def run(
+        self, tasks: Iterator[Task], has_room: Callable[[], bool] = lambda: True
+    ) -> Iterator[Finished]:
+        """Have tasks done, and yield them as they are, in any order.
+
+        Args:
+            tasks: what to do; taken from as workers become free.
+            has_room: while it says no, no further task is taken.
+
+        Raises:
+            PageLinkError: the job cannot go on, and that is no link's fault.
+        """
+        try:
+            ahead = next(tasks, None)
+            if ahead is None and not self._again:
+                return
+            self._engine.start(self._order)
+            for _ in range(self._engine.size):
+                self._hire()
+            while ahead is not None or self._again or self._is_busy:
+                for worker in self._with_room():
+                    if self._again:
+                        self._give(worker, self._again.popleft())
+                    elif ahead is not None and has_room():
+                        self._give(worker, ahead)
+                        ahead = next(tasks, None)
+                for event in self._engine.events(SECONDS_A_LOOK):
+                    yield from self._handle(event)
+        finally:
+            self._engine.close()
+
+    @property
+    def _is_busy(self) -> bool:
+        return any(worker.tasks for worker in self._workers.values())
+
+    def _hire(self) -> None:
+        self._workers[self._engine.hire()] = _Worker(deque())
+
+    def _with_room(self) -> Iterator[int]:
+        """Workers for one more task each, those without any first."""
+        for depth in range(TASKS_A_WORKER):
+            for name, worker in self._workers.items():
+                if worker.ready and len(worker.tasks) == depth:
+                    yield name
+
+    def _give(self, name: int, task: Task) -> None:
+        self._workers[name].tasks.append(task)
+        self._engine.give(name, task)
+
+    def _handle(self, event: Event) -> Iterator[Finished]:
+        worker = self._workers[event.worker]
+        if isinstance(event.what, Failure):
+            raise event.what.raised()
+        if isinstance(event.what, Hello):
+            _check_versions(event.what)
+            worker.ready, worker.since = True, time.perf_counter()
+            self._stillborn = 0
+        elif isinstance(event.what, Report):
+            now = time.perf_counter()
+            self.tally.work += event.what.seconds
+            self.tally.wall += now - worker.since
+            worker.since = now
+            yield Finished(worker.tasks.popleft(), event.what)
+        else:
+            del self._workers[event.worker]
+            yield from self._bury(worker, event.how)
+
+    def _bury(self, worker: _Worker, how: str) -> Iterator[Finished]:
+        self._stillborn += not worker.ready
+        if self._stillborn >= DEATHS:
+            raise EngineError(
+                f"{DEATHS} workers in a row died while they opened the graph and the model ({how})."
+                " Most likely there is not enough memory: use fewer workers."
+            )
+        self.tally.restarts += 1
+        self._hire()
+        if worker.tasks:
+            at_work, *others = worker.tasks
+            self._again.extendleft(reversed(others))
+            if self._is_there(at_work):
+                yield Finished(at_work, None)
+            else:
+                self._blame(at_work, how)
+
+    def _blame(self, task: Task, how: str) -> None:
+        self._deaths[task.key] += 1
+        is_one = len(task.links) == 1
+        if self._deaths[task.key] < (DEATHS if task.is_whole or is_one else 1):
+            self._again.append(task)
+        elif not is_one:
+            self._again.extend(task.halves())
+        elif not task.killed:
+            del self._deaths[task.key]
+            message = f"explaining it killed the worker, {DEATHS} times ({how})."
+            self._again.append(replace(task, killed=message))
+        else:
+            raise EngineError(
+                f"Workers die even without explaining anything ({how}), on the row of line "
+                f"{task.links[0].line}. The parts written so far are kept."
+            )
+
+
+def _check_versions(hello: Hello) -> None:
+    mine = versions()
+    differs = [f"{name} {hello.versions.get(name)}, not {mine[name]}" for name in mine
+               if hello.versions.get(name) != mine[name]]  # fmt: skip
+    if differs:
+        raise EngineError(
+            f"{hello.host} has {'; '.join(differs)}: the rows of a job come from one set of "
+            "versions. Install the same on every machine."
+        )

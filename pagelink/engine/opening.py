@@ -1,0 +1,193 @@
+"""How a worker gets its explainer: it opens a graph and a checkpoint, or is sent the explainer."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+from numba import cloudpickle
+
+from pagelink.errors import EngineError, GraphError, ModelError
+from pagelink.explainer import PaGELink
+from pagelink.job_identity import fingerprint, graph_fingerprint
+from pagelink.models.checkpoint import open_checkpoint
+from pagelink.settings import Settings
+
+STORE_VARIABLE = "PAGELINK_STORE"
+"""Environment variable: where the graph lies on this machine, if elsewhere than the driver says."""
+
+
+class Opening(Protocol):
+    """Everything a worker needs to explain; it is pickled once and sent to each of them."""
+
+    def open(self) -> PaGELink:
+        """Return the explainer."""
+
+    def check_unchanged(self) -> None:
+        """Raise if what was opened has changed since."""
+
+
+class JobOpening(Opening, Protocol):
+    """What a job needs to know beside: what its rows depend on."""
+
+    @property
+    def settings(self) -> Settings:
+        """How to explain."""
+
+    @property
+    def seed(self) -> int:
+        """Where random numbers come from."""
+
+    @property
+    def threshold(self) -> float | None:
+        """As for `PaGELink`."""
+
+    def identity(self) -> dict[str, str]:
+        """Return hashes of the graph and the model."""
+
+    def expecting(self, found: Mapping[str, str]) -> JobOpening:
+        """Return the same, for workers that are to find just this graph and this model."""
+
+
+@dataclass(frozen=True)
+class FromFiles:
+    """A graph and a checkpoint on disk.
+
+    Args:
+        graph: the graph, as every command takes it.
+        model: the checkpoint.
+        settings: how to explain.
+        seed: where random numbers come from.
+        threshold: as for `PaGELink`.
+        store_path: where the graph lies for the workers, if elsewhere. On a machine on which the
+            environment variable PAGELINK_STORE is set, that holds.
+        expected: the identity that graph and model have for the driver; a worker that finds others
+            under its paths refuses to work. Empty: whatever is there.
+    """
+
+    graph: Path
+    model: Path
+    settings: Settings = field(default_factory=Settings)
+    seed: int = 0
+    threshold: float | None = 0.0
+    store_path: Path | None = None
+    expected: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def graph_here(self) -> Path:
+        """Where the graph lies on this machine."""
+        return Path(os.environ.get(STORE_VARIABLE) or self.store_path or self.graph)
+
+    def identity(self) -> dict[str, str]:
+        """Return hashes of the graph and the model.
+
+        Raises:
+            GraphError: there is no such graph.
+            ModelError: there is no such checkpoint.
+        """
+        if not self.graph.exists():
+            raise GraphError(f"There is no graph {self.graph}.")
+        return self._identity(self.graph)
+
+    def expecting(self, found: Mapping[str, str]) -> Self:
+        """Return the same, for workers that are to find just this graph and this model."""
+        return replace(
+            self, graph=self.graph.absolute(), model=self.model.absolute(), expected=dict(found)
+        )
+
+    def _identity(self, graph: Path) -> dict[str, str]:
+        if not self.model.is_file():
+            raise ModelError(f"There is no checkpoint {self.model} on {socket.gethostname()}.")
+        return {"model": fingerprint(self.model), "graph": graph_fingerprint(graph)}
+
+    def open(self) -> PaGELink:
+        """Read the graph and the checkpoint.
+
+        Raises:
+            PageLinkError: they are not there, not those of the driver, or cannot be used.
+        """
+        graph, here = self.graph_here, socket.gethostname()
+        if not graph.exists():
+            raise GraphError(
+                f"There is no graph {graph} on {here}. Put it on a path that all machines share, "
+                f"or copy it there and set {STORE_VARIABLE} on that machine, or give --store-path."
+            )
+        _ = self._stats  # from here on, a change is noticed
+        found = self._identity(graph)
+        for name, expected in self.expected.items():
+            if found[name] != expected:
+                raise EngineError(
+                    f"The {name} at {graph if name == 'graph' else self.model} on {here} is not "
+                    "the one that the job was started with. Copy it there anew."
+                )
+        checkpoint = open_checkpoint(self.model, graph)
+        return PaGELink(
+            checkpoint.model, checkpoint.source, checkpoint.link_type, self.settings, self.seed,
+            threshold=self.threshold,
+        )  # fmt: skip
+
+    def check_unchanged(self) -> None:
+        """Raise if a file of the graph or the model is another one than when it was opened.
+
+        Raises:
+            EngineError: the job would mix rows of two graphs or models.
+        """
+        now = _stats_of(self.graph_here, self.model)
+        if now != self._stats:
+            changed = {name for name, _ in set(now.items()) ^ set(self._stats.items())}
+            raise EngineError(
+                f"{', '.join(sorted(changed)[:3])} changed on {socket.gethostname()} while the job "
+                "was running. Its parts so far are of the old state: put that back and run the "
+                "same command again, or start a new job in another folder."
+            )
+
+    @cached_property
+    def _stats(self) -> dict[str, tuple[int, int, int]]:
+        return _stats_of(self.graph_here, self.model)
+
+
+def _stats_of(*paths: Path) -> dict[str, tuple[int, int, int]]:
+    """Inode, size and time of each file, by its path."""
+    found = {}
+    for path in paths:
+        for file in sorted(path.iterdir()) if path.is_dir() else [path]:
+            if file.is_file():
+                stat = file.stat()
+                found[str(file)] = stat.st_ino, stat.st_size, stat.st_mtime_ns
+    return found
+
+
+@dataclass(frozen=True)
+class Sent:
+    """An explainer that is sent to the workers as it is."""
+
+    explainer: PaGELink
+
+    def open(self) -> PaGELink:
+        """Return it."""
+        return self.explainer
+
+    def check_unchanged(self) -> None:
+        """It cannot change: every worker has its own."""
+
+
+def pickled(order: Any) -> bytes:
+    """Return what the workers are to be sent, as bytes; classes of a script go along by value.
+
+    Raises:
+        ModelError: it cannot be pickled.
+    """
+    try:
+        content: bytes = cloudpickle.dumps(order)  # type: ignore[no-untyped-call]
+    except Exception as error:
+        raise ModelError(
+            "Workers get a pickled copy of the explainer, and this one cannot be pickled: "
+            f"{type(error).__name__}: {error}. Take out of the model, the data and `forward` what "
+            "cannot be copied (open files, locks, connections), or leave out engine=."
+        ) from error
+    return content

@@ -1,0 +1,204 @@
+"""The folder of a job: its identity, its lock, its parts, which are the only record of progress.
+
+    job.json                             what the job is; only the same job goes on in this folder
+    lock                                 who works on it
+    part-00000012.parquet                the rows of chunk 12
+    part-00000013-0000-0128.parquet      a piece of chunk 13, which killed its workers
+    part-00000013-0128-0129-killed.parquet   the one link that did it
+    summary.json                         when all chunks are there
+
+Files get their names when they are complete, and on disk.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import pyarrow as pa
+import pyarrow.parquet
+
+from pagelink.engine.tasks import Task
+from pagelink.errors import EngineError, SettingsError
+from pagelink.files import complete_file, write_text
+from pagelink.job_identity import JOB_FILE, as_text, differing
+
+LOCK_FILE = "lock"
+SUMMARY_FILE = "summary.json"
+_PART = re.compile(r"part-(\d{8,})(?:-(\d{4,})-(\d{4,})(-killed)?)?\.parquet")
+_LEFT_OVER = (".part-*", f".{JOB_FILE}.*", f".{SUMMARY_FILE}.*")
+
+
+@dataclass(frozen=True, order=True)
+class Piece:
+    """A piece of a chunk that is on disk."""
+
+    first: int
+    last: int
+    killed: bool
+
+
+def part_path(folder: Path, task: Task) -> Path:
+    """Return where the rows of a task go."""
+    piece = "" if task.is_whole and not task.killed else f"-{task.first:04d}-{task.last:04d}"
+    killed = "-killed" if task.killed else ""
+    return folder / f"part-{task.chunk:08d}{piece}{killed}.parquet"
+
+
+def write_part(folder: Path, task: Task, table: pa.Table) -> None:
+    """Write the rows of a task under a temporary name, see them on disk, rename them.
+
+    Raises:
+        EngineError: they cannot be written.
+    """
+    _write(part_path(folder, task), table)
+
+
+def _write(path: Path, table: pa.Table) -> None:
+    if not path.parent.is_dir():
+        raise EngineError(
+            f"There is no folder {path.parent} on {socket.gethostname()}: workers write their "
+            "parts themselves. Choose a folder that all machines share, or have the rows sent "
+            "to the driver with --collect."
+        )
+    try:
+        with complete_file(path) as temporary:
+            pa.parquet.write_table(table, temporary)
+            # A machine that loses power must not leave a name without its content.
+            with temporary.open("rb") as written:
+                os.fsync(written.fileno())
+    except OSError as error:
+        raise EngineError(
+            f"{path} cannot be written on {socket.gethostname()}: {error}. The parts written so "
+            "far are kept: make room and run the same command again."
+        ) from error
+
+
+class PartFolder:
+    """The folder of a job that this process alone works on."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.done: set[int] = set()
+        """Chunks of which the part is there."""
+        self.pieces: dict[int, list[Piece]] = {}
+        """Pieces of the other chunks that are there."""
+        for file in path.iterdir():
+            if name := _PART.fullmatch(file.name):
+                chunk = int(name[1])
+                if name[2] is None:
+                    self.done.add(chunk)
+                else:
+                    piece = Piece(int(name[2]), int(name[3]), name[4] is not None)
+                    self.pieces.setdefault(chunk, []).append(piece)
+        for chunk in self.done & self.pieces.keys():
+            self.forget_pieces(chunk)  # merged, but not yet removed
+
+    def is_there(self, task: Task) -> bool:
+        """Whether the rows of a task are on disk."""
+        return part_path(self.path, task).exists()
+
+    def merge(self, pieces: list[Task]) -> None:
+        """Put the pieces of a chunk together into its part.
+
+        Raises:
+            EngineError: it cannot be written.
+        """
+        chunk = pieces[0].chunk
+        tables = [pa.parquet.read_table(part_path(self.path, piece)) for piece in pieces]
+        _write(self.path / f"part-{chunk:08d}.parquet", pa.concat_tables(tables))
+        self.forget_pieces(chunk)
+
+    def forget_pieces(self, chunk: int) -> None:
+        """Remove the pieces of a chunk."""
+        for file in self.path.glob(f"part-{chunk:08d}-*.parquet"):
+            file.unlink(missing_ok=True)
+        self.pieces.pop(chunk, None)
+
+    def files(self) -> list[Path]:
+        """The parts, in the order of the chunks."""
+        return part_files(self.path)
+
+
+def part_files(folder: Path) -> list[Path]:
+    """Return the parts of a folder, in the order of the chunks, without pieces."""
+    named = ((_PART.fullmatch(file.name), file) for file in folder.iterdir())
+    return [
+        file for _, file in sorted((int(n[1]), file) for n, file in named if n and n[2] is None)
+    ]
+
+
+@contextmanager
+def claimed(path: Path, job: Mapping[str, Any]) -> Iterator[PartFolder]:
+    """Give the folder of a job to this process alone.
+
+    Args:
+        path: the folder; it is made if it is not there.
+        job: the identity of the job.
+
+    Raises:
+        SettingsError: another job has parts there, is working there, or the folder holds something
+            else.
+    """
+    if path.exists() and not path.is_dir():
+        raise SettingsError(f"{path} is a file; the parts of a job go into a folder.")
+    if path.is_dir() and not (path / JOB_FILE).exists():
+        others = [p.name for p in path.iterdir() if p.name != LOCK_FILE and p.name[0] != "."]
+        if others:
+            raise SettingsError(
+                f"{path} is not the folder of a job: it holds {', '.join(sorted(others)[:3])}. "
+                "Choose an empty or a new one."
+            )
+    path.mkdir(parents=True, exist_ok=True)
+    with (path / LOCK_FILE).open("a+", encoding="utf-8") as lock:
+        _lock(lock, path)
+        _remove_left_overs(path)
+        folder = PartFolder(path)
+        _take_up(folder, job)
+        try:
+            yield folder
+        finally:
+            _remove_left_overs(path)
+            lock.truncate(0)
+
+
+def _lock(lock: IO[str], path: Path) -> None:
+    # The kernel lets go of the lock when the process ends, however it ends.
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        lock.seek(0)
+        owner = lock.read().strip() or "another process"
+        raise SettingsError(
+            f"Another job works on {path}: {owner}. Wait for it, or choose another folder."
+        ) from error
+    lock.truncate(0)
+    lock.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+    lock.flush()
+
+
+def _remove_left_overs(path: Path) -> None:
+    for pattern in _LEFT_OVER:
+        for file in path.glob(pattern):
+            file.unlink(missing_ok=True)
+
+
+def _take_up(folder: PartFolder, job: Mapping[str, Any]) -> None:
+    """Go on with the job of the folder, if it is this very one or has not come to anything yet."""
+    file = folder.path / JOB_FILE
+    if file.exists() and (folder.done or folder.pieces):
+        if differs := differing(file.read_text("utf-8"), job):
+            raise SettingsError(
+                f"{folder.path} holds the parts of another job (other {', '.join(differs)}). "
+                "Remove the folder to start anew, or choose another one."
+            )
+    else:
+        write_text(file, as_text(job))
+    (folder.path / SUMMARY_FILE).unlink(missing_ok=True)

@@ -1,0 +1,133 @@
+"""Workers that are processes of this machine. A mapped graph is in memory once for all of them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any
+
+from pagelink.engine.crew import Event
+from pagelink.engine.tasks import Task
+from pagelink.errors import SettingsError
+
+SECONDS_TO_GO = 5.0
+
+
+class Processes:
+    """An engine of processes, each started anew and not forked.
+
+    Args:
+        workers: how many. None: one per core that this process may use.
+
+    Raises:
+        SettingsError: the number is below 1.
+    """
+
+    def __init__(self, workers: int | None = None) -> None:
+        check_workers(workers)
+        self.size = workers or len(os.sched_getaffinity(0))
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._processes: dict[int, tuple[subprocess.Popen[bytes], Connection]] = {}
+        self._count = 0
+
+    def check(self) -> None:
+        """Processes can be started everywhere."""
+
+    def start(self, order: bytes) -> None:
+        """Put the order where all workers find it."""
+        self._folder = tempfile.TemporaryDirectory(prefix="pagelink-")
+        (Path(self._folder.name) / "order").write_bytes(order)
+
+    def hire(self) -> int:
+        """Start a process, with a socket to talk and a pipe that ends when the driver does."""
+        assert self._folder is not None
+        ours, theirs = socket.socketpair()
+        with theirs:
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "pagelink.engine.process_worker",
+                 str(theirs.fileno()), str(Path(self._folder.name) / "order")],
+                pass_fds=[theirs.fileno()], stdin=subprocess.PIPE, env=_environment(),
+                start_new_session=True,  # Ctrl+C is for the driver, which then lets its workers go
+            )  # fmt: skip
+        self._count += 1
+        self._processes[self._count] = process, Connection(ours.detach())
+        return self._count
+
+    def give(self, worker: int, task: Task) -> None:
+        """Send a task; one that has died since is found out by `events`."""
+        with contextlib.suppress(OSError):
+            self._processes[worker][1].send(task)
+
+    def events(self, timeout: float) -> list[Event]:
+        """Wait for answers; a socket that ends is a worker that died."""
+        of_connection = {connection: name for name, (_, connection) in self._processes.items()}
+        found = []
+        arrived: list[Any] = wait(list(of_connection), timeout)
+        for connection in arrived:
+            name = of_connection[connection]
+            try:
+                found.append(Event(name, connection.recv()))
+            except (EOFError, OSError):
+                found.append(Event(name, None, self._bury(name)))
+        return found
+
+    def _bury(self, name: int) -> str:
+        process, connection = self._processes.pop(name)
+        connection.close()
+        _end(process)
+        code = process.wait()
+        if code >= 0:
+            return f"its process ended with exit code {code}"
+        return f"its process ended by {signal.Signals(-code).name}"
+
+    def close(self) -> None:
+        """End all workers."""
+        for process, connection in self._processes.values():
+            process.kill()
+            connection.close()
+        for process, _ in self._processes.values():
+            _end(process)
+        self._processes.clear()
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder = None
+
+
+def check_workers(workers: object) -> None:
+    """Refuse a number of workers that is none.
+
+    Raises:
+        SettingsError: it is neither None nor a whole number from 1 up.
+    """
+    if workers is None:
+        return
+    if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
+        raise SettingsError(f"workers must be a whole number from 1 up, got {workers!r}.")
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    try:
+        process.wait(SECONDS_TO_GO)
+    except subprocess.TimeoutExpired:  # it closed its socket, or hangs in the kernel
+        process.kill()
+        process.wait()
+    if process.stdin is not None:
+        process.stdin.close()
+
+
+def _environment() -> dict[str, str]:
+    """Variables of a worker: it finds the modules that this process finds, and uses one core."""
+    here = [str(Path(entry or ".").absolute()) for entry in sys.path]
+    threads = {
+        name: "1"
+        for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+        if name not in os.environ
+    }
+    return {**os.environ, **threads, "PYTHONPATH": os.pathsep.join(here)}

@@ -1,0 +1,189 @@
+"""Workers that are Ray actors, on all machines of a cluster."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from contextlib import suppress
+from importlib.util import find_spec
+from typing import Any
+
+from pagelink.engine.crew import Event
+from pagelink.engine.processes import check_workers
+from pagelink.engine.tasks import Task
+from pagelink.engine.worker import Worker
+from pagelink.errors import EngineError, SettingsError
+
+SECONDS_TO_ANSWER = 10.0
+SMALL_STORE = 128 * 2**20
+"""Of a cluster that we start; only the order, and rows on their way, lie in it."""
+
+
+class Ray:
+    """An engine of Ray actors, one core each, spread over the machines of a cluster.
+
+    An actor that dies, with its process or its machine, is replaced by us, so that we know what it
+    was at.
+
+    Args:
+        address: of a running cluster: `auto`, `host:port` or `ray://host:port`. None: the one this
+            process is connected to, else one that is started on this machine and ends with the job.
+        workers: how many. None: one per core of the cluster.
+
+    Raises:
+        SettingsError: the number is below 1.
+    """
+
+    def __init__(self, address: str | None = None, workers: int | None = None) -> None:
+        check_workers(workers)
+        self._address = address
+        self._wanted = workers
+        self.size = workers or 0
+        self._connected_here = False
+        self._actors: dict[int, Any] = {}
+        self._refs: dict[Any, int] = {}
+        self._count = 0
+
+    def check(self) -> None:
+        """Refuse to start without Ray.
+
+        Raises:
+            SettingsError: Ray is not installed.
+        """
+        if find_spec("ray") is None:
+            raise SettingsError(
+                "The engine ray needs Ray, which is not installed: pip install 'pagelink[ray]'. "
+                "The engine processes does without it."
+            )
+
+    def start(self, order: bytes) -> None:
+        """Connect, and put the order into the cluster once for all workers.
+
+        Raises:
+            EngineError: there is no such cluster, it wants another token, or it has no cores.
+        """
+        import ray
+
+        if not ray.is_initialized():
+            self._connect(len(order))
+            self._connected_here = True
+        resources: Any = ray.cluster_resources()  # type: ignore[no-untyped-call]
+        cores = int(resources.get("CPU", 0))
+        if not cores:
+            raise EngineError("The Ray cluster has no cores: start a worker with --num-cpus.")
+        self.size = self._wanted or cores
+        self._order = ray.put(order)
+        self._actor = ray.remote(
+            num_cpus=1, max_restarts=0, max_task_retries=0, scheduling_strategy="SPREAD"
+        )(Worker)
+
+    def _connect(self, size: int) -> None:
+        import ray
+        from ray.exceptions import AuthenticationError
+
+        options: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
+        if self._address is None:
+            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+            options |= {
+                "num_cpus": self._wanted or len(os.sched_getaffinity(0)),
+                "include_dashboard": False,
+                "object_store_memory": SMALL_STORE + 4 * size,
+                "address": "local",
+            }
+        else:
+            options["address"] = self._address
+            _check_port(self._address)
+        try:
+            ray.init(**options)
+        except AuthenticationError as error:
+            raise EngineError(_about_the_token(self._address)) from error
+        except (OSError, RuntimeError, ValueError) as error:
+            # Ray says no more than that of a token that is refused; that somebody listens, we know.
+            if self._address is not None and "Failed to connect" in str(error):
+                raise EngineError(_about_the_token(self._address)) from error
+            raise _no_cluster(self._address, str(error).splitlines()[0]) from error
+
+    def hire(self) -> int:
+        """Ask for an actor; it starts when the cluster has a core for it."""
+        self._count += 1
+        actor: Any = self._actor.remote()
+        self._actors[self._count] = actor
+        self._refs[actor.open.remote(self._order)] = self._count
+        return self._count
+
+    def give(self, worker: int, task: Task) -> None:
+        """Queue a task at an actor."""
+        self._refs[self._actors[worker].run.remote(task)] = worker
+
+    def events(self, timeout: float) -> list[Event]:
+        """Wait for answers; a call that ends in an error of Ray's own is an actor that died."""
+        import ray
+
+        refs = list(self._refs)
+        ready, _ = ray.wait(refs, num_returns=1, timeout=timeout, fetch_local=False)
+        if ready:
+            ready, _ = ray.wait(refs, num_returns=len(refs), timeout=0, fetch_local=False)
+        arrived = set(ready)
+        found, dead = [], {}
+        for ref in refs:  # in the order they were given, which is that of the answers
+            if ref not in arrived or self._refs[ref] in dead:
+                continue
+            worker = self._refs[ref]
+            try:
+                found.append(Event(worker, ray.get(ref)))
+                del self._refs[ref]
+            except ray.exceptions.RayError as error:
+                dead[worker] = str(error).splitlines()[0].rstrip(".: ")
+        for worker, how in dead.items():
+            self._bury(worker)
+            found.append(Event(worker, None, how))
+        return found
+
+    def _bury(self, worker: int) -> None:
+        import ray
+
+        with suppress(ray.exceptions.RayError, ValueError):
+            ray.kill(self._actors[worker])
+        del self._actors[worker]
+        self._refs = {ref: name for ref, name in self._refs.items() if name != worker}
+
+    def close(self) -> None:
+        """End all actors, and the connection if it was made here."""
+        if not self._actors and not self._connected_here:
+            return
+        import ray
+
+        for worker in list(self._actors):
+            self._bury(worker)
+        if self._connected_here:
+            ray.shutdown()
+            self._connected_here = False
+
+
+def _check_port(address: str) -> None:
+    """Find out in seconds, where Ray takes minutes, that nobody listens."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdecimal():
+        return  # `auto`: Ray knows where
+    try:
+        socket.create_connection((host, int(port)), SECONDS_TO_ANSWER).close()
+    except OSError as error:
+        raise _no_cluster(address, f"{error}.") from error
+
+
+def _no_cluster(address: str | None, why: str) -> EngineError:
+    return EngineError(
+        f"There is no Ray cluster at {address or 'this machine'}: {why} Start one with `ray start "
+        "--head`, or leave out --address to use this machine alone."
+    )
+
+
+def _about_the_token(address: str | None) -> str:
+    return (
+        f"The Ray cluster at {address} answers, but does not let this process in: most "
+        "likely its token is missing or wrong. Set "
+        "RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN to the cluster's token, or RAY_AUTH_TOKEN_PATH to "
+        "a file that holds it (without them, ~/.ray/auth_token is read); on the machine that "
+        "started the cluster `ray get-auth-token` shows it."
+    )
