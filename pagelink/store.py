@@ -7,7 +7,6 @@ read page by page, and the pages are shared by all processes of a machine.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -25,12 +24,11 @@ from pagelink.graph_schema import Schema, graph_schema
 from pagelink.pair_sets import PairSet, reverse_of_sets
 from pagelink.ragged import Ragged
 from pagelink.reverse_relations import given_reverse
+from pagelink.store_files import begin_store
 from pagelink.store_format import (
     MANIFEST,
     Array,
     Signature,
-    StoreFiles,
-    begin_store,
     check_file,
     finish_store,
     is_store,
@@ -278,8 +276,7 @@ def save_store(data: HeteroData, folder: Path | str) -> GraphStore:
     if lost:
         raise StoreError(f"data[{lost[0]}] cannot be stored: it has no edge_index.")
     graph = TypedGraph.from_data(data)
-    begin_store(folder)
-    with write_errors(folder), closing(StoreFiles(folder)) as files:
+    with write_errors(folder), begin_store(folder) as files:
         for name in FLAT_ARRAYS:
             files.array(name, getattr(graph, name))
         files.array("node_type", graph.node_type_of)

@@ -15,7 +15,7 @@ import numpy as np
 
 from pagelink.graph_data import EdgeType
 from pagelink.kernels import kernel
-from pagelink.store_format import ArrayWriter, StoreFiles
+from pagelink.store_files import ArrayWriter, StoreFiles
 from pagelink.store_sorting import Edges, SortedEdges, count_ends
 from pagelink.store_spool import TOP_BIT, Buckets, Ints, Longs, cut_ranges, order_by
 

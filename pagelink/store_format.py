@@ -10,10 +10,9 @@ from __future__ import annotations
 import hashlib
 import json
 import mmap
-import shutil
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -50,29 +49,6 @@ def is_store(path: Path | str) -> bool:
             return FORMAT.encode() in file.read(200)
     except OSError:
         return False
-
-
-def begin_store(folder: Path) -> None:
-    """Make the folder of a new store, empty; what is left of a half-written one is removed.
-
-    Raises:
-        StoreError: there is something else in the folder.
-    """
-    if (folder / MANIFEST).exists():
-        raise StoreError(f"{folder}: there is a store already. Give another folder, or remove it.")
-    if folder.exists() and not folder.is_dir():
-        raise StoreError(f"{folder}: there is a file of this name. Give a folder.")
-    if folder.is_dir() and any(folder.iterdir()):
-        if not (folder / HALF_WRITTEN).is_file():
-            raise StoreError(f"{folder}: the folder is not empty. Give another.")
-        for old in folder.iterdir():
-            if old.name != HALF_WRITTEN:
-                shutil.rmtree(old) if old.is_dir() and not old.is_symlink() else old.unlink()
-    with write_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / HALF_WRITTEN).write_text(
-            "This graph store is being written, or was left half-written.\n", encoding="utf-8"
-        )
 
 
 def finish_store(folder: Path, manifest: Mapping[str, Any]) -> None:
@@ -144,7 +120,7 @@ def check_file(path: Path, entry: Entry, *, verify: bool) -> Signature:
             "Build the store again."
         )
     with path.open("rb") as file:
-        header = b"" if entry["dtype"] is None else _header(entry["dtype"], entry["shape"])
+        header = b"" if entry["dtype"] is None else npy_header(entry["dtype"], entry["shape"])
         if file.read(len(header)) != header:
             raise StoreError(
                 f"{path}: not an array of type {entry['dtype']} and shape {entry['shape']}. "
@@ -173,7 +149,7 @@ def map_array(path: Path, entry: Entry) -> Array:
                 file.fileno(), 0, flags=mmap.MAP_PRIVATE | _NO_RESERVE,
                 prot=mmap.PROT_READ | mmap.PROT_WRITE,
             )  # fmt: skip
-    start = len(_header(entry["dtype"], entry["shape"]))
+    start = len(npy_header(entry["dtype"], entry["shape"]))
     array: Array = np.frombuffer(mapped, entry["dtype"], offset=start).reshape(entry["shape"])
     return array
 
@@ -196,108 +172,13 @@ def write_errors(folder: Path) -> Iterator[None]:
         words = error.strerror or str(error)
         place = error.filename or folder
         raise StoreError(
-            f"{place}: cannot be written: {words}. The store in {folder} is half-written; make "
-            "room, or give another folder, and build it again."
+            f"{place}: cannot be written: {words}. Make room, or give another folder, and build "
+            "the store again."
         ) from error
 
 
-class StoreFiles:
-    """Writes the files of a store, and keeps their entries for the manifest."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.entries: dict[str, Entry] = {}
-        self.open: set[BinaryIO] = set()
-
-    def close(self) -> None:
-        """Let go of the files of a store that is not completed."""
-        while self.open:
-            with suppress(OSError):  # what a full disk did not take is lost anyway
-                self.open.pop().close()
-
-    def array(self, name: str, values: Array) -> str:
-        """Write an array to `<name>.npy` and return the name of the file."""
-        with ArrayWriter(self, name, values.dtype, values.shape) as writer:
-            writer.write(values)
-        return writer.file
-
-    def add(self, file: str) -> str:
-        """Take up a file that is not an array and was written by others."""
-        path = self.folder / file
-        with path.open("rb") as content:
-            digest = sha256_of(content)
-        self.entries[file] = {
-            "dtype": None, "shape": None, "bytes": path.stat().st_size, "sha256": digest
-        }  # fmt: skip
-        return file
-
-
-class ArrayWriter:
-    """An array written row by row; its checksum is taken on the way.
-
-    Args:
-        files: where it goes.
-        name: of the file, without its ending.
-        dtype: of the array.
-        shape: of the array. If its first number is -1, the number of rows is what comes.
-    """
-
-    def __init__(
-        self, files: StoreFiles, name: str, dtype: npt.DTypeLike, shape: tuple[int, ...]
-    ) -> None:
-        self.file = f"{name}.npy"
-        self._files = files
-        self._dtype = np.dtype(dtype).newbyteorder("<")
-        self._shape = shape
-        self._path = files.folder / self.file
-        self._handle = self._path.open("w+b")
-        files.open.add(self._handle)
-        self._digest = hashlib.sha256()
-        # Headers are padded, so that one with the number of rows will fit in the same place.
-        self._start = self._bytes = len(_header(self._dtype.str, shape))
-        self._put(_header(self._dtype.str, shape))
-        self._bytes = self._start
-
-    def write(self, values: Array) -> None:
-        """Write the next rows; they are cast to the type of the array."""
-        content = np.ascontiguousarray(values, dtype=self._dtype).reshape(-1).view(np.uint8).data
-        self._put(content)
-        self._bytes += len(content)
-
-    def _put(self, content: bytes | memoryview) -> None:
-        self._handle.write(content)
-        if self._shape[:1] != (-1,):
-            self._digest.update(content)
-
-    def __enter__(self) -> ArrayWriter:
-        return self
-
-    def __exit__(self, *failed: object) -> None:
-        if failed[0] is None:
-            self.close()
-
-    def close(self) -> None:
-        """Complete the file, and enter it into the list of files."""
-        digest = self._digest.hexdigest()
-        if self._shape[:1] == (-1,):
-            row = int(np.prod(self._shape[1:])) * self._dtype.itemsize
-            self._shape = ((self._bytes - self._start) // row, *self._shape[1:])
-            self._handle.seek(0)
-            self._handle.write(_header(self._dtype.str, self._shape))
-            digest = sha256_of(self._handle)
-        self._handle.close()
-        self._files.open.discard(self._handle)
-        expected = self._start + int(np.prod(self._shape)) * self._dtype.itemsize
-        if self._bytes != expected:
-            raise StoreError(f"{self._path}: {self._bytes:,} bytes came, {expected:,} were due.")
-        self._files.entries[self.file] = {
-            "dtype": self._dtype.str, "shape": list(self._shape), "bytes": self._bytes,
-            "sha256": digest,
-        }  # fmt: skip
-
-
-def _header(dtype: str, shape: list[int] | tuple[int, ...]) -> bytes:
-    """Return the first bytes of an .npy file."""
+def npy_header(dtype: str, shape: list[int] | tuple[int, ...]) -> bytes:
+    """Return the first bytes of an .npy file; of as many rows as may be, they are as many."""
     header = BytesIO()
     np.lib.format.write_array_header_1_0(
         header, {"descr": dtype, "fortran_order": False, "shape": tuple(shape)}

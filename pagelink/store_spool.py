@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from pagelink.kernels import kernel
 from pagelink.ragged import Ragged
 
 Ints = npt.NDArray[np.int32]
@@ -111,4 +112,26 @@ def order_by(*columns: npt.NDArray[np.signedinteger]) -> Longs:
         key *= span
         key += column
         key -= low
-    return np.argsort(key, kind="stable")
+    order: Longs = _radix_order(key, (reach - 1).bit_length())
+    return order
+
+
+@kernel
+def _radix_order(keys, num_bits):  # type: ignore[no-untyped-def]
+    """Stable order of keys from 0 up; np.argsort(kind="stable") takes twice as long."""
+    order = np.arange(len(keys))
+    keys, other_keys, other_order = keys.copy(), np.empty_like(keys), np.empty_like(order)
+    start = np.empty(2049, dtype=np.int64)
+    for shift in range(0, num_bits, 11):
+        start[:] = 0
+        for i in range(len(keys)):
+            start[((keys[i] >> shift) & 2047) + 1] += 1
+        for digit in range(2048):
+            start[digit + 1] += start[digit]
+        for i in range(len(keys)):
+            digit = (keys[i] >> shift) & 2047
+            place = start[digit]
+            start[digit] += 1
+            other_keys[place], other_order[place] = keys[i], order[i]
+        keys, other_keys, order, other_order = other_keys, keys, other_order, order
+    return order

@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from pagelink.graph_schema import Fingerprint
 from pagelink.kernels import kernel
-from pagelink.store_format import Array, ArrayWriter, StoreFiles
+from pagelink.store_files import ArrayWriter, StoreFiles
+from pagelink.store_format import Array
 
 PARTS = ("text", "start", "hash", "place")
 _BLOCK = 1 << 16

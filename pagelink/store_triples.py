@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 from pagelink.graph_data import EdgeType
 from pagelink.store_spool import Spool
 from pagelink.store_writer import StoreWriter
-from pagelink.table_files import TableFile, is_empty
+from pagelink.table_files import TableFile
+from pagelink.table_numbers import is_empty
 from pagelink.table_pieces import TablePieces, as_texts
 from pagelink.text_index import Longs, TextIndex
 from pagelink.triples import DEFAULT_NODE_TYPE, OPTIONAL, REQUIRED, has_types, refuse_nothing

@@ -15,7 +15,8 @@ from pagelink.errors import StoreError
 from pagelink.graph_data import EdgeType
 from pagelink.graph_schema import Schema
 from pagelink.pair_sets import PairSet
-from pagelink.store_format import Entry, StoreFiles
+from pagelink.store_files import StoreFiles
+from pagelink.store_format import Entry
 from pagelink.store_strings import write_strings
 
 TEXT_KEYS = ("name", "id")

@@ -14,38 +14,28 @@ import pyarrow as pa
 from pagelink.errors import GraphError, SettingsError
 from pagelink.graph import relation_classes
 from pagelink.graph_data import EdgeType
-from pagelink.graph_schema import Fingerprint, Schema
+from pagelink.graph_schema import Schema
 from pagelink.pair_sets import PairSet, reverse_of_sets, without_reverse
 from pagelink.reverse_relations import reverse_name
 from pagelink.store import GraphStore
 from pagelink.store_facts import FlatBuild, Step, write_flat_graph
-from pagelink.store_format import ArrayWriter, StoreFiles, begin_store, finish_store, write_errors
+from pagelink.store_files import ArrayWriter, begin_store
+from pagelink.store_format import finish_store, write_errors
+from pagelink.store_nodes import NodesWriter, Texts
 from pagelink.store_sorting import Edges, SortedEdges, num_mirrored, sort_edges
 from pagelink.store_spool import Spool
-from pagelink.store_strings import StringsWriter
 from pagelink.store_values import Value, make_manifest, write_ipc
 
 EDGES_IN_MEMORY = 4_000_000
 TEMPORARY = "temporary"
 
 
-class _Nodes:
-    """What is known of a node type so far."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.texts: dict[str, StringsWriter] = {}
-        self.names_differ = False
-        self.values: dict[str, Value] = {}
-        self.schema: Schema = {"num_features": 0, "names": None, "features": None}
-
-
 class StoreWriter:
     """Makes a store of nodes and edges that come in pieces; edges go through the disk.
 
     Memory is needed for a small multiple of the nodes, and for `edges_in_memory` edges, or all
-    edges of one node if these are more. Use it in a `with` block: what is left of a store that
-    could not be completed is half-written, and can be written anew.
+    edges of one node if these are more. Use it in a `with` block: if the store cannot be
+    completed, nothing is left of it; of a process that is killed, a half-written one is.
 
     Args:
         out: the folder to make.
@@ -77,12 +67,11 @@ class StoreWriter:
         if edges_in_memory < 1:
             raise SettingsError(f"edges_in_memory must be at least 1, got {edges_in_memory}.")
         self.folder = Path(out)
-        begin_store(self.folder)
+        self.files = begin_store(self.folder)
         self.temporary = self.folder / TEMPORARY
         self.limit = edges_in_memory
-        self.files = StoreFiles(self.folder)
         self.step: Step = progress or (lambda word, done, total: None)
-        self._nodes: dict[str, _Nodes] = {}
+        self._nodes: dict[str, NodesWriter] = {}
         self._edges: dict[EdgeType, Spool] = {}
         self._reach: dict[EdgeType, npt.NDArray[np.int64]] = {}
         self._edge_values: dict[EdgeType, dict[str, Value]] = {}
@@ -93,8 +82,8 @@ class StoreWriter:
         return self
 
     def __exit__(self, *failed: object) -> None:
-        self.files.close()
         shutil.rmtree(self.temporary, ignore_errors=True)
+        self.files.__exit__(*failed)
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -106,30 +95,14 @@ class StoreWriter:
         node_type: str,
         count: int,
         *,
-        ids: Sequence[str] | pa.Array | None = None,
-        names: Sequence[str] | pa.Array | None = None,
+        ids: Texts | None = None,
+        names: Texts | None = None,
     ) -> None:
         """Add nodes behind those of their type; all of a type have ids, or none, and so on."""
-        nodes = self._nodes.setdefault(node_type, _Nodes())
-        prefix = f"node{list(self._nodes).index(node_type)}"
-        given = {"id": ids, "name": names}
-        texts = {
-            k: v if isinstance(v, pa.Array | pa.ChunkedArray) else pa.array(v, pa.string())
-            for k, v in given.items() if v is not None
-        }  # fmt: skip
-        if nodes.count and texts.keys() != nodes.texts.keys():
-            raise GraphError(f"Some nodes of type {node_type!r} have ids or names, some do not.")
+        if node_type not in self._nodes:
+            self._nodes[node_type] = NodesWriter(self.files, node_type, len(self._nodes))
         with write_errors(self.folder):
-            for key, values in texts.items():
-                if len(values) != count or values.null_count:
-                    raise GraphError(f"{count} {key}s of {node_type!r} are due, none empty.")
-                if key not in nodes.texts:
-                    nodes.texts[key] = StringsWriter(self.files, f"{prefix}.{key}")
-                for chunk in values.chunks if isinstance(values, pa.ChunkedArray) else [values]:
-                    nodes.texts[key].add(chunk)
-        if len(texts) == 2 and not nodes.names_differ:
-            nodes.names_differ = not _all_equal(texts["id"], texts["name"])
-        nodes.count += count
+            self._nodes[node_type].add(count, ids, names)
 
     def set_features(
         self,
@@ -139,32 +112,16 @@ class StoreWriter:
     ) -> None:
         """Give all nodes of a type their features, rows in pieces of shape [n, num_features]."""
         nodes = self._of(node_type)
-        name = f"node{list(self._nodes).index(node_type)}.x"
-        digest, writer = Fingerprint(), None
         with write_errors(self.folder):
-            for piece in pieces:
-                if writer is None:
-                    shape = (nodes.count, piece.shape[1])
-                    writer = ArrayWriter(self.files, name, piece.dtype, shape)
-                    nodes.schema["num_features"] = piece.shape[1]
-                writer.write(piece)
-                digest.add(piece)
-            if writer is None:
-                raise GraphError(f"Features of {node_type!r}: give at least one piece.")
-            writer.close()
-        nodes.values["x"] = {"array": writer.file}
-        nodes.schema["features"] = digest.text
-        if names is not None:
-            nodes.values["x_names"] = {"plain": list(names)}
+            nodes.set_features(pieces, names)
 
     def set_node_attributes(
         self, node_type: str, schema: pa.Schema, pieces: Iterable[pa.Table]
     ) -> None:
         """Give all nodes of a type their attributes, a table in pieces."""
         nodes = self._of(node_type)
-        name = f"node{list(self._nodes).index(node_type)}.attributes"
         with write_errors(self.folder):
-            nodes.values["attributes"] = {"table": write_ipc(self.files, name, schema, pieces)}
+            nodes.set_attributes(schema, pieces)
 
     def add_edges(self, edge_type: EdgeType, edge_index: npt.NDArray[np.integer[Any]]) -> None:
         """Add edges behind those of their relation; `edge_index` is of shape [2, n]."""
@@ -216,7 +173,7 @@ class StoreWriter:
             finish_store(self.folder, {**manifest, **(notes or {})})
         return GraphStore.open(self.folder)
 
-    def _of(self, node_type: str) -> _Nodes:
+    def _of(self, node_type: str) -> NodesWriter:
         if node_type not in self._nodes:
             raise GraphError(f"There are no nodes of type {node_type!r}; add them first.")
         return self._nodes[node_type]
@@ -236,7 +193,7 @@ class StoreWriter:
         }
 
     def _write(self, edges: dict[EdgeType, Edges], add_reverse: bool) -> dict[str, Any]:
-        node_values = [self._complete(nodes) for nodes in self._nodes.values()]
+        node_values = [nodes.complete() for nodes in self._nodes.values()]
         in_order = self._sorted(edges, {})
         if add_reverse:
             for edge_type in without_reverse({t: each.pairs for t, each in in_order.items()}):
@@ -265,19 +222,6 @@ class StoreWriter:
             self.sizes, node_values, sets, near, [self._edge_values[t] for t in edges],
             classes.tolist(), pairs, self._schema(in_order), self.files.entries,
         )  # fmt: skip
-
-    def _complete(self, nodes: _Nodes) -> dict[str, Value]:
-        values: dict[str, Value] = {}
-        if "id" in nodes.texts:
-            values["id"] = {"strings": nodes.texts["id"].close()}
-        if "name" in nodes.texts:
-            nodes.schema["names"] = nodes.texts["name"].fingerprint
-            if "id" in nodes.texts and not nodes.names_differ:
-                nodes.texts["name"].discard()
-                values["name"] = values["id"]
-            else:
-                values["name"] = {"strings": nodes.texts["name"].close()}
-        return values | nodes.values
 
     def _sorted(
         self, edges: dict[EdgeType, Edges], done: dict[EdgeType, SortedEdges]
@@ -316,17 +260,9 @@ class StoreWriter:
 
     def _schema(self, in_order: dict[EdgeType, SortedEdges]) -> Schema:
         return {
-            "nodes": {t: {"count": n.count, **n.schema} for t, n in self._nodes.items()},
+            "nodes": {t: nodes.schema for t, nodes in self._nodes.items()},
             "relations": [
                 {"type": list(t), "count": each.spool.count, "edges": each.fingerprint}
                 for t, each in in_order.items()
             ],
         }
-
-
-def _all_equal(first: Any, second: Any) -> bool:
-    import pyarrow.compute as pc
-
-    if len(first) == 0:
-        return True
-    return bool(pc.all(pc.equal(first, second)).as_py())

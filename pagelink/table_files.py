@@ -6,7 +6,7 @@ import csv
 import re
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -18,17 +18,11 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from pagelink.errors import GraphError, did_you_mean
+from pagelink.table_numbers import as_numbers, is_empty
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 SUFFIXES = (*DELIMITERS, ".parquet")
 
-# Numbers that lose nothing when they are read as such: 007 is a text, so are 0x1F and integers that
-# are too long.
-INTEGER = r"^(0|-?[1-9][0-9]*)$"
-_WHOLE = r"(0|[1-9][0-9]*)"
-_DECIMAL = rf"({_WHOLE}\.[0-9]*|\.[0-9]+)"
-_SCIENTIFIC = rf"({_WHOLE}|{_DECIMAL})[eE][+-]?[0-9]+"
-NUMBER = rf"^([+-]?(0|[1-9][0-9]{{0,17}}|{_DECIMAL}|{_SCIENTIFIC}|[iI]nf)|nan|NaN)$"
 # A row has to fit into two blocks.
 BLOCK_SIZE = 1 << 24
 
@@ -75,11 +69,6 @@ class TableFile:
         return f"{self.path}, line {line}"
 
 
-def is_empty(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return, for each text, whether there is none."""
-    return pc.equal(pc.fill_null(column, ""), "")
-
-
 @contextmanager
 def file_errors(path: Path, deed: Literal["read", "written"]) -> Iterator[None]:
     """Turn what the operating system or pyarrow complain about into a GraphError of one line."""
@@ -120,78 +109,6 @@ def write_table(table: pa.Table, path: Path) -> None:
         pa.parquet.write_table(table, path)
     else:
         pa.csv.write_csv(table, path)
-
-
-def as_integers(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a column of text as integers if every cell is one and nothing is lost, else as it is.
-
-    Example:
-        >>> as_integers(pa.chunked_array([["1", "20"]])).type
-        DataType(int64)
-        >>> as_integers(pa.chunked_array([["1", "020"]])).type
-        DataType(string)
-    """
-    if pc.all(pc.match_substring_regex(column, INTEGER)).as_py():
-        with suppress(pa.ArrowInvalid):  # more digits than an integer holds
-            return column.cast(pa.int64())
-    return column
-
-
-class NumberKind:
-    """What a column of text is read as: it is a number if every cell is, and nothing is lost.
-
-    A column may come in pieces; all are seen before the first is converted.
-
-    Example:
-        >>> kind = NumberKind()
-        >>> kind.see(pa.chunked_array([["1", "2"]]))
-        >>> kind.see(pa.chunked_array([["2.5", None]]))
-        >>> kind.convert(pa.chunked_array([["1", None]])).to_pylist()
-        [1.0, None]
-    """
-
-    def __init__(self) -> None:
-        self._null = True
-        self._filled = self.has_empty = False
-        self._integer = self._number = True
-
-    def see(self, column: pa.ChunkedArray) -> None:
-        """Take in the next piece."""
-        self._null = self._null and column.null_count == len(column)
-        filled = _without_empty(column)
-        self.has_empty = self.has_empty or filled.null_count > 0
-        if filled.null_count == len(filled):
-            return
-        self._filled = True
-        self._integer = self._integer and pa.types.is_integer(as_integers(filled).type)
-        self._number = self._number and bool(
-            pc.all(pc.match_substring_regex(filled, NUMBER)).as_py()
-        )
-
-    @property
-    def type(self) -> pa.DataType:
-        """What the cells are converted to."""
-        if self._null:
-            return pa.null()
-        if self._filled and self._integer:
-            return pa.int64()
-        return pa.float64() if self._filled and self._number else pa.string()
-
-    def convert(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
-        """Return a piece as what the whole column is."""
-        if pa.types.is_null(self.type):
-            return pa.chunked_array([pa.nulls(len(column))])
-        return column if pa.types.is_string(self.type) else _without_empty(column).cast(self.type)
-
-
-def _without_empty(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    return pc.if_else(is_empty(column), pa.scalar(None, pa.string()), column)
-
-
-def _as_numbers(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    kind = NumberKind()
-    kind.see(column)
-    return kind.convert(column)
 
 
 @dataclass(frozen=True)
@@ -255,7 +172,7 @@ def _read_text(
         except (pa.ArrowInvalid, UnicodeDecodeError) as error:
             refuse_text(path, delimiter, error)
         table = table.rename_columns(header.names)
-    return pa.table({n: table[n] if n in known else _as_numbers(table[n]) for n in header.names})
+    return pa.table({n: table[n] if n in known else as_numbers(table[n]) for n in header.names})
 
 
 def _read_parquet(path: Path, known: frozenset[str], required: Sequence[str]) -> pa.Table:

@@ -18,7 +18,8 @@ from torch_geometric.data import HeteroData
 
 from pagelink.errors import GraphError, did_you_mean
 from pagelink.graph_data import EdgeType
-from pagelink.table_files import SUFFIXES, TableFile, is_empty, read_table
+from pagelink.table_files import SUFFIXES, TableFile, read_table
+from pagelink.table_numbers import is_empty
 
 NODE_COLUMNS = ("id", "name")
 EDGE_COLUMNS = ("src", "dst")

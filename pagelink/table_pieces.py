@@ -11,7 +11,6 @@ import pyarrow.parquet
 
 from pagelink.table_files import (
     DELIMITERS,
-    NumberKind,
     TableFile,
     TextHeader,
     as_text,
@@ -24,6 +23,7 @@ from pagelink.table_files import (
     without_row_labels,
 )
 from pagelink.table_folders import is_feature
+from pagelink.table_numbers import NumberKind
 
 PIECE_ROWS = 1 << 18
 # A row has to fit into two blocks, as in `read_table`.

@@ -22,8 +22,9 @@ from pagelink.reverse_relations import (
     reverse_name,
 )
 from pagelink.store import GraphStore, is_store
-from pagelink.table_files import SUFFIXES, as_integers, file_errors, write_table
+from pagelink.table_files import SUFFIXES, file_errors, write_table
 from pagelink.table_folders import EDGE_COLUMNS, NODE_COLUMNS, file_stem, read_folder
+from pagelink.table_numbers import as_integers
 from pagelink.triples import read_triples
 
 Format = Literal["csv", "parquet"]

@@ -15,16 +15,16 @@ PACKAGE = Path(__file__).parent.parent / "pagelink"
 # Each module of the road imports only from modules before it.
 ROAD = (
     "errors", "settings", "files", "timer", "kernels", "ragged", "threads", "graph_data",
-    "graph_schema", "reverse_relations", "pair_sets", "graph", "store_format", "store_strings",
-    "store_values", "store", "store_spool", "store_sorting", "store_facts", "store_writer",
-    "text_index", "asked_links", "table_files", "table_folders", "triples", "tables",
-    "table_pieces", "store_triples", "store_build", "constraints", "ego_kernels",
-    "computation_graph", "copies", "batches", "pruning", "walk_kernels", "path_kernels", "paths",
-    "fused", "tracing", "masking", "model_inputs", "predictor", "patch", "influence", "locality",
-    "proofs", "reach", "walk_weights", "learning", "candidates", "chains", "candidate_sets",
-    "selection", "edge_mask", "verdicts", "explanation", "named_paths", "controls", "evidence",
-    "measuring", "results", "other_targets", "removal_search", "counterfactual",
-    "counterfactual_search", "on_request", "explainer", "pyg",
+    "graph_schema", "reverse_relations", "pair_sets", "graph", "store_format", "store_files",
+    "store_strings", "store_values", "store", "store_spool", "store_sorting", "store_facts",
+    "store_nodes", "store_writer", "text_index", "asked_links", "table_numbers", "table_files",
+    "table_folders", "triples", "tables", "table_pieces", "store_triples", "store_build",
+    "constraints", "ego_kernels", "computation_graph", "copies", "batches", "pruning",
+    "walk_kernels", "path_kernels", "paths", "fused", "tracing", "masking", "model_inputs",
+    "predictor", "patch", "influence", "locality", "proofs", "reach", "walk_weights", "learning",
+    "candidates", "chains", "candidate_sets", "selection", "edge_mask", "verdicts", "explanation",
+    "named_paths", "controls", "evidence", "measuring", "results", "other_targets",
+    "removal_search", "counterfactual", "counterfactual_search", "on_request", "explainer", "pyg",
 )  # fmt: skip
 # These use the road and each other, without cycles, and are never used by the road.
 BESIDE = (

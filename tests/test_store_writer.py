@@ -5,6 +5,8 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_store import graphs
@@ -37,7 +39,7 @@ def write_in_pieces(data: HeteroData, writer: StoreWriter, size: int) -> None:
             writer.set_edge_attributes(edge_type, table.schema, pieces)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(graphs(), st.sampled_from([1, 3, 100]), st.booleans())
 def test_pieces_make_the_same_store(data: HeteroData, limit: int, add_reverse: bool) -> None:
     for edge_type in data.edge_types:
@@ -55,3 +57,37 @@ def test_pieces_make_the_same_store(data: HeteroData, limit: int, add_reverse: b
         files = {file.name for file in made.folder.iterdir()}
         assert files == {file.name for file in whole.folder.iterdir()}
         type(made).open(made.folder, verify=True)
+
+
+FAULTS = [
+    ("have ids or names, some do not", 2, {"ids": ["c", "d"]}),
+    ("3 names of 'user' are due, got 2, 0 of them empty", 3, {"names": ["c", "d"]}),
+    ("has the node 2, but there are 2 nodes of type 'item'", 2, {"names": ["c", "d"]}),
+]
+
+
+@pytest.mark.parametrize(("message", "count", "texts"), FAULTS)
+def test_pieces_that_do_not_fit(
+    tmp_path: Path, message: str, count: int, texts: dict[str, list[str]]
+) -> None:
+    def write() -> None:
+        with StoreWriter(tmp_path / "store") as writer:
+            writer.add_nodes("user", 2, names=["a", "b"])
+            writer.add_nodes("item", 2)
+            writer.add_nodes("user", count, **texts)
+            writer.add_edges(BUYS, np.array([[0], [2]]))
+            writer.finish()
+
+    with pytest.raises(GraphError, match=message):
+        write()
+    assert not (tmp_path / "store").exists()
+
+
+def test_edges_and_features_that_cannot_be(tmp_path: Path) -> None:
+    with StoreWriter(tmp_path / "store") as writer:
+        with pytest.raises(GraphError, match=r"shape \[2, n\], got \[3\]"):
+            writer.add_edges(BUYS, np.zeros(3, dtype=np.int64))
+        with pytest.raises(GraphError, match="a node below 0"):
+            writer.add_edges(BUYS, np.array([[0], [-1]]))
+        with pytest.raises(GraphError, match="no nodes of type 'user'"):
+            writer.set_features("user", [np.zeros((1, 1))])
