@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import json
+import os
 import tempfile
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch_geometric.data import HeteroData
 
+from pagelink.candidates import FactIndex
+from pagelink.errors import LinkError, StoreError
 from pagelink.graph import EdgeType, TypedGraph
 from pagelink.graph_schema import graph_schema
-from pagelink.store import FLAT_ARRAYS, GraphStore, save_store
+from pagelink.store import FLAT_ARRAYS, GraphStore, is_store, save_store
+from pagelink.store_format import HALF_WRITTEN, MANIFEST
+from pagelink.store_strings import StoredStrings, string_arrays
 
 BUYS: EdgeType = ("user", "buys", "item")
 WORDS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=6)

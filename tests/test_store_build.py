@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import resource
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
@@ -14,9 +18,11 @@ from hypothesis import strategies as st
 from torch_geometric.data import HeteroData
 
 import pagelink.table_pieces
+from pagelink.errors import GraphError, StoreError
 from pagelink.graph_schema import graph_schema
-from pagelink.store import GraphStore, save_store
+from pagelink.store import GraphStore, is_store, save_store
 from pagelink.store_build import build_store
+from pagelink.store_format import HALF_WRITTEN, MANIFEST
 from pagelink.tables import Format, load_graph, save_graph
 
 pytestmark = pytest.mark.filterwarnings("ignore:There exist type names:UserWarning")

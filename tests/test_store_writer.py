@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_store import graphs
+from test_store import BUYS, graphs
 from torch_geometric.data import HeteroData
 
+from pagelink.errors import GraphError
 from pagelink.reverse_relations import add_reverse_relations
 from pagelink.store import save_store
 from pagelink.store_writer import StoreWriter
