@@ -1,0 +1,123 @@
+"""Many links on a Ray cluster where workers, a node and the driver are killed: the same rows?"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+from rich.console import Console
+
+from pagelink.demo import make_demo
+from pagelink.engine import read_parts
+from pagelink.evaluation.scale_cluster import LocalCluster
+from pagelink.models.checkpoint import save_checkpoint
+from pagelink.models.message_store import save_message_store
+from pagelink.store import save_store
+
+USERS, ITEMS = 1000, 400
+SECONDS_BETWEEN_KILLS = 6.0
+
+
+def run(folder: Path, links: int, console: Console, seed: int = 0) -> dict[str, Any]:
+    """Explain links undisturbed and on the cluster, and compare the rows.
+
+    Args:
+        folder: where the store, the model, the links and both results lie.
+        links: how many.
+        console: where it says how far it is.
+        seed: of the graph, the model, the links, and of what is killed when.
+    """
+    _prepare(folder, links, seed)
+    calm, wild = folder / "calm", folder / "wild"
+    started = time.perf_counter()
+    subprocess.run(_command(folder, calm, "--engine", "processes"), check=True, env=_env())
+    undisturbed = time.perf_counter() - started
+    console.print(f"Undisturbed: {links:,} links in {undisturbed:.0f} s.")
+    started = time.perf_counter()
+    killed = _disturbed(folder, wild, console, seed)
+    seconds = time.perf_counter() - started
+    one, other = (read_parts(out).drop_columns(["seconds"]) for out in (calm, wild))
+    return {
+        "links": links,
+        "rows": one.num_rows,
+        "same_rows": bool(one.equals(other)),
+        "undisturbed_seconds": undisturbed,
+        "seconds": seconds,
+        **killed,
+    }
+
+
+def _prepare(folder: Path, links: int, seed: int) -> None:
+    """Make the graph, train the model, and write store, checkpoint and links; once."""
+    table = folder / "links.parquet"
+    if table.exists():
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    demo = make_demo(
+        seed, Console(quiet=True), num_users=USERS, num_items=ITEMS, num_buys=12 * USERS,
+        num_has=2 * ITEMS,
+    )  # fmt: skip
+    file = save_checkpoint(
+        folder / "model.pt", demo.model, demo.data, demo.link_type, demo.split, demo.report,
+        demo.settings,
+    )  # fmt: skip
+    save_message_store(save_store(demo.data, folder / "whole"), file, folder / "store")
+    rng = np.random.default_rng((seed, 5))
+    pairs = {"src": rng.integers(0, USERS, links), "dst": rng.integers(0, ITEMS, links)}
+    texts = {name: pa.array([f"id:{i}" for i in ids]) for name, ids in pairs.items()}
+    pa.parquet.write_table(pa.table(texts), table)
+
+
+def _command(folder: Path, out: Path, *more: str) -> list[str]:
+    return [
+        sys.executable, "-m", "pagelink", "explain", str(folder / "store"), "--model",
+        str(folder / "model.pt"), "--links", str(folder / "links.parquet"), "--out", str(out),
+        "--rank-only", *more,
+    ]  # fmt: skip
+
+
+def _env() -> dict[str, str]:
+    root = str(Path(__file__).parents[2])
+    path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
+    return {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path}
+
+
+def _disturbed(folder: Path, out: Path, console: Console, seed: int) -> dict[str, int]:
+    """Run the job on two nodes: kill workers all along, at a third a node, at half the driver."""
+    draw = random.Random(seed)
+    total = _parts(folder / "calm")
+    killed = {"workers_killed": 0, "nodes_killed": 0, "drivers_killed": 0}
+    with LocalCluster() as cluster:
+        node = cluster.add_node()
+        command = _command(folder, out, "--engine", "ray", "--address", cluster.address)
+        driver = subprocess.Popen(command, env=cluster.env, stdout=subprocess.DEVNULL)
+        while driver.poll() is None:
+            time.sleep(SECONDS_BETWEEN_KILLS)
+            done = _parts(out)
+            if done > total / 3 and not killed["nodes_killed"]:
+                cluster.kill_node(node)
+                node = cluster.add_node()  # and another one comes, as clusters do
+                killed["nodes_killed"] += 1
+            elif done > total / 2 and not killed["drivers_killed"]:
+                driver.kill()
+                driver.wait()
+                driver = subprocess.Popen(command, env=cluster.env, stdout=subprocess.DEVNULL)
+                killed["drivers_killed"] += 1
+            elif workers := sorted(cluster.processes("ray::Worker")):
+                os.kill(draw.choice(workers), signal.SIGKILL)
+                killed["workers_killed"] += 1
+            console.print(f"{done} of {total} parts; {killed}", markup=False)
+    return killed
+
+
+def _parts(out: Path) -> int:
+    return len(list(out.glob("part-*.parquet")))
