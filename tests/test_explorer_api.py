@@ -110,12 +110,13 @@ def test_a_full_queue_says_busy_and_when_to_come_back() -> None:
         questions.ask("held", lambda: held.wait(10))
         while questions._queue:
             time.sleep(0.01)
-        questions.ask("next", lambda: None)
+        waiting = questions.ask("next", lambda: None)
         answer = c.get("/api/targets?src=0")
         assert (answer.status_code, answer.json()["code"]) == (503, "busy")
         assert int(answer.headers["retry-after"]) > 0
         assert c.get("/api/nodes?type=item").status_code == 200, "a search asks no model"
         held.set()
+        waiting.future.result(10)
         assert c.get("/api/targets?src=0").status_code == 200
 
 
