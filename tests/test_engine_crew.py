@@ -269,12 +269,14 @@ def test_the_lock_of_a_killed_process_does_not_block(tmp_path: Path) -> None:
             os.write(tell, b"mine")
             signal.pause()
     os.read(told, 4)
-    with pytest.raises(SettingsError, match=f"process {child} on"), claimed(tmp_path, JOB):
-        pass
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    os.close(told)
-    os.close(tell)
+    try:
+        with pytest.raises(SettingsError, match=f"process {child} on"), claimed(tmp_path, JOB):
+            pass
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        os.close(told)
+        os.close(tell)
     with claimed(tmp_path, JOB) as folder:
         assert isinstance(folder, PartFolder)
 
