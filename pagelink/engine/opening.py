@@ -173,7 +173,13 @@ class Sent:
         return self.explainer
 
     def check_unchanged(self) -> None:
-        """It cannot change: every worker has its own."""
+        """Raise if its store has changed; whatever is in memory cannot: every worker has its own.
+
+        Raises:
+            StoreError: a file of the store was changed.
+        """
+        if self.explainer.store is not None:
+            self.explainer.store.check_unchanged()
 
 
 def pickled(order: Any) -> bytes:
