@@ -92,7 +92,24 @@ def docs(
         console.print(f"Wrote {file}", markup=False)
 
 
+def scale(
+    out: Annotated[Path, typer.Option(help="Folder for the store, about 30 GB, and scale.json.")],
+    only: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="build, cold, worker, engines or chaos. Repeatable."),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Tiny versions, to see that they run.")
+    ] = False,
+    seed: Seed = 0,
+) -> None:
+    """Measure a graph of 10^8 edges on disk, and a job whose workers are killed. Takes an hour."""
+    from pagelink.evaluation.scale_bench import run_and_print
+
+    run_and_print(out, only or [], console, quick=quick, seed=seed)
+
+
 def add_to(bench: typer.Typer) -> None:
     """Add the commands to `pagelink bench`."""
-    for command in (paper, compare, report, docs):
+    for command in (paper, compare, report, docs, scale):
         bench.command()(command)
