@@ -25,7 +25,7 @@ from pagelink.models.message_store import save_message_store
 from pagelink.store import save_store
 
 USERS, ITEMS, ATTRS = 400, 400, 100
-SECONDS_BETWEEN_KILLS = 6.0
+SECONDS_BETWEEN_KILLS = 8.0
 
 
 def run(folder: Path, links: int, console: Console, seed: int = 0) -> dict[str, Any]:
@@ -101,6 +101,7 @@ def _disturbed(folder: Path, out: Path, console: Console, seed: int) -> dict[str
         node = cluster.add_node()
         command = _command(folder, out, "--engine", "ray", "--address", cluster.address)
         driver = subprocess.Popen(command, env=cluster.env, stdout=subprocess.DEVNULL)
+        before = 0  # where nothing was done since the last look, workers are still starting
         while driver.poll() is None:
             time.sleep(SECONDS_BETWEEN_KILLS)
             done = _parts(out)
@@ -113,9 +114,10 @@ def _disturbed(folder: Path, out: Path, console: Console, seed: int) -> dict[str
                 driver.wait()
                 driver = subprocess.Popen(command, env=cluster.env, stdout=subprocess.DEVNULL)
                 killed["drivers_killed"] += 1
-            elif workers := sorted(cluster.processes("ray::Worker")):
+            elif done > before and (workers := sorted(cluster.processes("ray::Worker"))):
                 os.kill(draw.choice(workers), signal.SIGKILL)
                 killed["workers_killed"] += 1
+            before = done
             console.print(f"{done} of {total} parts; {killed}", markup=False)
     return killed
 
