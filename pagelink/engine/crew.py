@@ -194,8 +194,8 @@ class Crew:
         # A machine that goes takes all its workers along, so that a few may well die together.
         if self._stillborn >= DEATHS * self._engine.size:
             raise EngineError(
-                f"{self._stillborn} workers in a row died while they opened the graph and the model ({how})."
-                " Most likely there is not enough memory: use fewer workers."
+                f"{self._stillborn} workers in a row died while they opened the graph and the "
+                f"model ({how}). Most likely there is not enough memory: use fewer workers."
             )
         self.tally.restarts += 1
         self._hire()
