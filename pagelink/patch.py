@@ -23,7 +23,6 @@ EDGES_A_NODE = 4
 SEEDS = 24
 EXAMPLES = 16
 """Edges of each relation at least, where there are so many."""
-_SCANNED = 1_000_000
 
 
 def patch_predictor(
@@ -39,7 +38,7 @@ def patch_predictor(
     graph = predictor.graph
     rng = np.random.default_rng((seed, 2))
     edges = _grown(graph, _seeds(graph, link_types, rng), rng)
-    edges = np.unique(np.concatenate([edges, *_examples(graph, edges, rng)]))
+    edges = np.unique(np.concatenate([edges, *_examples(predictor, edges, rng)]))
     edges = _whole_facts(graph, edges)
     return predictor.on_part(edges, link_types)
 
@@ -77,24 +76,29 @@ def _grown(graph: TypedGraph, nodes: Longs, rng: np.random.Generator) -> Longs:
     return np.concatenate(taken)
 
 
-def _examples(graph: TypedGraph, edges: Longs, rng: np.random.Generator) -> list[Longs]:
+def _examples(predictor: LinkPredictor, edges: Longs, rng: np.random.Generator) -> list[Longs]:
     """Further edges of relations that have too few of them among these."""
+    graph = predictor.graph
     have = np.bincount(graph.relation[edges], minlength=len(graph.edge_types))
-    drawn = np.unique(rng.integers(0, graph.num_edges, 512))
-    of = graph.relation[drawn]
     found = []
     for position, count in enumerate(graph.edge_counts):
         wanted = min(EXAMPLES, count) - int(have[position])
         if wanted <= 0:
             continue
-        mine = drawn[of == position][:EXAMPLES]
-        at = 0
-        while len(mine) < wanted and at < graph.num_edges:  # a rare one: it is looked for
-            part = at + np.flatnonzero(graph.relation[at : at + _SCANNED] == position)
-            mine = np.union1d(mine, part[:EXAMPLES])
-            at += _SCANNED
-        found.append(mine)
+        columns = np.sort(rng.choice(count, min(EXAMPLES, count), replace=False))
+        targets = predictor.data[graph.edge_types[position]].edge_index[1, columns].tolist()
+        ends = zip(columns.tolist(), targets, strict=True)
+        found.append(np.array([_edge(graph, position, *each) for each in ends]))
     return found
+
+
+def _edge(graph: TypedGraph, position: int, column: int, target: int) -> int:
+    """Return the flat edge of a column of a relation; only edges into its target are looked at."""
+    node = graph.flat_index(graph.edge_types[position][2], target)
+    first, last = graph.in_ptr[node : node + 2].tolist()
+    # Edges into a node are ordered by relation.
+    start, stop = first + np.searchsorted(graph.relation[first:last], [position, position + 1])
+    return int(start + np.flatnonzero(graph.column[start:stop] == column)[0])
 
 
 def _whole_facts(graph: TypedGraph, edges: Longs) -> Longs:

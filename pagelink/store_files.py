@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -22,28 +23,64 @@ from pagelink.store_format import (
     write_errors,
 )
 
+if sys.platform != "win32":
+    import fcntl
 
-def begin_store(folder: Path) -> StoreFiles:
-    """Make the folder of a new store, empty; what is left of a half-written one is removed.
+
+def check_free(folder: Path) -> None:
+    """Refuse a folder that holds something else than a half-written store.
 
     Raises:
-        StoreError: there is something else in the folder, or it cannot be made.
+        StoreError: there is a store, a file, or whatever else.
     """
     if (folder / MANIFEST).exists():
         raise StoreError(f"{folder}: there is a store already. Give another folder, or remove it.")
     if folder.exists() and not folder.is_dir():
         raise StoreError(f"{folder}: there is a file of this name. Give a folder.")
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / HALF_WRITTEN).is_file():
+        raise StoreError(f"{folder}: the folder is not empty. Give another.")
+
+
+def begin_store(folder: Path) -> StoreFiles:
+    """Make the folder of a new store, empty; what is left of a half-written one is removed.
+
+    Raises:
+        StoreError: there is something else in the folder, it cannot be made, or another process
+            is making a store there.
+    """
+    check_free(folder)
     is_new = not folder.is_dir()
-    if not is_new and any(folder.iterdir()):
-        if not (folder / HALF_WRITTEN).is_file():
-            raise StoreError(f"{folder}: the folder is not empty. Give another.")
-        _clear(folder, but=HALF_WRITTEN)
     with write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / HALF_WRITTEN).write_text(
-            "This graph store is being written, or was left half-written.\n", encoding="utf-8"
-        )
-    return StoreFiles(folder, is_new)
+        mark = (folder / HALF_WRITTEN).open("ab")
+        try:
+            _lock(mark, folder)
+            if (folder / MANIFEST).exists():  # completed by another process just now
+                (folder / HALF_WRITTEN).unlink()
+            check_free(folder)
+            _clear(folder, but=HALF_WRITTEN)
+            mark.truncate(0)
+            mark.write(b"This graph store is being written, or was left half-written.\n")
+            mark.flush()
+        except BaseException:
+            mark.close()
+            raise
+    return StoreFiles(folder, is_new, mark)
+
+
+def _lock(mark: BinaryIO, folder: Path) -> None:
+    if sys.platform == "win32":
+        return
+    # The kernel lets go of the lock when the process ends, however it ends.
+    try:
+        fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise StoreError(
+            f"{folder}: another process is making a store there. Wait for it, or give another "
+            "folder."
+        ) from error
+    except OSError:
+        return  # a file system without locks
 
 
 def _clear(folder: Path, but: str = "") -> None:
@@ -58,8 +95,9 @@ class StoreFiles:
     At the end of a `with` block the store is complete, or nothing is left of it.
     """
 
-    def __init__(self, folder: Path, is_new: bool) -> None:
+    def __init__(self, folder: Path, is_new: bool, mark: BinaryIO) -> None:
         self.folder = folder
+        self._mark = mark
         self._is_new = is_new
         self.entries: dict[str, Entry] = {}
         self.open: set[BinaryIO] = set()
@@ -75,6 +113,7 @@ class StoreFiles:
             _clear(self.folder)
             if self._is_new:
                 self.folder.rmdir()
+        self._mark.close()
 
     def array(self, name: str, values: Array) -> str:
         """Write an array to `<name>.npy` and return the name of the file."""

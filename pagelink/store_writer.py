@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,7 @@ from pagelink.store_spool import Spool
 from pagelink.store_values import Value, make_manifest, write_ipc
 
 EDGES_IN_MEMORY = 4_000_000
+MOST_EDGES = 2**30
 TEMPORARY = "temporary"
 
 
@@ -138,6 +139,8 @@ class StoreWriter:
             raise GraphError(f"{edge_type}: an edge has a node below 0 or above 2^31.")
         if edge_index.shape[1]:
             np.maximum(self._reach[edge_type], edge_index.max(axis=1), out=self._reach[edge_type])
+        if sum(each.count for each in self._edges.values()) + edge_index.shape[1] >= MOST_EDGES:
+            _refuse_size()  # at once, not after hours of sorting
         with write_errors(self.folder):
             self._edges[edge_type].append(edge_index.T.astype(np.int32))
 
@@ -201,10 +204,8 @@ class StoreWriter:
                 self._edge_values[reverse_name(edge_type)] = self._edge_values[edge_type]
         offsets = np.cumsum([0, *self.sizes.values()]).tolist()
         count = sum(each.count for each in edges.values())
-        if max(offsets[-1], 2 * count) >= 2**31:
-            raise GraphError(
-                "Graphs of 2^30 edges or more do not fit the 32-bit indices used here."
-            )
+        if offsets[-1] >= 2**31 or count >= MOST_EDGES:
+            _refuse_size()
         in_order = self._sorted(edges, in_order)
         sets = {t: each.pairs for t, each in in_order.items()}
         pairs = reverse_of_sets(sets, list(edges))
@@ -266,3 +267,10 @@ class StoreWriter:
                 for t, each in in_order.items()
             ],
         }
+
+
+def _refuse_size() -> NoReturn:
+    raise GraphError(
+        "Graphs of 2^30 edges or more, reverses included, do not fit the 32-bit indices used here. "
+        "Leave out relations that no path is to use, or edges that say least."
+    )

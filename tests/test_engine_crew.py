@@ -131,9 +131,23 @@ def test_workers_that_cannot_open_stop_the_job() -> None:
             return self._count
 
     toy = Stillborn(2, set(), iter(()))
-    with pytest.raises(EngineError, match=r"3 workers in a row .*SIGKILL.*memory"):
+    with pytest.raises(EngineError, match=r"6 workers in a row .*SIGKILL.*memory"):
         list(Crew(toy, b"").run(iter([task_of(0, 2)])))
     assert not toy.open
+
+
+def test_a_machine_that_goes_while_its_workers_open_does_not_stop_the_job() -> None:
+    class Preempted(Toy):
+        def hire(self) -> int:
+            worker = super().hire()
+            if 1 < worker <= 4:  # the first one is elsewhere
+                del self._tasks[worker]
+                self._said[-1] = Event(worker, None, "the node died")
+            return worker
+
+    crew = Crew(Preempted(4, set(), iter([False] * 99)), b"")
+    assert len(list(crew.run(iter([task_of(n, 2) for n in range(5)])))) == 5
+    assert crew.tally.restarts == 3
 
 
 def test_other_versions_and_failures_stop_the_job() -> None:
@@ -235,6 +249,20 @@ def test_merged_pieces_that_were_not_removed_are_not_counted_again(tmp_path: Pat
         assert folder.done == {0}
         assert not folder.pieces
     assert not part_path(tmp_path, task.halves()[0]).exists()
+
+
+def test_a_piece_that_was_cut_further_since_doubles_no_row(tmp_path: Path) -> None:
+    task = task_of(0, 8)
+    late, right = task.halves()
+    with claimed(tmp_path, JOB):
+        for piece in (*late.halves(), right, late):  # its worker was taken for dead
+            write_part(tmp_path, piece, rows_of(piece))
+    with claimed(tmp_path, JOB) as folder:
+        ledger = Ledger()
+        assert not ledger.resume(task, folder.pieces[0])
+        folder.merge(ledger.take(0))
+    assert [file.name for file in tmp_path.glob("part-*")] == ["part-00000000.parquet"]
+    assert read_parts(tmp_path, partial=True)["line"].to_pylist() == list(range(8))
 
 
 def test_a_folder_is_for_one_job(tmp_path: Path) -> None:

@@ -192,6 +192,18 @@ def test_a_graph_that_changes_under_the_job_stops_it(shop: Path, tmp_path: Path)
         gone.open()
 
 
+def test_a_part_that_is_gone_is_missed(shop: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+
+    def lose(done: int, total: int) -> None:
+        if done == total:
+            (out / "part-00000002.parquet").unlink()
+
+    with pytest.raises(EngineError, match=r"rows of 56 links instead of 60.*same command again"):
+        run(shop, out, progress=lose)
+    assert run(shop, out).resumed == NUM_LINKS - CHUNK
+
+
 def test_a_copied_explainer_explains_the_same(explainer: PaGELink) -> None:
     links = [(1, 2), (5, 7), (40, 3)]
     mine, copied = (

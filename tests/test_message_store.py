@@ -10,6 +10,7 @@ from test_training import LIKES, REV_LIKES, learnable
 from torch_geometric.data import HeteroData
 
 from pagelink import PaGELink
+from pagelink.cli import main
 from pagelink.errors import CheckpointError
 from pagelink.models import TrainSettings, make_model, split_links, train
 from pagelink.models.checkpoint import load_checkpoint, save_checkpoint
@@ -76,3 +77,20 @@ def test_a_store_made_for_another_model_is_refused(tmp_path: Path) -> None:
         load_checkpoint(tmp_path / "other", seen)
     with pytest.raises(CheckpointError, match="whole graph"):
         save_message_store(seen, tmp_path / "one", tmp_path / "again")
+
+
+def test_what_cannot_be_used_is_refused_before_the_graph_is_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(model: Path, out: Path) -> str:
+        words = ["store", str(tmp_path / "no-graph"), "--model", str(model), "--out", str(out)]
+        monkeypatch.setattr("sys.argv", ["pagelink", *words])
+        with pytest.raises(SystemExit):
+            main()
+        return " ".join(capsys.readouterr().err.split())
+
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "letter.txt").write_text("Dear Ada")
+    assert "no checkpoint" in run(tmp_path / "no-model", tmp_path / "new" / "out")
+    assert "not empty" in run(tmp_path / "no-model", tmp_path / "full")
+    assert not (tmp_path / "new").exists()

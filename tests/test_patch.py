@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from zoo import ZOO, Case, make_case
 
 from pagelink.errors import ModelError
 from pagelink.graph import TypedGraph
+from pagelink.patch import EXAMPLES, _examples
 from pagelink.predictor import LinkPredictor
 from pagelink.reach import find_reach
 
@@ -37,3 +39,16 @@ def test_a_patch_tells_of_a_model_what_the_whole_graph_does(name: str) -> None:
     assert found.along_relations.tolist() == expected.along_relations.tolist()
     for flag in ("mode", "shares_rim", "shares_copies", "fuses"):
         assert getattr(part, flag) == getattr(whole, flag)
+
+
+def test_a_rare_relation_is_found_without_looking_through_all_edges() -> None:
+    case = make_case(next(name for name in ZOO if name not in HOMOGENEOUS))
+    predictor = predictor_of(case)
+    graph = predictor.graph
+    none = np.empty(0, dtype=np.int64)
+    found = iter(_examples(predictor, none, np.random.default_rng(0)))
+    for position, count in enumerate(graph.edge_counts):
+        if count:
+            edges = next(found)
+            assert len(np.unique(edges)) == min(count, EXAMPLES)
+            assert (graph.relation[edges] == position).all()

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from test_store import BUYS, graphs
 from torch_geometric.data import HeteroData
 
-from pagelink.errors import GraphError
+from pagelink.errors import GraphError, StoreError
 from pagelink.reverse_relations import add_reverse_relations
-from pagelink.store import save_store
+from pagelink.store import GraphStore, save_store
 from pagelink.store_writer import StoreWriter
 
 
@@ -92,3 +92,32 @@ def test_edges_and_features_that_cannot_be(tmp_path: Path) -> None:
             writer.add_edges(BUYS, np.array([[0], [-1]]))
         with pytest.raises(GraphError, match="no nodes of type 'user'"):
             writer.set_features("user", [np.zeros((1, 1))])
+
+
+def test_two_processes_do_not_make_one_store(tmp_path: Path) -> None:
+    out = tmp_path / "store"
+    with StoreWriter(out) as first:
+        first.add_nodes("user", 2)
+        with pytest.raises(StoreError, match="another process is making a store there"):
+            StoreWriter(out)
+        first.add_edges(("user", "knows", "user"), np.array([[0], [1]]))
+        first.finish()
+    with pytest.raises(StoreError, match="there is a store already"):
+        StoreWriter(out)
+    assert len(GraphStore.open(out, verify=True).edge_types) == 2
+
+
+def test_too_many_edges_are_refused_when_they_come(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pagelink.store_writer.MOST_EDGES", 4)
+
+    def write() -> None:
+        with StoreWriter(tmp_path / "s") as writer:
+            writer.add_nodes("user", 2)
+            for _ in range(2):
+                writer.add_edges(("user", "knows", "user"), np.array([[0, 1], [1, 0]]))
+
+    with pytest.raises(GraphError, match="Leave out relations"):
+        write()
+    assert not (tmp_path / "s").exists()

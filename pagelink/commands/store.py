@@ -59,10 +59,17 @@ def _made(graph: Path, model: Path | None, out: Path, step: Step) -> GraphStore:
 
     if model is None:
         return build_store(graph, out, progress=step)
+    from pagelink.models.checkpoint import check_checkpoint
     from pagelink.models.message_store import save_message_store
+    from pagelink.store_files import check_free
+    from pagelink.store_format import write_errors
 
+    check_free(out)
+    check_checkpoint(model)
     if is_store(graph):
         return save_message_store(GraphStore.open(graph), model, out, step)
+    with write_errors(out):
+        out.absolute().parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=out.absolute().parent, prefix=f".{out.name}.") as folder:
         whole = build_store(graph, Path(folder) / "whole", progress=step)
         return save_message_store(whole, model, out, step)

@@ -191,10 +191,11 @@ class Crew:
 
     def _bury(self, worker: _Worker, how: str) -> Iterator[Finished]:
         self._stillborn += not worker.ready
-        if self._stillborn >= DEATHS:
+        # A machine that goes takes all its workers along, so that a few may well die together.
+        if self._stillborn >= DEATHS * self._engine.size:
             raise EngineError(
-                f"{DEATHS} workers in a row died while they opened the graph and the model ({how})."
-                " Most likely there is not enough memory: use fewer workers."
+                f"{self._stillborn} workers in a row died while they opened the graph and the "
+                f"model ({how}). Most likely there is not enough memory: use fewer workers."
             )
         self.tally.restarts += 1
         self._hire()

@@ -70,7 +70,7 @@ def explain_folder(
     opening = opening.expecting(found)
     started = time.perf_counter()
     with claimed(out.absolute(), job) as folder:
-        delivery = Rows() if collect else Parts(folder.path)
+        delivery = Rows() if collect else Parts(folder.path, folder.job)
         order = Order(opening, delivery, {"memory": memory, **asdict(asked)})
         crew = Crew(engine, pickled(order), (lambda task: False) if collect else folder.is_there)
         job_done = _Progress(folder, crew, total, progress)

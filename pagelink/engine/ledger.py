@@ -48,6 +48,7 @@ class Ledger:
 
     def resume(self, task: Task, pieces: list[Piece]) -> list[Task]:
         """Take note of the pieces of a chunk that are on disk, and return what is left of it."""
+        pieces = apart(pieces)
         for piece in pieces:
             part = replace(task, first=piece.first, links=task.links[piece.first : piece.last])
             self.finish(replace(part, killed="found on disk" if piece.killed else ""))
@@ -61,6 +62,23 @@ def joined(pieces: list[Task]) -> Task:
     """Return the task of a whole chunk from its pieces."""
     links = tuple(link for piece in pieces for link in piece.links)
     return Task(pieces[0].chunk, 0, links, len(links))
+
+
+def apart(pieces: Iterable[Piece]) -> list[Piece]:
+    """Return pieces no two of which have a link in common.
+
+    A worker that was taken for dead may have written a piece that was cut further since.
+
+    Example:
+        >>> [(p.first, p.last) for p in apart([Piece(0, 2, False), Piece(0, 4, False),
+        ...                                    Piece(2, 4, False), Piece(3, 4, True)])]
+        [(0, 2), (2, 4)]
+    """
+    found: list[Piece] = []
+    for piece in sorted(pieces):
+        if not found or piece.first >= found[-1].last:
+            found.append(piece)
+    return found
 
 
 def missing(pieces: Iterable[Piece], size: int) -> list[tuple[int, int]]:

@@ -52,13 +52,29 @@ def part_path(folder: Path, task: Task) -> Path:
     return folder / f"part-{task.chunk:08d}{piece}{killed}.parquet"
 
 
-def write_part(folder: Path, task: Task, table: pa.Table) -> None:
+def write_part(folder: Path, task: Task, table: pa.Table, job: str | None = None) -> None:
     """Write the rows of a task under a temporary name, see them on disk, rename them.
 
+    Args:
+        folder: where to.
+        task: whose rows these are.
+        table: the rows.
+        job: the identity of the job, as text. None: the folder is known to be this job's.
+
     Raises:
-        EngineError: they cannot be written.
+        EngineError: they cannot be written, or the folder is another job's by now.
     """
+    # A worker outlives a driver that was killed by some seconds, in which a new job may begin here.
+    if job is not None and folder.is_dir() and _job_of(folder) != job:
+        raise EngineError(f"{folder} is another job's by now: nothing is written there.")
     _write(part_path(folder, task), table)
+
+
+def _job_of(folder: Path) -> str | None:
+    try:
+        return (folder / JOB_FILE).read_text("utf-8")
+    except FileNotFoundError:
+        return None
 
 
 def _write(path: Path, table: pa.Table) -> None:
@@ -100,6 +116,11 @@ class PartFolder:
                     self.pieces.setdefault(chunk, []).append(piece)
         for chunk in self.done & self.pieces.keys():
             self.forget_pieces(chunk)  # merged, but not yet removed
+
+    @property
+    def job(self) -> str | None:
+        """The identity of its job, as it is stored."""
+        return _job_of(self.path)
 
     def is_there(self, task: Task) -> bool:
         """Whether the rows of a task are on disk."""
@@ -173,11 +194,17 @@ def _lock(lock: IO[str], path: Path) -> None:
     # The kernel lets go of the lock when the process ends, however it ends.
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
+    except BlockingIOError as error:
         lock.seek(0)
         owner = lock.read().strip() or "another process"
         raise SettingsError(
             f"Another job works on {path}: {owner}. Wait for it, or choose another folder."
+        ) from error
+    except OSError as error:
+        raise SettingsError(
+            f"{path} cannot be locked ({error.strerror}), so that two jobs might write there at "
+            "once. Mount its file system with locks (NFS: without nolock), or choose another "
+            "folder."
         ) from error
     lock.truncate(0)
     lock.write(f"process {os.getpid()} on {socket.gethostname()}\n")

@@ -7,6 +7,8 @@ import sys
 import threading
 from multiprocessing.connection import Connection
 from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
 
 
 def main(descriptor: int, order: Path) -> None:
@@ -19,8 +21,20 @@ def main(descriptor: int, order: Path) -> None:
     with Connection(descriptor) as driver:
         worker = Worker()
         driver.send(worker.open(order.read_bytes()))
+        # Tasks are taken in while others are done: a driver that waits to hand over a large one
+        # would not read our answer, and we would wait for it in turn.
+        tasks: SimpleQueue[Any] = SimpleQueue()
+        threading.Thread(target=_take_in, args=(driver, tasks), daemon=True).start()
         while True:
-            driver.send(worker.run(driver.recv()))
+            driver.send(worker.run(tasks.get()))
+
+
+def _take_in(driver: Connection, tasks: SimpleQueue[Any]) -> None:
+    try:
+        while True:
+            tasks.put(driver.recv())
+    except (EOFError, OSError):
+        os._exit(0)  # the driver is gone
 
 
 def _until_the_driver_ends() -> None:

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from pagelink.engine.crew import Engine, Tally
 from pagelink.engine.parts import SUMMARY_FILE, PartFolder
+from pagelink.errors import EngineError
 from pagelink.files import write_text
 
 SLOWEST = 10
@@ -54,7 +55,11 @@ class Summary:
 def summarise(
     folder: PartFolder, total: int, resumed: int, tally: Tally, seconds: float, engine: Engine
 ) -> Summary:
-    """Go through the parts, write `summary.json`, and return it."""
+    """Go through the parts, write `summary.json`, and return it.
+
+    Raises:
+        EngineError: links are missing, or there twice.
+    """
     reasons: Counter[str] = Counter()
     verdicts: Counter[str] = Counter()
     slowest: list[tuple[float, int, str, str]] = []
@@ -72,6 +77,12 @@ def summarise(
             _keep(slowest, (row["seconds"] or 0.0, row["line"], row["src"], row["dst"]), SLOWEST)
             if row["reason"] == "invalid":
                 _keep(invalid, (-row["line"], row["message"]), INVALID)
+    found = sum(reasons.values())
+    if found != total:
+        raise EngineError(
+            f"{folder.path} has the rows of {found} links instead of {total}: parts were removed, "
+            "or this machine does not see those of others yet. Run the same command again."
+        )
     summary = Summary(
         num_links=total,
         num_rows=num_rows,

@@ -46,10 +46,12 @@ class Parts(Rows):
     """They become rows that the worker writes into a folder that it shares with the driver."""
 
     folder: Path
+    job: str | None
+    """Its identity, as the folder has it while it is this job's."""
 
     def deliver(self, task: Task, explanations: Iterator[Explanation]) -> None:
         """Write the part, or the piece of one."""
-        write_part(self.folder, task, super().deliver(task, explanations))
+        write_part(self.folder, task, super().deliver(task, explanations), self.job)
 
 
 @dataclass(frozen=True)
@@ -107,10 +109,12 @@ class Worker:
             return iter(
                 [self._explainer.failed(link, WorkerDeathError(task.killed)) for link in links]
             )
-        explained: Iterator[Explanation] = self._explainer.explain_many(
-            links, **self._order.options
-        )
-        return explained
+        return self._of_one_state(self._explainer.explain_many(links, **self._order.options))
+
+    def _of_one_state(self, explained: Iterator[Explanation]) -> Iterator[Explanation]:
+        """Pass explanations on; nothing is delivered if the graph changed under them."""
+        yield from explained
+        self._order.opening.check_unchanged()
 
 
 class _Clock(Iterator[Explanation]):

@@ -198,6 +198,15 @@ def read_model(
     return model.eval(), link_type, split, report, settings
 
 
+def check_checkpoint(path: Path) -> None:
+    """Refuse what is no checkpoint, before work on its graph begins.
+
+    Raises:
+        CheckpointError: the file is missing, damaged, or no checkpoint.
+    """
+    _read(path)
+
+
 def _schema_of(store: GraphStore, path: Path) -> Schema:
     """The schema of the whole graph that a store is of."""
     seen_by = store.manifest.get(SEEN_BY)
