@@ -21,7 +21,7 @@ nitpicky = True
 # What annotations name and no page describes: other projects, and two classes of the inside.
 nitpick_ignore_regex = [
     ("py:class", r"(collections|numpy|pathlib|torch|torch_geometric)\..*"),
-    ("py:class", r"ArrayLike"),
+    ("py:class", r"ArrayLike|LinkLike|Engine"),
     ("py:class", r"pagelink\.(graph\.TypedGraph|models\.adjacency\.Adjacency)"),
 ]
 # A page shows names, not where they live.
