@@ -148,6 +148,7 @@ def test_a_full_disk_is_said_and_nothing_is_left(tmp_path: Path, limit: int) -> 
     source = tmp_path / "triples.csv"
     lines = [f"n{i},r,n{i * 7 % 9000}\n" for i in range(9000)]
     source.write_text("head,relation,tail\n" + "".join(lines))
+    build_store(source, tmp_path / "before")  # compiles: kernels are files, too
 
     def small_files() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))

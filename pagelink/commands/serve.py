@@ -65,8 +65,11 @@ def serve(
     if graph is not None and model is not None:
         checkpoint, title = load(graph, model), graph.resolve().name
     else:
+        import torch
+
         from pagelink.demo import make_demo
 
+        torch.set_num_threads(1)  # the graph is tiny, a second thread only costs
         checkpoint, title = make_demo(seed, console), "UserItemAttr (generated)"
     explorer = _explorer(checkpoint, title, None if rank_only else threshold, deadline, seed)
     from pagelink.web.app import make_app
