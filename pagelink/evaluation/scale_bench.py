@@ -18,7 +18,7 @@ from pagelink.files import write_text
 from pagelink.store import is_store
 
 PARTS = ("build", "cold", "worker", "engines", "chaos")
-FULL = {"nodes": 10_000_000, "edges": 100_000_000, "links": 200, "rate": 640, "chaos": 100_000}
+FULL = {"nodes": 10_000_000, "edges": 100_000_000, "links": 200, "rate": 1_600, "chaos": 100_000}
 QUICK = {"nodes": 4_000, "edges": 20_000, "links": 8, "rate": 160, "chaos": 2_000}
 
 
