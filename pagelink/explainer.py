@@ -101,7 +101,7 @@ class PaGELink:
         reverse: Mapping[EdgeType, EdgeType] | None = None,
     ) -> None:
         _check_arguments(settings, seed, threshold)
-        self._given = {
+        self._given: dict[str, Any] = {
             "link_type": link_type, "forward": forward, "output": output, "threshold": threshold,
             "reverse": reverse,
         }  # fmt: skip

@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -27,57 +25,10 @@ from engine_world import (
 )
 
 from pagelink.engine import read_parts
+from pagelink.evaluation.scale_cluster import LocalCluster
 
 pytestmark = pytest.mark.xdist_group("ray")
 TESTS = Path(__file__).parent
-TOKEN = "0f" * 16
-
-
-@dataclass
-class Cluster:
-    """Two nodes of one core each on this machine, started as on any other."""
-
-    folder: Path
-    port: int
-    env: dict[str, str]
-    nodes: list[subprocess.Popen[bytes]]
-
-    @property
-    def address(self) -> str:
-        return f"127.0.0.1:{self.port}"
-
-    def start(self, *options: str) -> None:
-        words = ["start", "--block", "--num-cpus", "1", "--object-store-memory", "80000000"]
-        with (self.folder / f"node-{len(self.nodes)}.log").open("wb") as log:
-            node = subprocess.Popen(
-                [sys.executable, "-m", "ray.scripts.scripts", *words, *options],
-                env=self.env, stdout=log, stderr=log, start_new_session=True,
-            )  # fmt: skip
-        self.nodes.append(node)
-        wait_until(lambda: len(self.processes("/raylet/raylet ")) == len(self.nodes))
-
-    def processes(self, word: str) -> dict[int, int]:
-        """The processes of this cluster of that name, and their parents."""
-        lines = subprocess.run(
-            ["ps", "-eww", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True
-        ).stdout.splitlines()
-        all_of_them = [line.split(None, 2) for line in lines]
-        raylets = {pid for pid, _, words in all_of_them
-                   if "/raylet/raylet " in words and str(self.folder) in words}  # fmt: skip
-        return {
-            int(pid): int(parent)
-            for pid, parent, words in all_of_them
-            if word in words and (parent in raylets or pid in raylets)
-        }
-
-    def kill(self, node: int) -> None:
-        """Pull the plug of a node, once."""
-        if self.nodes[node].poll() is None:
-            for raylet, parent in self.processes("/raylet/raylet ").items():
-                if parent == self.nodes[node].pid:
-                    os.kill(raylet, signal.SIGKILL)
-            os.killpg(self.nodes[node].pid, signal.SIGKILL)
-            self.nodes[node].wait()
 
 
 @pytest.fixture(scope="module")
@@ -86,34 +37,17 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    folder = Path(tempfile.mkdtemp(prefix="pl-", dir="/tmp"))  # sockets have short names only
-    env = {
-        **os.environ, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN, "OMP_NUM_THREADS": "1",
-        "RAY_USAGE_STATS_ENABLED": "0",
-        "PYTHONPATH": os.pathsep.join([str(TESTS.parent), str(TESTS), *filter(None, sys.path)]),
-    }  # fmt: skip
-    cluster = Cluster(folder, port, env, [])
-    try:
-        cluster.start(
-            "--head", "--port", str(port), "--include-dashboard=false", "--temp-dir",
-            str(folder / "ray"),
-        )  # fmt: skip
-        cluster.start("--address", cluster.address)
+def cluster() -> Iterator[LocalCluster]:
+    made = LocalCluster()
+    made.env["PYTHONPATH"] += os.pathsep + str(TESTS)  # drivers and nodes import what tests share
+    with made as cluster:
+        cluster.add_node()
         yield cluster
-    finally:
-        for log in sorted(folder.glob("node-*.log")):
-            print(log.read_text())
-        for node in range(len(cluster.nodes)):
-            cluster.kill(node)
-        wait_until(lambda: not cluster.processes("ray"), 60)
-        shutil.rmtree(folder, ignore_errors=True)
 
 
-def test_an_actor_a_node_and_the_driver_die(cluster: Cluster, shop: Path, tmp_path: Path) -> None:
+def test_an_actor_a_node_and_the_driver_die(
+    cluster: LocalCluster, shop: Path, tmp_path: Path
+) -> None:
     out = tmp_path / "out"
     code = "import sys; from pathlib import Path; from engine_world import slow_job\n"
     code += "slow_job(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3])"
@@ -125,7 +59,7 @@ def test_an_actor_a_node_and_the_driver_die(cluster: Cluster, shop: Path, tmp_pa
         os.kill(next(iter(actors)), signal.SIGKILL)
         wait_until(lambda: parts_of(out) >= 4)
         assert len(cluster.processes("/raylet/raylet ")) == 2
-        cluster.kill(1)
+        cluster.kill_node(1)
         wait_until(lambda: parts_of(out) >= 8)
         assert len(cluster.processes("/raylet/raylet ")) == 1
         first.send_signal(signal.SIGKILL)
@@ -143,7 +77,7 @@ def test_an_actor_a_node_and_the_driver_die(cluster: Cluster, shop: Path, tmp_pa
     assert not list(out.glob(".*"))
 
 
-def test_a_wrong_token_is_named(cluster: Cluster, shop: Path, tmp_path: Path) -> None:
+def test_a_wrong_token_is_named(cluster: LocalCluster, shop: Path, tmp_path: Path) -> None:
     done = subprocess.run(
         command(shop, tmp_path / "out", "--engine", "ray", "--address", cluster.address),
         env={**cluster.env, "RAY_AUTH_TOKEN": "wrong" * 8},
@@ -154,7 +88,7 @@ def test_a_wrong_token_is_named(cluster: Cluster, shop: Path, tmp_path: Path) ->
     assert not parts_of(tmp_path / "out")
 
 
-def test_nobody_listens(cluster: Cluster, shop: Path, tmp_path: Path) -> None:
+def test_nobody_listens(cluster: LocalCluster, shop: Path, tmp_path: Path) -> None:
     done = subprocess.run(
         command(shop, tmp_path / "out", "--engine", "ray", "--address", "127.0.0.1:1"),
         env=cluster.env, capture_output=True, text=True, check=False, timeout=120,

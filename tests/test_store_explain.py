@@ -13,6 +13,7 @@ from test_training import LIKES
 from torch_geometric.data import HeteroData
 
 from pagelink import PaGELink, Settings
+from pagelink.baselines.registry import make_rival
 from pagelink.datasets.useritemattr import generate_useritemattr
 from pagelink.engine import Processes
 from pagelink.errors import ModelError, StoreError
@@ -90,7 +91,21 @@ def test_an_explainer_on_a_store_is_sent_by_its_path(
     assert [e.paths for e in by_workers] == wanted
 
 
-def test_a_store_that_changes_stops_the_job(tmp_path: Path) -> None:
+def test_a_rival_on_a_store_is_sent_with_what_is_its_own(
+    data: HeteroData, store: GraphStore
+) -> None:
+    model = make_model("sage", data, ("user", "likes", "item"), hidden=8, paper_split=True).eval()
+    rival = make_rival(
+        "pgexp", model, store, ("user", "likes", "item"), threshold=None,
+        options={"epochs": 2}, train_links=[(0, 1), (2, 3), (4, 5)],
+    )  # fmt: skip
+    copy = pickle.loads(pickle.dumps(rival))
+    assert copy.options == rival.options
+    wanted = [e.paths for e in rival.explain_many([(6, 7), (8, 9)])]
+    assert [e.paths for e in copy.explain_many([(6, 7), (8, 9)])] == wanted
+
+
+def test_a_store_that_was_changed_is_not_the_one_of_the_job(tmp_path: Path) -> None:
     """Through the command line: the store is what the model sees, and workers open it."""
     saved = stored(tmp_path / "model.pt")
     seen = save_message_store(

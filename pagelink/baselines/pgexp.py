@@ -83,6 +83,7 @@ class PGExpLink(Rival):
     ) -> None:
         super().__init__(*given, **arguments)
         self._train_links = None if train_links is None else list(train_links)
+        self._given["train_links"] = self._train_links
         self._trained: dict[int, MaskPredictor] = {}
 
     @classmethod

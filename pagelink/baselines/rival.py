@@ -85,6 +85,7 @@ class Rival(PaGELink, ABC):
             )
         self.options: Any = options
         super().__init__(model, data, link_type, settings, seed, **arguments)
+        self._given["options"] = options
 
     def _adopt(self, settings: Settings, seed: int) -> None:
         super()._adopt(self.own_settings(settings, self.options), seed)

@@ -19,6 +19,10 @@ errors = Console(stderr=True, soft_wrap=True, highlight=False)
 Graph = Annotated[Path, typer.Argument(help="Folder of tables, a file of triples, or a store.")]
 Model = Annotated[Path, typer.Option(help="Checkpoint that `pagelink train` wrote.")]
 Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same result.")]
+Threshold = Annotated[float, typer.Option(help="Links with a lower raw score are not predicted.")]
+RankOnly = Annotated[
+    bool, typer.Option("--rank-only", help="The model only ranks: explain whatever is asked.")
+]
 Out = Annotated[Path, typer.Option(help="Folder to make.")]
 
 

@@ -10,7 +10,9 @@ import typer
 from pagelink.commands.common import (
     Graph,
     Model,
+    RankOnly,
     Seed,
+    Threshold,
     check_target,
     console,
     errors,
@@ -77,12 +79,8 @@ def explain(
             help="With --links: about how many gigabytes links side by side may take. Default: 1."
         ),
     ] = None,
-    threshold: Annotated[
-        float, typer.Option(help="Links with a lower raw score are not predicted.")
-    ] = 0.0,
-    rank_only: Annotated[
-        bool, typer.Option("--rank-only", help="The model only ranks: explain whatever is asked.")
-    ] = False,
+    threshold: Threshold = 0.0,
+    rank_only: RankOnly = False,
     counterfactual: Annotated[
         bool,
         typer.Option("--counterfactual", help="Also find the facts that the prediction hangs on."),

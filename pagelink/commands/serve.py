@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pagelink.commands.common import Seed, console, load
+from pagelink.commands.common import RankOnly, Seed, Threshold, console, load
 
 if TYPE_CHECKING:
     from pagelink.models.checkpoint import Checkpoint
@@ -38,12 +38,8 @@ def serve(
     open: Annotated[
         bool, typer.Option("--open/--no-open", help="Open the page in a browser.")
     ] = False,
-    threshold: Annotated[
-        float, typer.Option(help="Links with a lower raw score are not predicted.")
-    ] = 0.0,
-    rank_only: Annotated[
-        bool, typer.Option("--rank-only", help="The model only ranks: explain whatever is asked.")
-    ] = False,
+    threshold: Threshold = 0.0,
+    rank_only: RankOnly = False,
     deadline: Annotated[
         float, typer.Option(help="Seconds an explanation may take; what is found is shown.")
     ] = 60.0,
@@ -54,8 +50,6 @@ def serve(
         raise typer.BadParameter("Give a graph and --model, or --demo alone.")
     if not deadline > 0:
         raise typer.BadParameter(f"--deadline is more than 0 seconds, got {deadline:g}.")
-    from urllib.parse import quote
-
     from pagelink.web.security import check_binding
     from pagelink.web.serving import address_of, listen
     from pagelink.web.serving import serve as run
@@ -74,13 +68,12 @@ def serve(
     explorer = _explorer(checkpoint, title, None if rank_only else threshold, deadline, seed)
     from pagelink.web.app import make_app
 
-    address = address_of(taken)
-    with_token = address if token is None else f"{address}?token={quote(token, safe='')}"
+    address = address_of(taken, token)
 
     def started() -> None:
-        console.print(f"Explore at {with_token} (stop with Ctrl+C)", markup=False)
+        console.print(f"Explore at {address} (stop with Ctrl+C)", markup=False)
         if open:
-            typer.launch(with_token)
+            typer.launch(address)
 
     run(make_app(explorer, token=token), taken, started)
 

@@ -106,8 +106,6 @@ def serve(
     ] = None,
 ) -> None:
     """Ask the questions on web pages, one a page, until interrupted."""
-    from urllib.parse import quote
-
     from pagelink.study.app import WAIT, application
     from pagelink.study.database import Study
     from pagelink.web import serving
@@ -116,8 +114,7 @@ def serve(
     check_binding(host, token)
     with Study.open(file, wait=WAIT) as opened:
         taken = serving.listen(host, port)
-        query = "" if token is None else f"?token={quote(token, safe='')}"
-        address = serving.address_of(taken) + query
+        address = serving.address_of(taken, token)
 
         def started() -> None:
             console.print(f"The study is at {address}", markup=False)

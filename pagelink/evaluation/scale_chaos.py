@@ -19,6 +19,7 @@ from rich.console import Console
 
 from pagelink.demo import make_demo
 from pagelink.engine import read_parts
+from pagelink.evaluation.fresh_process import environment
 from pagelink.evaluation.scale_cluster import LocalCluster
 from pagelink.models.checkpoint import save_checkpoint
 from pagelink.models.message_store import save_message_store
@@ -40,7 +41,7 @@ def run(folder: Path, links: int, console: Console, seed: int = 0) -> dict[str, 
     _prepare(folder, links, seed)
     calm, wild = folder / "calm", folder / "wild"
     started = time.perf_counter()
-    subprocess.run(_command(folder, calm, "--engine", "processes"), check=True, env=_env())
+    subprocess.run(_command(folder, calm, "--engine", "processes"), check=True, env=environment())
     undisturbed = time.perf_counter() - started
     console.print(f"Undisturbed: {links:,} links in {undisturbed:.0f} s.")
     started = time.perf_counter()
@@ -84,12 +85,6 @@ def _command(folder: Path, out: Path, *more: str) -> list[str]:
         str(folder / "model.pt"), "--links", str(folder / "links.parquet"), "--out", str(out),
         "--rank-only", *more,
     ]  # fmt: skip
-
-
-def _env() -> dict[str, str]:
-    root = str(Path(__file__).parents[2])
-    path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
-    return {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path}
 
 
 def _disturbed(folder: Path, out: Path, console: Console, seed: int) -> dict[str, int]:

@@ -9,8 +9,6 @@ import argparse
 import json
 import os
 import resource
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -22,7 +20,7 @@ import numpy as np
 import torch
 
 from pagelink.computation_graph import ComputationGraphs
-from pagelink.errors import PageLinkError
+from pagelink.evaluation.fresh_process import measured
 from pagelink.evaluation.scale_graph import LINK_TYPE, ScaleGraph, make_store
 from pagelink.evaluation.scale_subject import ScaleOpening
 from pagelink.explainer import PaGELink
@@ -34,18 +32,9 @@ _MODULE = "pagelink.evaluation.scale_steps"
 
 def measure(step: str, folder: Path, graph: ScaleGraph, links: int) -> dict[str, Any]:
     """Take one step in a fresh process and return what it measured."""
-    given = [step, folder, graph.num_nodes, graph.num_edges, graph.seed, links]
-    root = str(Path(__file__).parents[2])
-    path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
-    done = subprocess.run(
-        [sys.executable, "-m", _MODULE, *map(str, given)], capture_output=True, text=True,
-        env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise PageLinkError(f"The process that measures {step} failed: {last}")
-    measured: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return measured
+    sizes = graph.num_nodes, graph.num_edges, graph.seed, links
+    found: dict[str, Any] = measured(_MODULE, step, folder, *sizes)
+    return found
 
 
 def build(folder: Path, graph: ScaleGraph, links: int) -> dict[str, Any]:

@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import resource
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pagelink.errors import PageLinkError
+from pagelink.evaluation.fresh_process import measured
 
 if TYPE_CHECKING:
     from pagelink.evaluation.speed_subjects import Links
@@ -42,19 +39,8 @@ def first_explanation(dataset: str, seed: int, tiny: bool = False) -> dict[str, 
 
 
 def _fresh(what: str, dataset: str, links: int, seed: int, tiny: bool) -> dict[str, float]:
-    command = [sys.executable, "-m", _MODULE, what, dataset, str(links), str(seed)]
-    # The package is found from wherever the command was given.
-    root = str(Path(__file__).parents[2])
-    path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
-    done = subprocess.run(
-        [*command, "--tiny"] if tiny else command, env={**os.environ, "PYTHONPATH": path},
-        capture_output=True, text=True,
-    )  # fmt: skip
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise PageLinkError(f"The process that measures {what} on {dataset} failed: {last}")
-    measured: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return measured
+    found: dict[str, float] = measured(_MODULE, what, dataset, links, seed, *["--tiny"] * tiny)
+    return found
 
 
 def _memory(dataset: str, links: int, seed: int, tiny: bool) -> Iterator[tuple[str, float]]:
@@ -116,8 +102,8 @@ def main() -> None:
     parser.add_argument("seed", type=int)
     parser.add_argument("--tiny", action="store_true")
     given = parser.parse_args()
-    measured = _memory if given.what == "memory" else _first
-    print(json.dumps(dict(measured(given.dataset, given.links, given.seed, given.tiny))))
+    taken = _memory if given.what == "memory" else _first
+    print(json.dumps(dict(taken(given.dataset, given.links, given.seed, given.tiny))))
 
 
 if __name__ == "__main__":

@@ -11,10 +11,11 @@ from fastapi.responses import FileResponse
 from fastapi.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
+from pagelink.explanation import Explanation
 from pagelink.results import versions
 from pagelink.web import asked, contract
 from pagelink.web.asking import PROBLEMS, Desk, Responses, add_problems
-from pagelink.web.explorer import Explorer
+from pagelink.web.explorer import Choice, Explorer
 from pagelink.web.questions import Questions
 from pagelink.web.saving import MEDIA_TYPES, Format, saved
 from pagelink.web.security import Guard
@@ -83,56 +84,51 @@ def make_api(explorer: Explorer, questions: Questions) -> FastAPI:
     @api.get("/api/targets", response_model=contract.Targets, responses=QUESTION)
     async def targets(request: Request, given: Annotated[asked.TargetsAsked, Query()]) -> Any:
         """List the best new targets of a source."""
-        return await desk.answer(
-            request, given.wait, ("targets", given.src, given.k),
-            lambda: explorer.targets(given.src, given.k),
-        )  # fmt: skip
+        return await desk.answer(request, given.wait, explorer.targets, given.src, given.k)
 
-    async def explain(request: Request, given: asked.ExplanationAsked, shown: Any) -> Any:
-        def compute() -> Any:
-            explanation = explorer.explanation(given.src, given.dst, given.choice)
-            return explanation, explorer.explained(explanation)
-
-        key = ("explanation", given.src, given.dst, given.choice)
-        return await desk.answer(request, given.wait, key, compute, shown)
+    def explain(src: int, dst: int, choice: Choice) -> tuple[Explanation, contract.Explained]:
+        explanation = explorer.explanation(src, dst, choice)
+        return explanation, explorer.explained(explanation)
 
     @api.get("/api/explanation", response_model=contract.Explained, responses=QUESTION)
     async def explanation(
         request: Request, given: Annotated[asked.ExplanationAsked, Query()]
     ) -> Any:
         """Explain a link."""
-        return await explain(request, given, lambda both: both[1])
+        return await desk.answer(
+            request, given.wait, explain, given.src, given.dst, given.choice,
+            shown=lambda both: both[1],
+        )  # fmt: skip
 
     @api.get("/api/save/{format}", response_class=Response, responses={**FILES, **QUESTION})
     async def save(
         request: Request, format: Format, given: Annotated[asked.ExplanationAsked, Query()]
     ) -> Any:
         """Give an explanation as a file."""
-        return await explain(request, given, lambda both: saved(both[0], format))
+        return await desk.answer(
+            request, given.wait, explain, given.src, given.dst, given.choice,
+            shown=lambda both: saved(both[0], format),
+        )  # fmt: skip
 
     @api.get("/api/score", response_model=contract.Score, responses=QUESTION)
     async def score(request: Request, given: Annotated[asked.EditAsked, Query()]) -> Any:
         """Score a link on the graph without some facts."""
-        return await desk.answer(
-            request, given.wait, ("score", given.src, given.dst, given.facts),
-            lambda: explorer.score(given.src, given.dst, given.facts),
-        )  # fmt: skip
+        link = given.src, given.dst
+        return await desk.answer(request, given.wait, explorer.score, *link, given.facts)
 
     @api.get("/api/rank", response_model=contract.Rank, responses=QUESTION)
     async def rank(request: Request, given: Annotated[asked.EditAsked, Query()]) -> Any:
         """Rank the target of a link on the graph without some facts."""
-        return await desk.answer(
-            request, given.wait, ("rank", given.src, given.dst, given.facts),
-            lambda: explorer.rank(given.src, given.dst, given.facts),
-        )  # fmt: skip
+        link = given.src, given.dst
+        return await desk.answer(request, given.wait, explorer.rank, *link, given.facts)
 
     @api.get("/api/counterfactual", response_model=contract.WhatIf, responses=QUESTION)
     async def counterfactual(request: Request, given: Annotated[asked.WhatIfAsked, Query()]) -> Any:
         """Say what would have to be different for the model to decide otherwise."""
+        link = given.src, given.dst
         return await desk.answer(
-            request, given.wait, ("what if", given.src, given.dst, given.at, given.top_k),
-            lambda: explorer.what_if(given.src, given.dst, given.at, given.top_k),
-        )  # fmt: skip
+            request, given.wait, explorer.what_if, *link, given.at, given.top_k
+        )
 
     @api.delete("/api/questions/{question}", status_code=204, responses=QUICK)
     def give_up(question: str) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import sys
 import time
 from collections.abc import Callable, Hashable
+from functools import partial
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -79,8 +80,8 @@ class Desk:
         self,
         request: Request,
         wait: float,
-        key: Hashable,
-        compute: Callable[[], Any],
+        compute: Callable[..., Any],
+        *given: Hashable,
         shown: Callable[[Any], Any] = lambda answer: answer,
     ) -> Any:
         """Return the answer, how far it is, or why there is none.
@@ -88,12 +89,13 @@ class Desk:
         Args:
             request: who asks.
             wait: seconds to wait.
-            key: what is asked; the same question is computed once.
             compute: computes it, in the thread of the model.
+            given: what it is given; the same with the same is computed once.
             shown: what of the answer is sent.
         """
+        key = compute.__name__, *given
         try:
-            question = self._questions.ask(key, compute)
+            question = self._questions.ask(key, partial(compute, *given))
         except BusyError:
             return problem(503, "Too many questions are waiting for the model. Try again soon.")
         self._questions.watch(question)

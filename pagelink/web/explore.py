@@ -44,6 +44,5 @@ def explore(
     """
     check_binding(host, token)
     taken = listen(host, port)
-    address = address_of(taken) + ("" if token is None else f"?token={token}")
     app = make_app(Explorer(explainer, known, score, title=title, deadline=deadline), token=token)
-    serve(app, taken, lambda: started(address))
+    serve(app, taken, lambda: started(address_of(taken, token)))

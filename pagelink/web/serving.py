@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
+from urllib.parse import quote
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -33,12 +34,13 @@ def listen(host: str, port: int) -> socket.socket:
     return taken
 
 
-def address_of(taken: socket.socket, path: str = "/") -> str:
-    """Return the address to open in a browser."""
+def address_of(taken: socket.socket, token: str | None = None) -> str:
+    """Return the address to open in a browser, with the token, if there is one."""
     host, port = taken.getsockname()[:2]
     if host in ("0.0.0.0", "::"):
         host = socket.gethostname()
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}{path}"
+    query = "" if token is None else f"?token={quote(token, safe='')}"
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}/{query}"
 
 
 def serve(app: ASGIApp, taken: socket.socket, started: Callable[[], None] | None = None) -> None:
