@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Page
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "tests"))
-from browser import Served, chromium  # noqa: E402 - the browser of the tests
+from support.browser import Served, chromium  # noqa: E402 - the browser of the tests
 
 IMAGES = HERE / "images"
 WIDE, NARROW = (1600, 1000), (390, 844)

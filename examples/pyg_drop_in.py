@@ -7,8 +7,8 @@ import torch
 from torch_geometric.explain import Explainer
 
 from pagelink.datasets.useritemattr import generate_useritemattr
+from pagelink.explain.pyg import PaGELinkExplainer
 from pagelink.models import RGCN, TrainSettings, split_links, train
-from pagelink.pyg import PaGELinkExplainer
 
 dataset = generate_useritemattr()
 data = dataset.data

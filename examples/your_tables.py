@@ -10,12 +10,11 @@ from pathlib import Path
 import numpy as np
 
 from pagelink import PaGELink, load_graph
+from pagelink.models.architectures import make_model
 from pagelink.models.checkpoint import load_checkpoint, save_checkpoint
+from pagelink.models.commands import recommend
 from pagelink.models.links import split_graph
-from pagelink.models.recommend import recommend
-from pagelink.models.registry import make_model
-from pagelink.models.train_settings import TrainSettings
-from pagelink.models.training import train
+from pagelink.models.training import TrainSettings, train
 
 folder = Path(tempfile.mkdtemp())
 rng = np.random.default_rng(0)

@@ -7,23 +7,24 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pagelink.errors import PageLinkError
-    from pagelink.explainer import PaGELink
-    from pagelink.explanation import Explanation, Path, PathEdge
+    from pagelink.explain.explainer import PaGELink
+    from pagelink.explain.result import Explanation, Path, PathEdge
     from pagelink.settings import Settings
-    from pagelink.tables import load_graph, save_graph
+    from pagelink.tables.load import load_graph, save_graph
+
 
 __version__ = "0.1.0"
 
 # Importing torch takes seconds; what needs it is imported when it is first used.
 _HOME = {
-    "PaGELink": "pagelink.explainer",
+    "PaGELink": "pagelink.explain.explainer",
     "Settings": "pagelink.settings",
-    "Explanation": "pagelink.explanation",
-    "Path": "pagelink.explanation",
-    "PathEdge": "pagelink.explanation",
+    "Explanation": "pagelink.explain.result",
+    "Path": "pagelink.explain.result",
+    "PathEdge": "pagelink.explain.result",
     "PageLinkError": "pagelink.errors",
-    "load_graph": "pagelink.tables",
-    "save_graph": "pagelink.tables",
+    "load_graph": "pagelink.tables.load",
+    "save_graph": "pagelink.tables.load",
 }
 
 __all__ = [

@@ -1,5 +1,5 @@
 """`python -m pagelink` is the command line."""
 
-from pagelink.cli import main
+from pagelink.cli.main import main
 
 main()

@@ -21,7 +21,7 @@ import typer
 from typer.testing import CliRunner
 
 import pagelink
-import pagelink.evaluation
+import pagelink.metrics
 import pagelink.models
 from pagelink import PageLinkError, Settings
 
@@ -193,7 +193,7 @@ def test_every_difference_from_the_paper_is_on_the_page() -> None:
     assert set(marks) | presets <= named
 
 
-@pytest.mark.parametrize("module", [pagelink, pagelink.models, pagelink.evaluation])
+@pytest.mark.parametrize("module", [pagelink, pagelink.models, pagelink.metrics])
 def test_every_public_name_is_in_the_reference(module: Any) -> None:
     text = "\n".join(page.read_text("utf-8") for page in (DOCS / "reference").glob("*.md"))
     described = set(re.findall(r"^\.\. auto\w+:: \S*?(\w+)$", text, re.MULTILINE))

@@ -1,9 +1,10 @@
-"""Holds the order of the modules: data flows one way, and so do the imports."""
+"""Holds the order of the folders: data flows one way, and so do the imports."""
 
 from __future__ import annotations
 
 import ast
 import graphlib
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,27 +13,19 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "pagelink"
 
-# Each module of the road imports only from modules before it.
-ROAD = (
-    "errors", "settings", "files", "timer", "kernels", "ragged", "threads", "graph_data",
-    "graph_schema", "reverse_relations", "pair_sets", "graph", "store_format", "store_files",
-    "store_strings", "store_values", "store", "store_spool", "store_sorting", "store_facts",
-    "store_nodes", "store_writer", "text_index", "asked_links", "table_numbers", "table_files",
-    "table_folders", "triples", "tables", "table_pieces", "store_triples", "store_build",
-    "constraints", "ego_kernels", "computation_graph", "copies", "batches", "pruning",
-    "walk_kernels", "path_kernels", "paths", "fused", "tracing", "masking", "model_inputs",
-    "predictor", "patch", "influence", "locality", "proofs", "reach", "walk_weights", "learning",
-    "candidates", "chains", "candidate_sets", "selection", "edge_mask", "verdicts", "explanation",
-    "named_paths", "controls", "evidence", "measuring", "results", "other_targets",
-    "removal_search", "counterfactual", "counterfactual_search", "on_request", "explainer", "pyg",
+# From top to bottom: a folder imports only from folders above it. The first ones are the road of a
+# link through the method; those from `views` on use it and are never used by it.
+ORDER = (
+    "errors", "settings", "runtime", "graph", "store", "tables", "model", "search", "measure",
+    "explain", "views", "models", "datasets", "rivals", "metrics", "checks", "engine", "web",
+    "study", "bench", "cli", "__main__",
 )  # fmt: skip
-# These use the road and each other, without cycles, and are never used by the road.
-BESIDE = (
-    "baselines", "datasets", "models", "evaluation", "views", "description", "demo", "link_tables",
-    "job_identity", "jobs", "engine", "checks", "web", "study", "commands", "cli", "__main__",
-)  # fmt: skip
+# A result says and draws itself, so that a user need not know the views, and an explainer has its
+# links explained by workers, so that a user need not know the engine: imported when called.
+WHEN_CALLED = (("explain", "views"), ("explain", "engine"))
+MOST_MODULES, MOST_LINES = 16, 400
 # `import pagelink`, `pagelink --help` and drawing a stored explanation must not wait for torch.
-QUICK = ("", "cli", "commands", "views")
+QUICK = ("", "cli", "views")
 SLOW = ("torch", "torch_geometric")
 TYPES_ONLY = ("TYPE_CHECKING", "typing.TYPE_CHECKING")
 
@@ -84,7 +77,7 @@ def unit_of(name: str) -> str | None:
     if first != "pagelink":
         return None
     # `from pagelink import Settings` asks the face, `from pagelink import graph` a module.
-    return rest[0] if rest and rest[0] in ROAD + BESIDE else ""
+    return rest[0] if rest and rest[0] in ORDER else ""
 
 
 def faults(sources: Mapping[str, str]) -> list[str]:
@@ -99,26 +92,20 @@ def faults(sources: Mapping[str, str]) -> list[str]:
         file: list(imports(names[file], source, file.endswith("__init__.py")))
         for file, source in sources.items()
     }
-    used: dict[str, set[str]] = {unit: set() for unit in BESIDE}
     for file in sources:
         unit = _unit_of_file(file)
-        if unit and unit not in ROAD + BESIDE:
-            found.append(f"{file}: neither on the road nor beside it, see the lists in this test")
+        if unit and unit not in ORDER:
+            found.append(f"{file}: a folder without a place, see ORDER in this test")
             continue
         for entry in imported[file]:
             other = unit_of(entry.name)
-            if other is None or other == unit:
+            if other in (None, unit):
                 continue
-            if unit in BESIDE and other in BESIDE:
-                used[unit].add(other)
-            elif not _may_import(unit, other, entry.when_called or entry.for_types):
+            if not _may_import(unit, other, entry.when_called or entry.for_types):
                 found.append(
                     f"{file}:{entry.line}: {unit or 'the face'} must not import {entry.name}"
                 )
-    try:
-        graphlib.TopologicalSorter(used).prepare()
-    except graphlib.CycleError as error:
-        found.append(f"import cycle: {' -> '.join(reversed(error.args[1]))}")
+    found += _cycles(names, imported)
 
     loaded = {names[file]: _loaded(imported[file]) for file in sources}
     for file, name in names.items():
@@ -137,17 +124,31 @@ def _module_name(file: str) -> str:
 
 
 def _may_import(unit: str, other: str, when_called: bool) -> bool:
-    if unit in BESIDE:
+    if unit == "":  # the face names what it has, wherever that lives
+        return other in ORDER[: ORDER.index("views")]
+    if other == "":
+        return ORDER.index(unit) >= ORDER.index("views")
+    if when_called and (unit, other) in WHEN_CALLED:
         return True
-    if unit == "":
-        return other in ROAD
-    if other in ROAD:
-        return ROAD.index(other) < ROAD.index(unit)
-    # The exceptions: a result says and draws itself, so that a user need not know the views, and
-    # an explainer has its links explained by workers, so that a user need not know the engine.
-    return when_called and (unit, other) in (
-        ("explanation", "views"), ("counterfactual", "views"), ("explainer", "engine"),
-    )  # fmt: skip
+    return ORDER.index(other) < ORDER.index(unit)
+
+
+def _cycles(names: Mapping[str, str], imported: Mapping[str, list[Import]]) -> list[str]:
+    """Return the cycles of imports among modules, wherever the import stands, those inside too."""
+    modules = set(names.values())
+    used: dict[str, set[str]] = {}
+    for file, entries in imported.items():
+        own = names[file]
+        for entry in entries:
+            # The last part may be a name in the module, and a package is not its modules.
+            other = entry.name if entry.name in modules else entry.name.rpartition(".")[0]
+            if other in modules - {own} and _unit_of_file(file) == unit_of(other):
+                used.setdefault(own, set()).add(other)
+    try:
+        graphlib.TopologicalSorter(used).prepare()
+    except graphlib.CycleError as error:
+        return [f"import cycle: {' -> '.join(reversed(error.args[1]))}"]
+    return []
 
 
 def _loaded(entries: list[Import]) -> set[str]:
@@ -183,52 +184,62 @@ def test_pagelink_keeps_the_order() -> None:
     assert faults({f.relative_to(PACKAGE).as_posix(): f.read_text("utf-8") for f in files}) == []
 
 
+def test_no_folder_and_no_module_is_too_full() -> None:
+    files = [f for f in PACKAGE.rglob("*.py") if f.name != "__init__.py"]
+    folders = Counter(file.parent.relative_to(PACKAGE).as_posix() for file in files)
+    assert {name: count for name, count in folders.items() if count > MOST_MODULES} == {}
+    lines = {
+        f.relative_to(PACKAGE).as_posix(): len(f.read_text("utf-8").splitlines()) for f in files
+    }
+    assert {name: count for name, count in lines.items() if count > MOST_LINES} == {}
+
+
 @pytest.mark.parametrize(
     ("sources", "fault"),
     [
-        ({"graph.py": "from pagelink.paths import x"}, "graph.py:1: graph must not import"),
-        ({"graph.py": "import pagelink.explainer"}, "graph must not import pagelink.explainer"),
-        ({"graph.py": "from pagelink import paths"}, "graph must not import pagelink.paths"),
-        ({"graph.py": "from . import paths"}, "graph must not import pagelink.paths"),
-        ({"graph.py": "from .paths import x as y"}, "graph must not import pagelink.paths.x"),
-        ({"graph.py": "from pagelink import Settings"}, "graph must not import pagelink.Settings"),
-        ({"graph.py": "import pagelink"}, "graph must not import pagelink"),
-        ({"graph.py": "def f():\n    import pagelink.paths"}, "graph.py:2: graph must not"),
-        ({"graph.py": "if TYPE_CHECKING:\n    import pagelink.paths"}, "graph.py:2: graph must"),
-        ({"explainer.py": "from pagelink.models import x"}, "explainer must not import"),
-        ({"explanation.py": "from pagelink.views import text"}, "explanation must not import"),
-        ({"explanation.py": "def f():\n    import pagelink.cli"}, "explanation must not import"),
-        ({"explainer.py": "def f():\n    import pagelink.views"}, "explainer must not import"),
+        ({"graph/a.py": "from pagelink.search.paths import x"}, "graph/a.py:1: graph must not"),
+        ({"graph/a.py": "import pagelink.explain.explainer"}, "graph must not import"),
+        ({"graph/a.py": "from pagelink import search"}, "graph must not import pagelink.search"),
+        ({"graph/a.py": "from .. import search"}, "graph must not import pagelink.search"),
+        ({"graph/a.py": "from ..search import x as y"}, "graph must not import pagelink.search.x"),
+        ({"graph/a.py": "from pagelink import Settings"}, "must not import pagelink.Settings"),
+        ({"graph/a.py": "import pagelink"}, "graph must not import pagelink"),
+        ({"graph/a.py": "def f():\n    import pagelink.search"}, "graph/a.py:2: graph must not"),
+        ({"graph/a.py": "if TYPE_CHECKING:\n    import pagelink.search"}, "graph/a.py:2: graph"),
+        ({"explain/a.py": "from pagelink.models import x"}, "explain must not import"),
+        ({"explain/a.py": "from pagelink.views import text"}, "explain must not import"),
+        ({"explain/a.py": "def f():\n    import pagelink.cli"}, "explain must not import"),
+        ({"measure/a.py": "def f():\n    import pagelink.views"}, "measure must not import"),
+        ({"models/a.py": "import pagelink.datasets"}, "models must not import"),
         ({"__init__.py": "from pagelink.models import x"}, "the face must not import"),
-        ({"utils.py": ""}, "utils.py: neither on the road nor beside it"),
-        ({"extras/__init__.py": ""}, "extras/__init__.py: neither on the road"),
+        ({"utils.py": ""}, "utils.py: a folder without a place"),
+        ({"extras/__init__.py": ""}, "extras/__init__.py: a folder without a place"),
         (
-            {"models/x.py": "import pagelink.datasets", "datasets/y.py": "import pagelink.models"},
+            {"graph/a.py": "from pagelink.graph.b import x", "graph/b.py": "from . import a"},
             "import cycle",
         ),
         (
             {
-                "models/rgcn.py": "import pagelink.datasets",
-                "datasets/a.py": "def f():\n    import pagelink.baselines.x",
-                "baselines/x.py": "from ..models import rgcn",
+                "bench/x/a.py": "def f():\n    import pagelink.bench.y.b",
+                "bench/y/b.py": "from ..x.a import f",
             },
             "import cycle",
         ),
-        ({"cli.py": "import torch"}, "cli.py: loads torch"),
-        ({"cli.py": "from torch.nn import Module"}, "cli.py: loads torch"),
+        ({"cli/a.py": "import torch"}, "cli/a.py: loads torch"),
+        ({"cli/a.py": "from torch.nn import Module"}, "cli/a.py: loads torch"),
         ({"__init__.py": "import torch_geometric.data"}, "__init__.py: loads torch_geometric"),
         ({"views/svg.py": "if not TYPE_CHECKING:\n    import torch"}, "views/svg.py: loads torch"),
         ({"views/svg.py": "class A:\n    import torch"}, "views/svg.py: loads torch"),
         (
-            {"cli.py": "from pagelink import graph", "graph.py": "import torch"},
-            "cli.py: loads torch",
+            {"cli/a.py": "from pagelink.graph import b", "graph/b.py": "import torch"},
+            "cli/a.py: loads torch",
         ),
         (
-            {"cli.py": "from .views.text import f", "views/__init__.py": "import torch"},
-            "cli.py: loads torch",
+            {"cli/a.py": "from ..views.text import f", "views/__init__.py": "import torch"},
+            "cli/a.py: loads torch",
         ),
         (
-            {"__init__.py": "from .graph import TypedGraph", "graph.py": "import torch"},
+            {"__init__.py": "from .graph.a import TypedGraph", "graph/a.py": "import torch"},
             "__init__.py: loads torch",
         ),
     ],
@@ -240,22 +251,21 @@ def test_a_wrong_import_is_found(sources: dict[str, str], fault: str) -> None:
 @pytest.mark.parametrize(
     "sources",
     [
-        {"graph.py": "import torch\nfrom pagelink.errors import GraphError"},
-        {"pyg.py": "from pagelink import explainer\nfrom .settings import Settings"},
-        {"explanation.py": "def f():\n    from pagelink.views.text import to_text"},
-        {"counterfactual.py": "def f():\n    from pagelink.views.text import to_text"},
-        {"views/text.py": "from pagelink.explanation import Explanation\nfrom . import svg"},
+        {"graph/a.py": "import torch\nfrom pagelink.errors import GraphError"},
+        {"graph/a.py": "from pagelink.graph.b import x", "graph/b.py": ""},
+        {"explain/a.py": "def f():\n    from pagelink.views.text import to_text"},
+        {"views/text.py": "from pagelink.explain.result import Explanation\nfrom . import svg"},
         {"views/__init__.py": "from .text import to_text"},
-        {"cli.py": "import pagelink\ndef f():\n    import torch, pagelink.models.x"},
-        {"cli.py": "if TYPE_CHECKING:\n    import torch\n    from pagelink import PaGELink"},
-        {"cli.py": "from pagelink import Settings", "graph.py": "import torch"},
+        {"cli/a.py": "import pagelink\ndef f():\n    import torch, pagelink.models.x"},
+        {"cli/a.py": "if TYPE_CHECKING:\n    import torch\n    from pagelink import PaGELink"},
+        {"cli/a.py": "from pagelink import Settings", "graph/a.py": "import torch"},
         {
-            "__init__.py": "if TYPE_CHECKING:\n    from .graph import TypedGraph",
-            "graph.py": "import torch",
+            "__init__.py": "if TYPE_CHECKING:\n    from .graph.a import TypedGraph",
+            "graph/a.py": "import torch",
         },
         {
-            "evaluation/run.py": "from pagelink import baselines, datasets\nimport pagelink.pyg",
-            "baselines/x.py": "from pagelink.models.heads import Dot",
+            "bench/run.py": "from pagelink import rivals, datasets\nimport pagelink.explain.pyg",
+            "rivals/x.py": "from pagelink.models.heads import Dot",
         },
     ],
 )  # fmt: skip

@@ -7,7 +7,7 @@ import typer
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
-from pagelink.cli import app
+from pagelink.cli.main import app
 
 
 def commands(command: Any, context: Any) -> Iterator[tuple[Any, Any]]:

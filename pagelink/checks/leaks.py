@@ -10,10 +10,12 @@ from typing import Literal
 import numpy as np
 from torch import Tensor
 
-from pagelink.checks.subject import Doubles, Finding, Subject, flat_links, logits_without, percent
-from pagelink.explainer import PaGELink
-from pagelink.explanation import Explanation
-from pagelink.graph import Bools, EdgeType, Longs, TypedGraph
+from pagelink.checks.subject import Finding, Subject, flat_links, logits_without, percent
+from pagelink.explain.explainer import PaGELink
+from pagelink.explain.result import Explanation
+from pagelink.graph.schema import EdgeType
+from pagelink.graph.typed_graph import TypedGraph
+from pagelink.runtime.arrays import Bools, Doubles, Longs
 
 Kind = Literal["restates the link", "near-label", "excludes the link", "parallel"]
 SAME = 0.9

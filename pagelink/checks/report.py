@@ -1,26 +1,139 @@
-"""All checks of a model, and their report in words."""
+"""The hub report: how much of the explanations runs through the nodes of highest degree."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 
-from pagelink.checks.hubs import check_hubs
 from pagelink.checks.leaks import check_leaks
-from pagelink.checks.randomisation import check_randomisation
-from pagelink.checks.relations import check_relations
-from pagelink.checks.subject import Finding, Subject, choose_links
-from pagelink.checks.verdicts import check_verdicts
+from pagelink.checks.mechanisms import check_randomisation, check_relations
+from pagelink.checks.subject import Finding, Mark, Subject, choose_links, percent
 from pagelink.errors import SettingsError
-from pagelink.files import write_text
-from pagelink.graph import TypedGraph
+from pagelink.explain.result import Explanation
+from pagelink.graph.typed_graph import TypedGraph
+from pagelink.measure.verdict import VERDICTS
 from pagelink.models.checkpoint import Checkpoint
+from pagelink.runtime.arrays import Bools
+from pagelink.runtime.files import write_text
 from pagelink.settings import Settings
+
+TOP = 0.01
+"""Hubs are this share of the nodes, those of highest degree."""
+MUCH = 0.5
+"""Paths through hubs are worth a warning from this share on."""
+
+
+def hubs(graph: TypedGraph, share: float = TOP) -> Bools:
+    """Return which nodes are hubs: at least one, and all of the same degree together.
+
+    Args:
+        graph: the graph.
+        share: of the nodes, 0 to 1.
+    """
+    count = max(int(share * graph.num_nodes), 1)
+    bar = np.partition(graph.degree, -count)[-count]
+    found: Bools = graph.degree >= max(int(bar), 1)
+    return found
+
+
+def check_hubs(graph: TypedGraph, explanations: Sequence[Explanation]) -> Finding:
+    """Count the paths whose inner nodes are hubs.
+
+    Args:
+        graph: the graph.
+        explanations: of some links in it.
+    """
+    is_hub = hubs(graph)
+    paths = [path for answer in explanations for path in answer.paths]
+    inner = [[graph.flat_index(*node) for node in path.nodes[1:-1]] for path in paths]
+    through = sum(any(is_hub[v] for v in nodes) for nodes in inner)
+    visits = Counter(v for nodes in inner for v in nodes)
+    all_visits = sum(visits.values())
+    hub_visits = sum(n for v, n in visits.items() if is_hub[v])
+    facts = float(graph.degree[is_hub].sum() / max(int(graph.degree.sum()), 1))
+    share_of_inner = hub_visits / all_visits if all_visits else 0.0
+    figures = {
+        "num_hubs": int(is_hub.sum()),
+        "least_degree": int(graph.degree[is_hub].min()) if is_hub.any() else 0,
+        "num_paths": len(paths),
+        "paths_through_hubs": through,
+        "share_of_inner_nodes": share_of_inner,
+        "share_of_facts": facts,
+        "most_visited": [
+            {"name": graph.node_name(v), "degree": int(graph.degree[v]), "paths": n}
+            for v, n in visits.most_common(5)
+        ],
+    }
+    if not paths:
+        return Finding("hubs", "not checked", "There are no paths to look at.", (), figures)
+    share = through / len(paths)
+    details = [
+        f"Hubs are {int(is_hub.sum())} nodes of degree {figures['least_degree']} or more; "
+        f"{percent(facts)} of all ends of facts are at them.",
+        f"They are {percent(share_of_inner)} of the inner nodes of paths.",
+        "Most visited: "
+        + ", ".join(
+            f"{graph.node_name(v)} (degree {graph.degree[v]}, {n} paths)"
+            for v, n in visits.most_common(3)
+        )
+        + ".",
+    ]  # fmt: skip
+    mark: Mark = "warning" if share >= MUCH else "fine"
+    verdict = (
+        f"{percent(share)} of the paths run through the top 1 % of the nodes by degree"
+        + (": what they say is true of most links. Try --max-degree." if mark == "warning" else ".")
+    )  # fmt: skip
+    return Finding("hubs", mark, verdict, tuple(details), figures)
+
+
+# How often the model relies on paths at all.
+
+
+WORDS = {
+    "supported": "the paths carry the prediction",
+    "structure_not_used": "no set of paths moves the score",
+    "structure_against": "without any path the score is as high or higher",
+    "not_by_these": "paths carry the prediction, but no few of them that were found",
+}
+HALF = 0.5
+
+
+def check_verdicts(explanations: Sequence[Explanation]) -> Finding:
+    """Count the verdicts of explanations, and the reasons of links without paths."""
+    found: Counter[str] = Counter(
+        a.evidence.verdict if a.evidence is not None else a.reason or "not measured"
+        for a in explanations
+    )
+    total = len(explanations)
+    figures = {"links": total, "shares": {k: n / total for k, n in sorted(found.items())}}
+    details = tuple(
+        f"{percent(found[name] / total)} {name.replace('_', ' ')}"
+        + (f": {WORDS[name]}." if name in WORDS else ".")
+        for name in [*VERDICTS, *sorted(set(found) - set(VERDICTS))]
+        if name in found
+    )
+    if not any(name in found for name in VERDICTS):
+        return Finding("verdicts", "not checked", "No link has paths.", details, figures)
+    supported = found["supported"] / total
+    if supported >= HALF:
+        verdict = f"For {percent(supported)} of the links the paths carry the prediction."
+        return Finding("verdicts", "fine", verdict, details, figures)
+    verdict = (
+        f"Only for {percent(supported)} of the links the paths carry the prediction: for the "
+        "others no explanation by paths is true of this model."
+    )
+    return Finding("verdicts", "warning", verdict, details, figures)
+
+
+# All checks of a model, and their report in words.
+
 
 TITLES = {
     "verdicts": "Does the model rely on paths?",

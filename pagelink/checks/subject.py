@@ -7,18 +7,18 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import nn
 from torch_geometric.data import HeteroData
 
-from pagelink.explainer import PaGELink
-from pagelink.explanation import Explanation
-from pagelink.graph import Bools, EdgeType, Longs, TypedGraph
+from pagelink.explain.explainer import PaGELink
+from pagelink.explain.result import Explanation
+from pagelink.graph.schema import EdgeType
+from pagelink.graph.typed_graph import TypedGraph
 from pagelink.models.checkpoint import Checkpoint
+from pagelink.runtime.arrays import Bools, Doubles, Longs
 from pagelink.settings import Settings
 
-Doubles = npt.NDArray[np.float64]
 Mark = Literal["fine", "warning", "not checked"]
 Pairs = list[tuple[int, int]]
 

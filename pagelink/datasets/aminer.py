@@ -13,8 +13,9 @@ import torch
 from torch_geometric.data import HeteroData
 
 from pagelink.errors import GraphError
-from pagelink.graph import EdgeType, Longs
-from pagelink.table_files import file_errors
+from pagelink.graph.schema import EdgeType
+from pagelink.runtime.arrays import Longs
+from pagelink.tables.files import file_errors
 
 WRITES: EdgeType = ("author", "writes", "paper")
 CITES: EdgeType = ("paper", "cites", "paper")

@@ -12,7 +12,8 @@ from torch_geometric.data import HeteroData
 
 from pagelink.datasets.ground_truth import Labels, Rule, find_labelled_pairs
 from pagelink.errors import GraphError, SettingsError
-from pagelink.graph import EdgeType, TypedGraph
+from pagelink.graph.schema import EdgeType
+from pagelink.graph.typed_graph import TypedGraph
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
 from pagelink.errors import GraphError, SettingsError, did_you_mean
-from pagelink.graph import Bools, Ints, Longs, TypedGraph
+from pagelink.graph.typed_graph import TypedGraph
+from pagelink.runtime.arrays import Bools, Doubles, Ints, Longs
 
 Step = tuple[str, str, str, int, int]
 """An edge as it is stored: source type, relation, target type, source index, target index."""
@@ -22,7 +22,6 @@ LabelPath = tuple[Step, ...]
 Labels = dict[tuple[int, int], list[LabelPath]]
 """Ground-truth paths of links (source index, target index), best first."""
 
-Floats = npt.NDArray[np.float64]
 
 Rule = Literal["paper", "released"]
 """`paper`, the rule as printed: inner nodes have at most D_max facts; paths are ordered by the sum
@@ -179,11 +178,11 @@ def _walk(
     arc_dst: Ints,
     inner: Bools,
     ends: Bools,
-    cost: Floats,
+    cost: Doubles,
     multiply: bool,
     exclude_joined: bool,
     found: Longs,
-    best_cost: Floats,
+    best_cost: Doubles,
     best_arcs: Longs,
 ) -> None:
     """Walk all qualifying simple paths from one source and keep the best ones of every target.

@@ -12,10 +12,10 @@ from pagelink.datasets.augcitation import build_augcitation
 from pagelink.datasets.folders import DatasetInfo, check_new_folder, write_dataset
 from pagelink.datasets.ground_truth import Labels, Rule
 from pagelink.datasets.useritemattr import generate_useritemattr
-from pagelink.graph import REVERSE_PREFIX, EdgeType
-from pagelink.reverse_relations import add_reverse_relations
-from pagelink.table_files import SUFFIXES
-from pagelink.tables import load_graph, save_graph
+from pagelink.graph.reverse_relations import REVERSE_PREFIX, add_reverse_relations
+from pagelink.graph.schema import EdgeType
+from pagelink.tables.files import SUFFIXES
+from pagelink.tables.load import load_graph, save_graph
 
 
 @dataclass(frozen=True)

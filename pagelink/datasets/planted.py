@@ -19,8 +19,9 @@ from torch_geometric.data import HeteroData
 from torch_geometric.nn import MessagePassing
 
 from pagelink.errors import SettingsError, did_you_mean
-from pagelink.explanation import Explanation, Node, Verdict
-from pagelink.graph import EdgeType
+from pagelink.explain.result import Explanation, Node
+from pagelink.graph.schema import EdgeType
+from pagelink.measure.verdict import Verdict
 
 Mechanism = Literal[
     "one_metapath", "either", "many", "both", "inhibiting", "mean", "embedding_only"

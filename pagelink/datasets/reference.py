@@ -16,10 +16,10 @@ from torch_geometric.data import HeteroData
 from pagelink.datasets.ground_truth import LabelPath, Labels
 from pagelink.datasets.locate import find_data
 from pagelink.errors import GraphError, ModelError
-from pagelink.graph import EdgeType
+from pagelink.graph.schema import EdgeType
+from pagelink.models.architectures import RGCN
 from pagelink.models.link_model import node_inputs
 from pagelink.models.links import LinkSplit
-from pagelink.models.rgcn import RGCN
 
 FOLDER = "useritemattr-reference"
 LINK_TYPE: EdgeType = ("user", "likes", "item")

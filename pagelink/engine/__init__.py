@@ -5,9 +5,9 @@ from __future__ import annotations
 from pagelink.engine.crew import Engine
 from pagelink.engine.job import explain_folder
 from pagelink.engine.opening import FromFiles
+from pagelink.engine.parts import open_parts, read_parts
 from pagelink.engine.processes import Processes
 from pagelink.engine.ray_engine import Ray
-from pagelink.engine.reading import open_parts, read_parts
 from pagelink.engine.streaming import stream
 from pagelink.engine.summary import Summary
 from pagelink.errors import SettingsError

@@ -16,7 +16,7 @@ from typing import Protocol
 
 from pagelink.engine.tasks import Failure, Hello, Report, Task
 from pagelink.errors import EngineError
-from pagelink.results import versions
+from pagelink.explain.building import versions
 
 TASKS_A_WORKER = 2
 """One at work, one waiting."""

@@ -1,11 +1,13 @@
-"""How a worker gets its explainer: it opens a graph and a checkpoint, or is sent the explainer."""
+"""What makes two runs the same job: the links, the model, the graph, the settings, the versions."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol, Self
@@ -13,10 +15,69 @@ from typing import Any, Protocol, Self
 from numba import cloudpickle
 
 from pagelink.errors import EngineError, GraphError, ModelError
-from pagelink.explainer import PaGELink
-from pagelink.job_identity import fingerprint, graph_fingerprint
+from pagelink.explain.building import versions
+from pagelink.explain.explainer import PaGELink
+from pagelink.explain.options import OnRequest
 from pagelink.models.checkpoint import open_checkpoint
 from pagelink.settings import Settings
+from pagelink.store.manifest import MANIFEST, is_store
+from pagelink.views.rows import SCHEMA
+from pagelink.views.rows import VERSION as ROWS_VERSION
+
+JOB_FILE = "job.json"
+_MISSING = object()
+
+
+def fingerprint(path: Path) -> str:
+    """Return a hash of a file, or of the files of a folder, by content."""
+    files = sorted(p for p in path.iterdir() if p.is_file()) if path.is_dir() else [path]
+    digest = hashlib.sha256()
+    for file in files:
+        with file.open("rb") as opened:
+            digest.update(file.name.encode() + hashlib.file_digest(opened, "sha256").digest())
+    return digest.hexdigest()
+
+
+def graph_fingerprint(path: Path) -> str:
+    """Return a hash of a graph: of a store only of its manifest, which has those of its files."""
+    return fingerprint(path / MANIFEST if is_store(path) else path)
+
+
+def job_identity(
+    links: Path, settings: Settings, seed: int, threshold: float | None, asked: OnRequest
+) -> dict[str, Any]:
+    """Return what the rows of any job depend on, beside the model, the graph and the parts."""
+    return {
+        "links": fingerprint(links),
+        "settings": settings.to_dict(),
+        "seed": seed,
+        "threshold": threshold,
+        "asked": asdict(asked),
+        "rows": {"version": ROWS_VERSION, "columns": str(SCHEMA)},
+        "versions": versions(),
+    }
+
+
+def as_text(job: Mapping[str, Any]) -> str:
+    """Return the identity of a job as it is stored."""
+    return json.dumps(job, indent=1, sort_keys=True)
+
+
+def differing(stored: str, job: Mapping[str, Any]) -> list[str]:
+    """Return in which entries a stored identity and that of a job differ.
+
+    Example:
+        >>> differing('{"seed": 5, "chunk": 256}', {"seed": 0, "chunk": 256})
+        ['seed']
+    """
+    theirs, ours = json.loads(stored), json.loads(as_text(job))
+    return sorted(
+        key for key in {*ours, *theirs} if theirs.get(key, _MISSING) != ours.get(key, _MISSING)
+    )
+
+
+# How a worker gets its explainer: it opens a graph and a checkpoint, or is sent the explainer.
+
 
 STORE_VARIABLE = "PAGELINK_STORE"
 """Environment variable: where the graph lies on this machine, if elsewhere than the driver says."""

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from pagelink.asked_links import LinkLike
 from pagelink.engine.crew import Crew, Engine
-from pagelink.engine.ledger import Ledger, joined
+from pagelink.engine.job import Ledger, chunks, joined
 from pagelink.engine.opening import Sent, pickled
-from pagelink.engine.plan import chunks
 from pagelink.engine.tasks import Task
 from pagelink.engine.worker import Explanations, Order
-from pagelink.explainer import PaGELink
-from pagelink.explanation import Explanation
-from pagelink.link_tables import LinkRow
+from pagelink.explain.explainer import PaGELink
+from pagelink.explain.result import Explanation
+from pagelink.graph.links import LinkLike
+from pagelink.tables.link_tables import LinkRow
 
 CHUNKS_AHEAD = 4
 """For each worker, how many chunks may be under way or wait for an earlier one."""

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from pagelink.engine.crew import Engine, Tally
 from pagelink.engine.parts import SUMMARY_FILE, PartFolder
 from pagelink.errors import EngineError
-from pagelink.files import write_text
+from pagelink.runtime.files import write_text
 
 SLOWEST = 10
 INVALID = 20

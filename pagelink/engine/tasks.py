@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pagelink import errors
-from pagelink.link_tables import LinkRow
+from pagelink.tables.link_tables import LinkRow
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from pagelink.engine.opening import Opening
 from pagelink.engine.parts import write_part
 from pagelink.engine.tasks import Failure, Hello, Report, Task
 from pagelink.errors import EngineError
-from pagelink.explanation import Explanation
-from pagelink.results import versions
+from pagelink.explain.building import versions
+from pagelink.explain.result import Explanation
 from pagelink.views.rows import to_rows, to_table
 
 

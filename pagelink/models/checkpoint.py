@@ -22,19 +22,19 @@ from torch import Tensor
 from torch_geometric.data import HeteroData
 
 from pagelink.errors import CheckpointError, PageLinkError
-from pagelink.files import write_bytes
-from pagelink.graph import EdgeType, TypedGraph
+from pagelink.graph.schema import EdgeType, Schema, differences, graph_schema
+from pagelink.graph.typed_graph import TypedGraph
+from pagelink.models.architectures import MODELS, model_class
 from pagelink.models.feeds import scorer
 from pagelink.models.figures import Score
 from pagelink.models.link_model import LinkModel, node_inputs
 from pagelink.models.links import LinkSplit
 from pagelink.models.messages import message_graph
-from pagelink.models.registry import MODELS, model_class
-from pagelink.models.report import TrainReport
-from pagelink.models.schema import Schema, differences, graph_schema
-from pagelink.models.train_settings import TrainSettings
-from pagelink.store import GraphStore, is_store
-from pagelink.tables import load_graph
+from pagelink.models.training import TrainReport, TrainSettings
+from pagelink.runtime.files import write_bytes
+from pagelink.store.graph_store import GraphStore
+from pagelink.store.manifest import is_store
+from pagelink.tables.load import load_graph
 
 FORMAT = "pagelink checkpoint"
 VERSION = 1

@@ -15,8 +15,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from pagelink.models.links import LinkSplit
-from pagelink.models.negatives import Negatives
+from pagelink.models.links import LinkSplit, Negatives
 
 Score = Callable[[Tensor], Tensor]
 """From pairs, [2, num_pairs], to logits, [num_pairs]."""

@@ -1,13 +1,9 @@
-"""What all link predictors share: their inputs, the loop over the layers, and the head.
-
-A predictor is called as `model(x_dict, edge_index_dict, edge_label_index)` and gives one logit per
-column of `edge_label_index`. It works on any sub-graph: node types and relations may be empty.
-"""
+"""Prediction heads: from the embeddings of the two ends of a link to its logit."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import torch
@@ -15,11 +11,85 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch_geometric.data import HeteroData
 
-from pagelink.errors import ModelError
-from pagelink.graph import EdgeType
-from pagelink.models.adjacency import Adjacency
-from pagelink.models.heads import make_head
-from pagelink.models.messages import message_relations
+from pagelink.errors import ModelError, did_you_mean
+from pagelink.graph.schema import EdgeType
+from pagelink.models.messages import Adjacency, message_relations
+
+
+class DotHead(nn.Module):
+    """The inner product of the two embeddings, as in the paper."""
+
+    def forward(self, src: Tensor, dst: Tensor) -> Tensor:
+        """Return one logit per row."""
+        return (src * dst).sum(dim=-1)
+
+
+class CosineHead(nn.Module):
+    """The cosine of the two embeddings times a learned scale: their lengths do not matter."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        # A cosine alone cannot leave -1..1, where the loss of a certain prediction is still 0.31.
+        self.scale = nn.Parameter(torch.tensor(5.0))
+
+    def forward(self, src: Tensor, dst: Tensor) -> Tensor:
+        """Return one logit per row."""
+        return self.scale * functional.cosine_similarity(src, dst, dim=-1)
+
+
+class MLPHead(nn.Module):
+    """Two linear layers on the two embeddings side by side."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.hidden = nn.Linear(2 * dim, dim)
+        self.out = nn.Linear(dim, 1)
+
+    def forward(self, src: Tensor, dst: Tensor) -> Tensor:
+        """Return one logit per row."""
+        hidden = functional.relu(self.hidden(torch.cat([src, dst], dim=-1)))
+        logits: Tensor = self.out(hidden)
+        return logits.squeeze(-1)
+
+
+HEADS: dict[str, Callable[[int], nn.Module]] = {
+    "dot": lambda dim: DotHead(),
+    "cosine": lambda dim: CosineHead(),
+    "mlp": MLPHead,
+}
+
+
+def make_head(name: str, dim: int) -> nn.Module:
+    """Return the head of that name for embeddings of `dim` numbers.
+
+    Args:
+        name: one of `HEADS`.
+        dim: length of an embedding.
+
+    Returns:
+        A module called as `head(src, dst)` with two tensors [num_links, dim]; it gives the logits,
+        [num_links].
+
+    Raises:
+        ModelError: there is no head of that name.
+
+    Example:
+        >>> make_head("dot", 2)(torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0, 4.0]]))
+        tensor([11.])
+    """
+    if name not in HEADS:
+        raise ModelError(
+            f"A head is one of {', '.join(HEADS)}, got {name!r}.{did_you_mean(name, HEADS)}"
+        )
+    return HEADS[name](dim)
+
+
+# What all link predictors share: their inputs, the loop over the layers, and the head.
+#
+# A predictor is called as `model(x_dict, edge_index_dict, edge_label_index)` and gives one logit
+# per column of `edge_label_index`. It works on any sub-graph: node types and relations may be
+# empty.
+
 
 Relations = Mapping[EdgeType, Tensor] | Mapping[EdgeType, Adjacency]
 
@@ -139,7 +209,7 @@ class LinkModel(nn.Module, ABC):
         link_type: the relation to predict.
         hidden: length of all embeddings.
         num_layers: L.
-        head: name of the head, see `pagelink.models.heads`.
+        head: name of the head, see `pagelink.models.link_model`.
         dropout: share of the numbers that a training step leaves out of the input of each layer.
         embeddings: give every node without features a free vector of its own. False: one vector per
             node type, so that the model has nothing to go by but the structure.

@@ -11,19 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from pagelink.errors import CheckpointError
-from pagelink.graph import EdgeType
+from pagelink.graph.reverse_relations import reverse_name
+from pagelink.graph.schema import EdgeType
 from pagelink.models.checkpoint import SEEN_BY, file_digest, read_model
-from pagelink.reverse_relations import reverse_name
-from pagelink.store import GraphStore
-from pagelink.store_facts import Step
-from pagelink.store_writer import StoreWriter
+from pagelink.runtime.arrays import Longs
+from pagelink.store.facts import Step
+from pagelink.store.graph_store import GraphStore
+from pagelink.store.writer import StoreWriter
 
 PIECE = 2_000_000
-Longs = npt.NDArray[np.int64]
 
 
 def save_message_store(

@@ -15,8 +15,8 @@ from starlette.types import ASGIApp
 from pagelink.errors import StudyBusyError, StudyError
 from pagelink.study import pages
 from pagelink.study.database import Study
-from pagelink.study.forms import Refusal, posted
-from pagelink.web.security import Guard
+from pagelink.study.pages import Refusal, posted
+from pagelink.web.serving import Guard
 
 OPEN_PATHS = ("/p/", "/static/")
 """What needs no token: the keys in personal addresses cannot be guessed."""

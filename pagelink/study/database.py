@@ -13,16 +13,8 @@ from pathlib import Path
 from types import TracebackType
 
 from pagelink.errors import StudyBusyError, StudyError
-from pagelink.study.questions import (
-    BACKGROUNDS,
-    LONGEST_LINE,
-    Page,
-    Shown,
-    StudyAbout,
-    choices_of,
-)
-from pagelink.study.scheduling import choose
-from pagelink.study.storage import WAIT, connect, read_about
+from pagelink.study.questions import BACKGROUNDS, LONGEST_LINE, Page, Shown, StudyAbout, choices_of
+from pagelink.study.storage import WAIT, choose, connect, read_about
 
 _KEY_BYTES = 16
 

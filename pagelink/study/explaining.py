@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from pagelink.baselines.free_edges import FreeEdges
-from pagelink.baselines.ground import fact_paths
-from pagelink.baselines.registry import BY_PATH, RIVALS, make_rival
 from pagelink.errors import SettingsError, StudyError, did_you_mean
-from pagelink.explainer import PaGELink
+from pagelink.explain.explainer import PaGELink
 from pagelink.models.checkpoint import Checkpoint
+from pagelink.rivals.greedy import FreeEdges
+from pagelink.rivals.ground import fact_paths
+from pagelink.rivals.registry import BY_PATH, RIVALS, make_rival
 from pagelink.settings import Settings
 
 Pair = tuple[int, int]

@@ -7,12 +7,25 @@ from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
 
-from pagelink.study.agreement import Agreement, Disagreed, agreement, most_disagreed
 from pagelink.study.database import Study
-from pagelink.study.positions import Positions, positions
 from pagelink.study.questions import BACKGROUNDS, MOVES, NONE
-from pagelink.study.records import WITHOUT, Answer, Records, read_records
-from pagelink.study.shares import Figure, credit, difference_figure, expected, mean_figure
+from pagelink.study.statistics import (
+    WITHOUT,
+    Agreement,
+    Answer,
+    Disagreed,
+    Figure,
+    Positions,
+    Records,
+    agreement,
+    credit,
+    difference_figure,
+    expected,
+    mean_figure,
+    most_disagreed,
+    positions,
+    read_records,
+)
 
 PAPER_SHARE, PAPER_ANSWERS = 0.7879, 340
 FEW_ANSWERS, FEW_PEOPLE, FEW_QUESTIONS = 30, 5, 5

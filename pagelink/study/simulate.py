@@ -13,7 +13,7 @@ import numpy as np
 from pagelink.errors import SettingsError, did_you_mean
 from pagelink.study.database import Study
 from pagelink.study.questions import BACKGROUNDS, NONE, Page
-from pagelink.study.records import WITHOUT
+from pagelink.study.statistics import WITHOUT
 from pagelink.study.storage import copy_without_answers
 
 WITH = "with"

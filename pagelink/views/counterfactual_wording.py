@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pagelink.counterfactual import Counterfactual, RemovedFact
+from pagelink.explain.counterfactual import Counterfactual, RemovedFact
 from pagelink.views.naming import clean
-from pagelink.views.score_wording import compared, in_words
-from pagelink.views.statements import enumerated
+from pagelink.views.statements import compared, enumerated, in_words
 
 
 def to_text(found: Counterfactual) -> str:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pagelink.explanation import Node
+from pagelink.explain.result import Node
 from pagelink.views.lettering import shorten, text_width, wrap
 from pagelink.views.naming import NodeWords, isolate
-from pagelink.views.score_wording import signed_change
-from pagelink.views.shapes import Arrow, Badge, Box, Heading, Layout, Question
+from pagelink.views.statements import signed_change
+from pagelink.views.templates import Arrow, Badge, Box, Heading, Layout, Question
 from pagelink.views.wording import PathWords, Wording
 
 NAME_SIZE, DETAIL_SIZE, LABEL_SIZE, TEXT_SIZE = 13.5, 11.0, 12.0, 14.0

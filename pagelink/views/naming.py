@@ -7,8 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from pagelink.edge_mask import EdgeType
-from pagelink.explanation import Explanation, Node
+from pagelink.explain.result import EdgeType, Explanation, Node
 from pagelink.views.lettering import shorten
 
 # Direction marks of a user's text could turn around the words that follow it.

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pagelink.explanation import Explanation
+from pagelink.explain.result import Explanation
 from pagelink.views.wording import PathWords, paths_in_words
 
 SCHEMA = pa.schema([

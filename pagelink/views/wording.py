@@ -1,16 +1,160 @@
-"""What an explanation says, in plain words: computed once, shown by every view."""
+"""What the model was asked, by what rule paths were chosen, and the model's answers, in words."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pagelink.explanation import Explanation, Node, Path, Verdict
-from pagelink.views import evidence_wording, verdict_wording
+from pagelink.explain.result import Explanation, Node, Path
+from pagelink.measure.verdict import Evidence, Verdict
+from pagelink.views import verdict_wording
 from pagelink.views.naming import NodeWords, clean, count, node_words, words
-from pagelink.views.path_wording import path_remarks
-from pagelink.views.request_wording import requests, runs_of
-from pagelink.views.score_wording import ScoreWords, score_noun, score_sentence, score_words
-from pagelink.views.statements import Fact, Step, enumerated, path_steps
+from pagelink.views.statements import (
+    Fact,
+    ScoreWords,
+    Step,
+    enumerated,
+    in_words,
+    path_steps,
+    score_noun,
+    score_sentence,
+    score_words,
+    these_facts,
+)
+from pagelink.views.verdict_wording import path_remarks
+
+
+def caveat(explanation: Explanation) -> str:
+    """Return what the choice of the paths does and does not say; empty if there are none."""
+    if not explanation.paths:
+        return ""
+    noun = score_noun(explanation.threshold)
+    if explanation.reason == "predicted_negative":
+        return (
+            "The facts of each path were taken out of the graph and the model was asked again: a "
+            f"path speaks for the link if its {noun} then falls, and against it if it rises."
+        )
+    if explanation.evidence is not None:
+        return rule(explanation, explanation.evidence)
+    preferred = ["few facts", "nodes with few links"]
+    if explanation.epochs:
+        preferred.append("links to which the learned mask gives weight")
+    return (
+        f"Each path is a chain of facts of the graph. The ranking prefers {enumerated(preferred)}."
+        " How much the model's answer depends on a path was not measured."
+    )
+
+
+def rule(explanation: Explanation, evidence: Evidence) -> str:
+    """Return what was measured, and by what rule the paths were chosen."""
+    rho, reached = explanation.settings.rho, evidence.rho_reached
+    asked = "put into the graph without any path" if evidence.inserted else "taken out of the graph"
+    if evidence.num_sets == 1:
+        return (
+            f"The facts of the only combination of paths to try were {asked} and the model was "
+            "asked again."
+        )
+    measured = f"The facts of {count(evidence.num_sets, 'combination')} of paths were {asked}"
+    if reached is None:
+        chosen = "none had an effect in favour of the link, and the most concise paths are shown"
+    elif rho == 0:
+        chosen = (
+            f"the most concise paths are shown, which reach {reached:.0%} of the largest effect"
+        )
+    elif rho == 1:
+        chosen = "the combination with the largest effect is shown"
+    else:
+        chosen = (
+            f"of the combinations that reach {rho:.0%} of the largest effect the most concise one "
+            f"is shown, which reaches {reached:.0%}"
+        )
+    return f"{measured} and the model was asked again; {chosen}."
+
+
+def figures(explanation: Explanation) -> tuple[tuple[str, str], ...]:
+    """Return the model's answers on edited graphs, each with what it is about."""
+    evidence, logit = explanation.evidence, explanation.logit
+    if evidence is None or logit is None or not explanation.paths:
+        return ()
+    these = these_facts(explanation.paths)
+    whole = "with all facts but the link itself" if explanation.link_in_graph else "with all facts"
+    answers = {
+        whole: logit,
+        f"without {these}": evidence.logit_without_these,
+        "without any path": evidence.logit_without_paths,
+        "without any fact at all": evidence.logit_without_edges,
+        f"with only {these}": evidence.logit_only_these,
+    }
+    noun = score_noun(explanation.threshold)
+    missing = f"cannot be said, since without the paths the {noun} is not lower"
+    share = missing if evidence.sufficiency is None else f"{evidence.sufficiency:.0%}"
+    return (
+        *((about, in_words(explanation.threshold, answer)) for about, answer in answers.items()),
+        ("of the difference that all paths make, these bring back", share),
+    )
+
+
+# What was asked for beside the paths, in words: the target's rank, how stable the paths are.
+
+
+def requests(explanation: Explanation, link: Fact, paths: Sequence[Path]) -> tuple[str, ...]:
+    """Return a sentence for each thing that was asked for.
+
+    Args:
+        explanation: the explanation.
+        link: the link in words.
+        paths: its paths in the order in which they are shown.
+    """
+    sentences = (rank_sentence(explanation, link), runs_sentence(explanation.runs, paths))
+    return tuple(sentence for sentence in sentences if sentence)
+
+
+def rank_sentence(explanation: Explanation, link: Fact) -> str:
+    """Say where the target ranks, with and without the facts of the returned paths.
+
+    Returns:
+        A sentence, empty if no rank was asked for.
+    """
+    if explanation.rank is None:
+        return ""
+    said = (
+        f"Of the {explanation.rank_of} targets that were ranked for {link.subject.short}, "
+        f"{link.object.short} is number {explanation.rank}"
+    )
+    after = explanation.rank_without_these
+    if after is None:
+        return f"{said}."
+    if after == explanation.rank:
+        return f"{said}; without the facts of these paths it would be just the same."
+    return f"{said}; without the facts of these paths it would be number {after}."
+
+
+def runs_sentence(runs: int | None, paths: Sequence[Path]) -> str:
+    """Say in how many runs each of the paths was returned.
+
+    Args:
+        runs: how many runs there were.
+        paths: the paths in the order in which they are shown.
+
+    Returns:
+        A sentence, empty if there was but one run, or no path.
+    """
+    counts = [path.runs for path in paths]
+    if runs is None or not counts or None in counts:
+        return ""
+    if all(count == runs for count in counts):
+        these = "This path was" if len(counts) == 1 else "All these paths were"
+        return f"{these} returned in each of {runs} runs, each with a seed of its own."
+    each = [f"path {i} was returned in {count}" for i, count in enumerate(counts, start=1)]
+    return f"Of {runs} runs, each with a seed of its own, {enumerated(each)}."
+
+
+def runs_of(runs: int | None, path: Path) -> str:
+    """Return in how many runs a path was returned, in short: "in 3 of 5 runs"; may be empty."""
+    return "" if runs is None or path.runs is None else f"in {path.runs} of {runs} runs"
+
+
+# What an explanation says, in plain words: computed once, shown by every view.
 
 
 @dataclass(frozen=True)
@@ -87,8 +231,8 @@ def wording(explanation: Explanation) -> Wording:
         noun=score_noun(explanation.threshold),
         requests=requests(explanation, link, shown),
         groups=groups,
-        caveat=evidence_wording.caveat(explanation),
-        figures=evidence_wording.figures(explanation),
+        caveat=caveat(explanation),
+        figures=figures(explanation),
         notes=tuple(note for note in map(clean, explanation.notes) if note),
         verdict=getattr(explanation.evidence, "verdict", None),
         influence=getattr(explanation.evidence, "influence", None),

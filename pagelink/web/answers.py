@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from pagelink.counterfactual import Counterfactual
-from pagelink.explanation import Explanation
-from pagelink.graph import TypedGraph
-from pagelink.on_request import fact_of, facts_along
-from pagelink.views.palette import Colour, colours_of, type_colours
-from pagelink.views.svg import draw
+import json
+import re
+from typing import Literal
+
+from fastapi import Response
+
+from pagelink.explain.counterfactual import Counterfactual
+from pagelink.explain.options import fact_of, facts_along
+from pagelink.explain.result import Explanation
+from pagelink.graph.typed_graph import TypedGraph
+from pagelink.views.pages import draw
+from pagelink.views.templates import Colour, colours_of, type_colours
 from pagelink.views.wording import PathWords, Wording, wording
 from pagelink.web import contract
 
@@ -111,4 +117,36 @@ def what_if_answer(graph: TypedGraph, found: Counterfactual) -> contract.WhatIf:
         rank_without=found.rank_without,
         rank_of=found.rank_of,
         instead=found.instead,
+    )
+
+
+# Explanations as files to keep.
+
+
+Format = Literal["html", "svg", "png", "json"]
+MEDIA_TYPES: dict[Format, str] = {
+    "html": "text/html",
+    "svg": "image/svg+xml",
+    "png": "image/png",
+    "json": "application/json",
+}
+
+
+def saved(explanation: Explanation, kind: Format) -> Response:
+    """Return an explanation as an attachment, named by the link."""
+    content: str | bytes
+    if kind == "html":
+        content = explanation.to_html()
+    elif kind == "svg":
+        content = explanation.to_svg()
+    elif kind == "png":
+        content = explanation.to_png()
+    else:
+        content = json.dumps(explanation.to_dict(), ensure_ascii=False, indent=1)
+    name = f"{explanation.src_name}-{explanation.dst_name}"
+    plain = re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-").lower()[:80] or "explanation"
+    return Response(
+        content,
+        media_type=MEDIA_TYPES[kind],
+        headers={"Content-Disposition": f'attachment; filename="{plain}.{kind}"'},
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,15 +11,17 @@ from fastapi import FastAPI, Query, Request, Response
 from fastapi.responses import FileResponse
 from fastapi.staticfiles import StaticFiles
 from starlette.types import ASGIApp
+from torch import Tensor
 
-from pagelink.explanation import Explanation
-from pagelink.results import versions
+from pagelink.explain.building import versions
+from pagelink.explain.explainer import PaGELink
+from pagelink.explain.result import Explanation
 from pagelink.web import asked, contract
+from pagelink.web.answers import MEDIA_TYPES, Format, saved
 from pagelink.web.asking import PROBLEMS, Desk, Responses, add_problems
 from pagelink.web.explorer import Choice, Explorer
 from pagelink.web.questions import Questions
-from pagelink.web.saving import MEDIA_TYPES, Format, saved
-from pagelink.web.security import Guard
+from pagelink.web.serving import Guard, address_of, check_binding, listen, serve
 
 STATIC = Path(__file__).parent / "static"
 QUICK: Responses = {code: PROBLEMS[code] for code in (404, 422)}
@@ -136,3 +139,41 @@ def make_api(explorer: Explorer, questions: Questions) -> FastAPI:
         desk.give_up(question)
 
     return api
+
+
+# The explorer for a model of one's own, from Python.
+
+
+def explore(
+    explainer: PaGELink,
+    known: Tensor | None = None,
+    score: Callable[[Tensor], Tensor] | None = None,
+    *,
+    title: str = "pagelink",
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    token: str | None = None,
+    deadline: float | None = 60.0,
+    started: Callable[[str], None] = print,
+) -> None:
+    """Serve a page that explores the predictions of an explainer's model, until interrupted.
+
+    Args:
+        explainer: an explainer of any model; the first of its link types is explored.
+        known: true links that the graph may not hold, [2, num_links]: not offered as new targets.
+        score: from pairs [2, num_pairs] to logits, where the model embeds all nodes once and this
+            is faster than asking it about each source anew.
+        title: what the page is called.
+        host: the address; beyond this machine it takes a token.
+        port: 0 takes any that is free.
+        token: who opens the page with `?token=...` is let in, nobody else.
+        deadline: seconds an explanation may take.
+        started: called with the address to open.
+
+    Raises:
+        SettingsError: the address is taken, or a token is missing.
+    """
+    check_binding(host, token)
+    taken = listen(host, port)
+    app = make_app(Explorer(explainer, known, score, title=title, deadline=deadline), token=token)
+    serve(app, taken, lambda: started(address_of(taken, token)))

@@ -12,19 +12,18 @@ import torch
 from torch import Tensor
 
 from pagelink.errors import LinkError, SettingsError, did_you_mean
-from pagelink.explainer import PaGELink
-from pagelink.explanation import Explanation
-from pagelink.other_targets import open_targets, rank_among
-from pagelink.results import versions
+from pagelink.explain.building import versions
+from pagelink.explain.explainer import PaGELink
+from pagelink.explain.ranking import open_targets, rank_among
+from pagelink.explain.result import Explanation
+from pagelink.runtime.arrays import Doubles
 from pagelink.views.naming import words
-from pagelink.views.palette import colour_places
-from pagelink.views.score_wording import compared
+from pagelink.views.statements import compared
+from pagelink.views.templates import colour_places
 from pagelink.web import contract
 from pagelink.web.answers import explained_answer, node_answer, what_if_answer
-from pagelink.web.name_search import NameSearch
-from pagelink.web.neighbours import Neighbours
+from pagelink.web.lookup import NameSearch, Neighbours
 
-Doubles = npt.NDArray[np.float64]
 MOST_RANKED = 20_000
 """Targets that are ranked at most; of more, so many at random."""
 FIRST = 10

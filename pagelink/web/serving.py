@@ -1,15 +1,153 @@
-"""Runs an application on an address until it is interrupted."""
+"""What keeps a page to itself: its headers, the hosts it answers to, and the token."""
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+import ipaddress
+import secrets
 import socket
 from collections.abc import Callable
-from urllib.parse import quote
+from urllib.parse import parse_qs, quote, unquote_plus
 
 import uvicorn
-from starlette.types import ASGIApp
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import cookie_parser
+from starlette.responses import PlainTextResponse, RedirectResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pagelink.errors import SettingsError
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-cache",
+}
+_LEAST_TOKEN = 16
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether an address is reached from this machine only.
+
+    Example:
+        >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
+        (True, True, False)
+    """
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def check_binding(host: str, token: str | None) -> None:
+    """Refuse to serve beyond this machine without a token.
+
+    Raises:
+        SettingsError: there is no token, or it is easily guessed.
+    """
+    if token is None and not is_loopback(host):
+        raise SettingsError(
+            f"{host} can be reached from other machines, and everyone there could ask the model. "
+            f"Give a token, such as --token {secrets.token_urlsafe(16)}, or serve on 127.0.0.1."
+        )
+    if token is not None and (len(token) < _LEAST_TOKEN or not token.isascii()):
+        raise SettingsError(
+            f"A token has at least {_LEAST_TOKEN} letters and digits, got {len(token)}: such as "
+            f"{secrets.token_urlsafe(16)}."
+        )
+
+
+class Guard:
+    """Sets the headers of every answer, and lets in only who may come in.
+
+    Without a token only requests to a loopback address are answered, so that a page elsewhere
+    cannot reach this one under a name of its own that leads here. With one, a request carries it
+    as `Authorization: Bearer ...`, as a cookie, or once as `?token=...`, which sets the cookie.
+
+    Args:
+        app: the pages.
+        token: the token, or None.
+        open_paths: the beginnings of addresses that need no token.
+    """
+
+    def __init__(
+        self, app: ASGIApp, token: str | None = None, open_paths: tuple[str, ...] = ()
+    ) -> None:
+        self._app = app
+        self._token = token
+        self._open = open_paths
+        # Cookies of all ports of a host lie together: each token has a name of its own.
+        mark = hashlib.sha256((token or "").encode()).hexdigest()[:8]
+        self.cookie = f"pagelink-token-{mark}"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or refuse it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def send_guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        refusal = self._refusal(scope)
+        await (self._app if refusal is None else refusal)(scope, receive, send_guarded)
+
+    def _refusal(self, scope: Scope) -> ASGIApp | None:
+        headers = Headers(scope=scope)
+        path = scope["path"]
+        if self._token is None:
+            host = headers.get("host", "")
+            name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
+            if is_loopback(name):
+                return None
+            return PlainTextResponse(f"This server does not answer to {name!r}.", 421)
+        if path.startswith(self._open):
+            return None
+        query = parse_qs(scope["query_string"].decode("latin-1"))
+        given = query.get("token", [""])[0]
+        if self._is_token(given):
+            rest = "&".join(
+                part
+                for part in scope["query_string"].decode("latin-1").split("&")
+                if unquote_plus(part.partition("=")[0]) != "token"
+            )
+            # The token leaves the address at once: addresses are shared and kept in histories.
+            # One slash, since two would lead to another host.
+            place = "/" + path.lstrip("/")
+            answer = RedirectResponse(place + (f"?{rest}" if rest else ""), 303)
+            # `lax` and not `strict`, under which who follows a link in a mail would be refused.
+            answer.set_cookie(self.cookie, given, httponly=True, samesite="lax")
+            return answer
+        bearer = headers.get("authorization", "").removeprefix("Bearer ").strip()
+        # Whatever else serves on this host sets cookies of its own, also such as are not proper.
+        cookie = cookie_parser(headers.get("cookie", "")).get(self.cookie, "")
+        if self._is_token(bearer) or self._is_token(cookie):
+            return None
+        return PlainTextResponse(
+            "A token is needed: open the address with ?token=... once, or send it as "
+            "'Authorization: Bearer ...'.",
+            401,
+            headers={"WWW-Authenticate": "Bearer"},
+        )
+
+    def _is_token(self, given: str) -> bool:
+        return self._token is not None and hmac.compare_digest(given.encode(), self._token.encode())
+
+
+# Runs an application on an address until it is interrupted.
 
 
 def listen(host: str, port: int) -> socket.socket:

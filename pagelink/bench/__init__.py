@@ -1,0 +1,1 @@
+"""Benchmarks: common runs, subjects and plots; one folder per benchmark."""

@@ -1,0 +1,199 @@
+"""Part `paths`: how soon the returned paths hold a labelled one, for 1 to 200 of them.
+
+The paper says of its output paths that they reach a perfect hit rate when their number gets large.
+Two rates are given: a labelled path is among the first n; and all facts of some labelled path are
+among the facts of the first n, whichever of them they come from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from pagelink.bench.paper.ground import TITLES, key_of, labels_of, paper_settings, subjects, told
+from pagelink.bench.paper.plan import Part, Plan, Plot, Progress, Series, Table, mean_cell
+from pagelink.bench.runs import Run, RunStore
+from pagelink.bench.subjects import Subject
+from pagelink.rivals.ground import FactPath, Ranked, fact_paths
+from pagelink.rivals.registry import make_rival
+from pagelink.settings import Settings
+
+NAME = "paths"
+MOST = 200
+SHOWN = (1, 2, 3, 5, 10, 20, 50, 100, 200)
+MEASURED = (1, 2, 3, 5, 10)
+"""Numbers of paths that the default is asked for: it chooses a set, so each is a run of its own."""
+OURS, BY_MASK, PAPER, FREE = (
+    "PaGELink, measured (default)", "PaGELink, by its mask", "paper's settings",
+    "no model, degree only",
+)  # fmt: skip
+AMONG, COVERED = "a labelled path among the first n", "its facts among those of the first n"
+Curve = dict[str, float]
+
+
+def first_among(paths: Sequence[FactPath], labelled: Sequence[FactPath]) -> int | None:
+    """Return how many paths it takes until one of them is a labelled one; None: none is.
+
+    Example:
+        >>> first_among([(1, 2), (3, 4)], [(3, 4), (5,)])
+        2
+    """
+    known = set(labelled)
+    return next((n for n, path in enumerate(paths, 1) if path in known), None)
+
+
+def first_covered(paths: Sequence[FactPath], labelled: Sequence[FactPath]) -> int | None:
+    """Return how many paths it takes until their facts hold all those of a labelled one.
+
+    Example:
+        >>> first_covered([(1, 2), (3, 4), (5, 6)], [(1, 4)])
+        2
+    """
+    seen: set[int] = set()
+    wanted = [set(path) for path in labelled]
+    for n, path in enumerate(paths, 1):
+        seen.update(path)
+        if any(facts <= seen for facts in wanted):
+            return n
+    return None
+
+
+def hit_rates(firsts: Sequence[int | None], counts: Sequence[int]) -> Curve:
+    """Return the share of links that are hit by the first n paths, for each n; misses count.
+
+    Example:
+        >>> hit_rates([1, 3, None, 2], (1, 2, 5))
+        {'1': 0.25, '2': 0.5, '5': 0.75}
+    """
+    return {
+        str(n): round(sum(f is not None and f <= n for f in firsts) / max(len(firsts), 1), 5)
+        for n in counts
+    }
+
+
+def curves(
+    paths: Ranked, labelled: Sequence[Sequence[FactPath]], counts: Sequence[int]
+) -> dict[str, Curve]:
+    """Both rates of some links, by number of paths."""
+    both = list(zip(paths, labelled, strict=True))
+    return {
+        AMONG: hit_rates([first_among(*one) for one in both], counts),
+        COVERED: hit_rates([first_covered(*one) for one in both], counts),
+    }
+
+
+def run(store: RunStore, plan: Plan, progress: Progress) -> None:
+    """Explain the links of each data set with up to 200 paths."""
+    counts = list(range(1, MOST + 1))
+    for subject in subjects(plan):
+        released = paper_settings(subject)
+        variants = {
+            BY_MASK: ("pagelink", Settings(num_paths=MOST, measure=False)),
+            PAPER: ("pagelink", released.replace(num_paths=MOST)),
+            FREE: ("degree", Settings(num_paths=MOST, measure=False)),
+        }
+        for label, (rival, settings) in variants.items():
+            noisy = settings.start == "noise"
+            for seed in plan.seed_list if noisy else plan.seed_list[:1]:
+                progress(f"{TITLES[subject.name]}: {label}, seed {seed}")
+                store.do(
+                    NAME, f"{subject.name} {label} seed {seed}",
+                    key_of(subject, label=label, seed=seed, settings=told(settings)),
+                    partial(_figures, subject, rival, {MOST: settings}, counts, seed),
+                )  # fmt: skip
+        progress(f"{TITLES[subject.name]}: {OURS}")
+        by_count = {n: Settings(num_paths=n) for n in (MEASURED[:2] if plan.quick else MEASURED)}
+        store.do(
+            NAME, f"{subject.name} {OURS}",
+            key_of(
+                subject, label=OURS, seed=0, counts=list(by_count), settings=told(Settings())
+            ),
+            partial(_figures, subject, "pagelink", by_count, list(by_count), 0),
+        )  # fmt: skip
+
+
+def _figures(
+    subject: Subject, rival: str, by_count: dict[int, Settings], counts: list[int], seed: int
+) -> dict[str, Any]:
+    """The rates at each count; with several settings, each gives the rate of its own count."""
+    rates: dict[str, Curve] = {AMONG: {}, COVERED: {}}
+    returned: list[int] = []
+    for most, settings in by_count.items():
+        explainer = make_rival(
+            rival, subject.model, subject.data, subject.link_type, settings, seed, threshold=None
+        )
+        paths = fact_paths(explainer, explainer.explain_many(subject.pairs))
+        labelled = labels_of(subject, explainer.graph)
+        mine = counts if len(by_count) == 1 else [most]
+        for which, curve in curves(paths, labelled, mine).items():
+            rates[which] |= curve
+        returned = [len(each) for each in paths]
+    return {
+        "rates": rates, "links": len(subject.pairs), "max_length": settings.max_length,
+        "mean_paths": sum(returned) / max(len(returned), 1),
+    }  # fmt: skip
+
+
+def tables(runs: Sequence[Run]) -> list[Table]:
+    """A table for each data set: rates by number of paths."""
+    found = []
+    for data, by_label in _grouped(runs).items():
+        rows = []
+        for label, mine in by_label.items():
+            for which in (AMONG, COVERED):
+                known = [run.figures["rates"][which] for run in mine]
+                cells = [mean_cell([rates.get(str(n)) for rates in known]) for n in SHOWN]
+                rows.append((f"{label}: {which}", *cells))
+        links = next(iter(by_label.values()))[0].figures["links"]
+        found.append(
+            Table(
+                f"Output-path hit rate against the number of paths, {TITLES[data]}",
+                ("explainer", *(str(n) for n in SHOWN)), tuple(rows),
+                f"{links} links, none left out; mean over explainer seeds where the mask starts "
+                "from noise. Paths have at most 3 facts, with the paper's settings at most 5. The "
+                "labels are made by degrees alone, so the row without a model is what the others "
+                "are to be read against. The default chooses its set anew for each n, by what it "
+                "is worth to the model: its rate need not rise with n.",
+            )
+        )  # fmt: skip
+    return found
+
+
+def plots(runs: Sequence[Run]) -> list[Plot]:
+    """A plot for each data set: the share of links with a labelled path among the first n."""
+    found = []
+    for data, by_label in _grouped(runs).items():
+        lines = []
+        for label, mine in by_label.items():
+            known = [run.figures["rates"][AMONG] for run in mine]
+            x = sorted(int(n) for n in known[0])
+            y = [[rates[str(n)] for rates in known] for n in x]
+            lines.append(
+                Series(
+                    label, tuple(map(float, x)), tuple(sum(v) / len(v) for v in y),
+                    tuple(map(min, y)), tuple(map(max, y)),
+                )
+            )  # fmt: skip
+        found.append(
+            Plot(
+                f"Labelled path among the first n, {TITLES[data]}", "number of paths n",
+                "share of links", tuple(lines), note="Bands: lowest and highest explainer seed.",
+                log_x=True,
+            )
+        )  # fmt: skip
+    return found
+
+
+def _grouped(runs: Sequence[Run]) -> dict[str, dict[str, list[Run]]]:
+    """The runs by data set and by explainer, in the order in which they are shown."""
+    found: dict[str, dict[str, list[Run]]] = {}
+    for data in TITLES:
+        for label in (OURS, BY_MASK, PAPER, FREE):
+            mine = [r for r in runs if r.key["data"] == data and r.key["label"] == label]
+            if mine:
+                found.setdefault(data, {})[label] = mine
+    return found
+
+
+PART = Part(NAME, "Output paths against labels, by their number", run, tables, plots)

@@ -1,0 +1,271 @@
+"""Part `pruning`: what the k-core takes away, from the links at hand and by the paper's theorem.
+
+The paper prunes to make learning cheaper; users of its code met pairs that pruning had cut apart.
+So the sizes stand beside the share of links that lose their last path, or their labelled ones.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from pagelink.bench.faithfulness.rankings import make_explainer
+from pagelink.bench.paper.ground import TITLES, key_of, labels_of, subjects
+from pagelink.bench.paper.plan import PER_LINK, Part, Plan, Plot, Progress, Series, Table, cell
+from pagelink.bench.runs import Run, RunStore
+from pagelink.bench.speed.bare import extract
+from pagelink.bench.subjects import Subject
+from pagelink.graph.computation_graph import ComputationGraphs
+from pagelink.graph.typed_graph import TypedGraph
+from pagelink.metrics.theory import (
+    core_shares,
+    count_connected_subgraphs,
+    count_paths,
+    counted_core_shares,
+    log_expected_paths,
+    log_subgraphs,
+    random_graph,
+)
+from pagelink.runtime.arrays import Bools
+from pagelink.search.paths import allowed_facts, build_path_graphs
+from pagelink.search.pruning import prune
+from pagelink.settings import Settings
+
+NAME = "pruning"
+CORES = (2, 3, 4, 5, 6)
+LENGTHS = (3, 5)
+"""l_max: ours, and that of the released settings."""
+MEAN_DEGREES = (4.0, 7.0, 10.0)
+NODES, QUICK_NODES = 20_000, 2_000
+SMALL, LARGE = (5, 6, 7), (10, 100, 1000)
+"""Numbers of nodes: of graphs whose subgraphs are counted, and of those where both are expected."""
+DENSITY = 0.6
+
+Columns = Mapping[str, Sequence[float]]
+"""By figure, one number per link."""
+
+
+def pruned(
+    graph: TypedGraph, batch: ComputationGraphs, labelled: Sequence[Sequence[int]], core: int
+) -> dict[str, float]:
+    """What the k-core leaves of the computation graph of one link.
+
+    Args:
+        graph: the flat graph.
+        batch: the computation graph.
+        labelled: facts of the labelled paths.
+        core: k; 0 leaves everything.
+
+    Returns:
+        Nodes and edges that are left, s and t among the nodes; whether there is a path of at most
+        3 and of at most 5 facts; and whether all facts of some labelled path are left.
+    """
+    kept = prune(graph, batch, core)
+    ends = np.searchsorted(batch.nodes, [batch.link_src[0], batch.link_dst[0]])
+    nodes = np.unique(np.concatenate([batch.src[kept], batch.dst[kept], ends]))
+    facts = set(graph.fact[batch.edges[kept]].tolist())
+    return {
+        "nodes": float(len(nodes)) if core else float(len(batch.nodes)),
+        "edges": float(kept.sum()),
+        **{f"path of {length}": float(_joined(graph, batch, kept, length)) for length in LENGTHS},
+        "labelled": float(any(facts.issuperset(path) for path in labelled)),
+    }
+
+
+def _joined(graph: TypedGraph, batch: ComputationGraphs, kept: Bools, length: int) -> bool:
+    allowed = allowed_facts(graph, batch, kept)
+    return bool(build_path_graphs(graph, batch, allowed, length).has_path()[0])
+
+
+def lost(before: Sequence[float], after: Sequence[float]) -> float:
+    """Return, of the links that had something before, the share that has it no longer.
+
+    Example:
+        >>> lost([1, 1, 1, 0], [1, 0, 1, 0]) == 1 / 3
+        True
+    """
+    had = [then for was, then in zip(before, after, strict=True) if was]
+    return sum(not then for then in had) / len(had) if had else math.nan
+
+
+def run(store: RunStore, plan: Plan, progress: Progress) -> None:
+    """Prune the computation graphs of each data set, and random graphs."""
+    for subject in subjects(plan):
+        progress(f"{TITLES[subject.name]}: k-cores")
+        key = key_of(subject, cores=list(CORES), lengths=list(LENGTHS))
+        store.do(NAME, f"{subject.name} k-cores", key, partial(_on_links, subject))
+    nodes, seeds = (QUICK_NODES if plan.quick else NODES), list(plan.seed_list)
+    progress(f"k-cores of random graphs of {nodes} nodes")
+    key = {"nodes": nodes, "seeds": seeds, "cores": list(CORES), "degrees": list(MEAN_DEGREES)}
+    store.do(NAME, "theorem", key, lambda: {"rows": _theorem(nodes, seeds)})
+    progress("paths and subgraphs of random graphs")
+    key = {"seeds": seeds, "small": list(SMALL), "large": list(LARGE), "density": DENSITY}
+    store.do(NAME, "proposition", key, lambda: {"rows": _proposition(seeds)})
+
+
+def _on_links(subject: Subject) -> dict[str, Any]:
+    explainer = make_explainer(subject, Settings(measure=False), 0)
+    labels = labels_of(subject, explainer.graph)
+    found: dict[int, list[dict[str, float]]] = {core: [] for core in (0, *CORES)}
+    for link, labelled in zip(subject.pairs, labels, strict=True):
+        batch = extract(explainer, link)
+        for core, rows in found.items():
+            rows.append(pruned(explainer.graph, batch, labelled, core))
+    columns = {
+        core: {name: [row[name] for row in rows] for name in rows[0]}
+        for core, rows in found.items()
+        if rows
+    }
+    by_core = {core: summary(columns[0], after) for core, after in columns.items()}
+    return {"links": len(subject.pairs), "by_core": by_core, PER_LINK: columns}
+
+
+def summary(before: Columns, after: Columns) -> dict[str, float | None]:
+    """Mean sizes, and the shares of the links that lost what they had; None where none had it."""
+    found: dict[str, float | None] = {}
+    for name, values in after.items():
+        if name in ("nodes", "edges"):
+            found[name] = float(np.mean(values))
+        else:
+            share = lost(before[name], values)
+            found[name] = None if math.isnan(share) else share
+    return found
+
+
+def _theorem(nodes: int, seeds: Sequence[int]) -> list[dict[str, Any]]:
+    rows = []
+    for degree, core in product(MEAN_DEGREES, CORES):
+        drawn = [random_graph(nodes, round(degree * nodes / 2), seed) for seed in seeds]
+        counted = [counted_core_shares(*ends, nodes, core) for ends in drawn]
+        rows.append(
+            {
+                "degree": degree, "core": core, "predicted": list(core_shares(degree, core)),
+                "counted": [list(shares) for shares in counted],
+            }
+        )  # fmt: skip
+    return rows
+
+
+def _proposition(seeds: Sequence[int]) -> list[dict[str, Any]]:
+    """Logs to base 10, because the numbers outgrow a float."""
+    rows: list[dict[str, Any]] = []
+    for nodes in (*SMALL, *LARGE):
+        edges = round(DENSITY * math.comb(nodes, 2))
+        row: dict[str, Any] = {
+            "nodes": nodes, "edges": edges,
+            "paths": log_expected_paths(nodes, edges) / math.log(10),
+            "short": log_expected_paths(nodes, edges, LENGTHS[0]) / math.log(10),
+            "subgraphs": log_subgraphs(edges) / math.log(10),
+        }  # fmt: skip
+        if nodes in SMALL:
+            drawn = [random_graph(nodes, edges, seed) for seed in seeds]
+            row["counted"] = [
+                count_paths(src.tolist(), dst.tolist(), 0, nodes - 1) for src, dst in drawn
+            ]
+            row["connected"] = [
+                count_connected_subgraphs(src.tolist(), dst.tolist()) for src, dst in drawn
+            ]
+        rows.append(row)
+    return rows
+
+
+def tables(runs: Sequence[Run]) -> list[Table]:
+    """What pruning leaves, the theorem, and the proposition."""
+    by_name = {run.name: run for run in runs}
+    found = []
+    if rows := [row for data in TITLES for row in _rows_of(data, by_name)]:
+        found.append(
+            Table(
+                "What the k-core leaves of computation graphs",
+                (
+                    "data set, k", "nodes left", "edges left", "cut apart (3 facts)",
+                    "cut apart (5 facts)", "labelled path lost",
+                ),
+                tuple(rows),
+                "Mean number per link and share of the unpruned one; shares of the links that have "
+                "a path (a labelled path) before. PaGELink undoes the pruning of a link that it "
+                "would cut apart, and says so.",
+            )
+        )  # fmt: skip
+    if theorem := by_name.get("theorem"):
+        found.append(_theorem_table(theorem))
+    if proposition := by_name.get("proposition"):
+        found.append(_proposition_table(proposition))
+    return found
+
+
+def _rows_of(data: str, by_name: dict[str, Run]) -> list[tuple[str, ...]]:
+    run = by_name.get(f"{data} k-cores")
+    by_core = {} if run is None else run.figures["by_core"]
+    rows = []
+    for core, after in by_core.items():
+        before = by_core["0"]
+        size = [
+            f"{after[what]:,.0f} ({after[what] / before[what]:.0%})" for what in ("nodes", "edges")
+        ]
+        names = (*(f"path of {length}" for length in LENGTHS), "labelled")
+        gone = [cell(after[name]) for name in names]
+        label = f"{TITLES[data]}, " + (f"k = {core}" if core != "0" else "not pruned")
+        rows.append((label, *size, *gone))
+    return rows
+
+
+def _theorem_table(run: Run) -> Table:
+    rows = []
+    for row in run.figures["rows"]:
+        counted = np.array(row["counted"])
+        cells = [
+            cell(value)
+            for place in (0, 1)
+            for value in (row["predicted"][place], counted[:, place].mean())
+        ]
+        rows.append((f"mean degree {row['degree']:g}, k = {row['core']}", *cells))
+    return Table(
+        "The k-core theorem, predicted and counted",
+        ("random graph", "nodes predicted", "nodes counted", "edges predicted", "edges counted"),
+        tuple(rows),
+        f"Graphs of {run.key['nodes']:,} nodes, mean over {len(run.key['seeds'])} of them. The "
+        "paper's example, mean degree 7 and k = 5, has about 0.69 of both.",
+    )
+
+
+def _proposition_table(run: Run) -> Table:
+    rows = []
+    for row in run.figures["rows"]:
+        counts = [
+            f"{np.mean(row[name]):,.1f}" if name in row else "-"
+            for name in ("counted", "connected")
+        ]
+        logs = [f"10^{row[name]:,.1f}" for name in ("paths", "short", "subgraphs")]
+        rows.append((f"{row['nodes']} nodes, {row['edges']} edges", *logs, *counts))
+    return Table(
+        "Paths between two nodes against subgraphs",
+        (
+            "random graph", "paths expected", "of at most 3 edges", "subgraphs", "paths counted",
+            "connected subgraphs counted",
+        ),
+        tuple(rows),
+        "Counted ones are means over drawn graphs that are small enough; the ratio of the first "
+        "and the third column vanishes, as the proposition says.",
+    )  # fmt: skip
+
+
+def plots(runs: Sequence[Run]) -> list[Plot]:
+    """The share of links that are cut apart, by k."""
+    by_name = {run.name: run for run in runs}
+    lines = []
+    for data, title in TITLES.items():
+        if run := by_name.get(f"{data} k-cores"):
+            by_core, what = run.figures["by_core"], f"path of {LENGTHS[0]}"
+            y = [by_core[str(core)][what] or 0.0 for core in CORES]
+            lines.append(Series(title, tuple(map(float, CORES)), tuple(y)))
+    title = "Links that k-core pruning cuts apart"
+    return [Plot(title, "k", "share of links", tuple(lines))] if lines else []
+
+
+PART = Part(NAME, "k-core pruning, and the size of the search", run, tables, plots)

@@ -1,0 +1,315 @@
+"""Where the time of an explanation goes: seconds of its stages, and how they grow.
+
+The stages are those of the method: the computation graph is extracted and pruned, the mask is
+learned, paths are searched, and what they are worth is measured.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from pagelink.bench.paper.ground import TITLES, key_of, paper_settings, subjects, told
+from pagelink.bench.paper.plan import Part, Plan, Plot, Progress, Series, Table, cell
+from pagelink.bench.runs import Run, RunStore
+from pagelink.bench.speed.figures import torch_threads
+from pagelink.bench.speed.graphs import LIKES, HeteroSAGE, ladder_graph
+from pagelink.bench.speed.growth import FEATURES, SMALL_HIDDEN, linear
+from pagelink.bench.speed.subjects import QUICK, Sizes
+from pagelink.bench.subjects import Subject
+from pagelink.explain.explainer import PaGELink
+from pagelink.rivals.pgexp import PGExpLink
+from pagelink.rivals.registry import make_rival
+from pagelink.settings import Settings
+
+EXTRACT, PRUNE, LEARN, CHOOSE = "extraction", "pruning", "learning", "search"
+STAGES = (EXTRACT, PRUNE, LEARN, CHOOSE)
+_METHODS = {PRUNE: "_prune", LEARN: "_learn", CHOOSE: "_choose"}
+
+
+@contextmanager
+def watched(explainer: PaGELink) -> Iterator[dict[str, float]]:
+    """Give the CPU seconds of each stage, added up for as long as the context is open."""
+    seconds = dict.fromkeys(STAGES, 0.0)
+
+    def timed(stage: str, work: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*given: Any) -> Any:
+            started = time.process_time()
+            try:
+                return work(*given)
+            finally:
+                seconds[stage] += time.process_time() - started
+
+        return run
+
+    batches = explainer._batches
+    # Set on the objects, not on their classes: other explainers are not watched.
+    places = [(batches, "extract", EXTRACT)]
+    places += [(explainer, method, stage) for stage, method in _METHODS.items()]  # type: ignore[misc]
+    for owner, method, stage in places:
+        setattr(owner, method, timed(stage, getattr(owner, method)))
+    try:
+        yield seconds
+    finally:
+        for owner, method, _ in places:
+            delattr(owner, method)  # the method of the class shows again
+
+
+def stage_seconds(
+    explainer: PaGELink, links: Sequence[tuple[int, int]], repeats: int = 1
+) -> dict[str, float]:
+    """CPU seconds a link of each stage and in total, and the mean number of epochs.
+
+    Links are explained side by side; of several rounds, the one of the least total counts. What an
+    explainer is trained for beforehand is `training`, once for all links.
+    """
+    training = 0.0
+    if isinstance(explainer, PGExpLink):
+        started = time.process_time()
+        explainer.fit()
+        training = time.process_time() - started
+    list(explainer.explain_many(links[:1]))  # what is made once is not counted
+    rounds = []
+    for _ in range(repeats):
+        started = time.process_time()
+        with watched(explainer) as seconds:
+            answers = list(explainer.explain_many(links))
+        total = time.process_time() - started
+        rounds.append(
+            {
+                **{stage: value / len(links) for stage, value in seconds.items()},
+                "total": total / len(links),
+                "epochs": float(np.mean([answer.epochs for answer in answers])),
+                "training": training,
+            }
+        )
+    return min(rounds, key=lambda each: each["total"])
+
+
+def exponent(sizes: Sequence[float], seconds: Sequence[float]) -> float:
+    """Return p of seconds ~ size^p, the slope of the logs by least squares.
+
+    Example:
+        >>> round(exponent([10, 100, 1000], [0.2, 2.0, 20.0]), 6)
+        1.0
+    """
+    x, y = np.log(np.asarray(sizes, float)), np.log(np.maximum(np.asarray(seconds, float), 1e-9))
+    dx = x - x.mean()
+    return float(dx @ (y - y.mean()) / (dx @ dx))
+
+
+# Part `time`: the paper's figure of time against edges, and its complexity table, measured.
+#
+# The table says what grows with what: the exponent p of seconds ~ size^p in the edges of the
+# computation graph, and in T, the number of rounds that an explainer is told to take.
+
+
+NAME = "time"
+SIZES = Sizes(
+    large_range=(5_500, 50_000, 100_000, 200_000), linear_repeats=5, linear_copies=16,
+    large_repeats=3,
+)  # fmt: skip
+"""The paper's range of edges in full; beyond it only as far as minutes reach."""
+EDGES, SLOW_EDGES, QUICK_EDGES = (10_000, 40_000, 160_000), (1_000, 2_000, 4_000), (60, 240)
+"""Few edges are lost in what calling a model costs; SubgraphX-Link cannot be asked about more."""
+ROUNDS = (5, 10, 20)
+STAGE_LINKS = 50
+OURS, BY_MASK, PAPER = "PaGELink, measured (default)", "PaGELink, by its mask", "paper's settings"
+ROWS: dict[str, tuple[str, str, str | None]] = {
+    BY_MASK: ("pagelink", "O(E + E_k T)", "epochs"),
+    OURS: ("pagelink", "", "epochs"),
+    "GNNExp-Link": ("gnnexp", "O(E T)", "epochs"),
+    "PGExp-Link, after training": ("pgexp", "O(E)", None),
+    "SubgraphX-Link": ("subgraphx", "exponential in the nodes", "rollouts"),
+    "gradient": ("gradient", "", None),
+    "degree only": ("degree", "", None),
+}
+"""By row: the explainer, the paper's formula for it, and what T is called there."""
+
+SHORT = {"subgraphx": {"expand": 2, "samples": 2}, "pgexp": {"epochs": 1}}
+"""Options under which growth is measured: how it grows is the question, not how long it takes."""
+
+
+def run(store: RunStore, plan: Plan, progress: Progress) -> None:
+    """Measure time against edges, the growth of every explainer, and the stages on the data."""
+    sizes = QUICK if plan.quick else SIZES
+    progress("time against edges")
+    key: dict[str, Any] = {"paper": list(sizes.paper_range), "large": list(sizes.large_range)}
+    store.do(NAME, "time against edges", key, partial(_against_edges, sizes))
+    for row, (name, _, rounds) in ROWS.items():
+        edges = QUICK_EDGES if plan.quick else SLOW_EDGES if name == "subgraphx" else EDGES
+        progress(f"growth of {row}")
+        key = {"row": row, "edges": list(edges), "rounds": list(ROUNDS), "short": SHORT}
+        store.do(NAME, f"growth {row}", key, partial(_growth, row, name, rounds, edges))
+    for subject in subjects(plan):
+        links = subject.pairs[: 3 if plan.quick else STAGE_LINKS]
+        for row, settings in _on_data(subject).items():
+            progress(f"{TITLES[subject.name]}: stages of {row}")
+            store.do(
+                NAME, f"{subject.name} stages {row}",
+                key_of(subject, row=row, explained=len(links), settings=told(settings)),
+                partial(_stages, subject, links, settings),
+            )  # fmt: skip
+
+
+def _on_data(subject: Subject) -> dict[str, Settings]:
+    return {
+        OURS: Settings(), BY_MASK: Settings(measure=False), PAPER: paper_settings(subject),
+    }  # fmt: skip
+
+
+def _stages(
+    subject: Subject, links: Sequence[tuple[int, int]], settings: Settings
+) -> dict[str, Any]:
+    with torch_threads(1):
+        explainer = make_rival(
+            "pagelink", subject.model, subject.data, subject.link_type, settings, 0, threshold=None
+        )
+        return stage_seconds(explainer, links)
+
+
+def _against_edges(sizes: Sizes) -> dict[str, Any]:
+    lines = []
+    for figure in linear(sizes, seed=0):
+        samples = {name: list(values) for name, values in figure.samples.items()}
+        lines.append({"r2": figure.value, "how": figure.how, **samples})
+    return {"lines": lines}
+
+
+def _growth(row: str, name: str, rounds: str | None, edges: Sequence[int]) -> dict[str, Any]:
+    """Seconds of one explainer on links with so many edges, and with so many rounds."""
+    graph = ladder_graph(edges, FEATURES, seed=0)
+    model = HeteroSAGE(graph.data.edge_types, graph.num_features, SMALL_HIDDEN, seed=0)
+    # A bound on what is measured keeps every link alike: none leaves before the last round.
+    base = Settings(patience=None, measure=row == OURS)
+
+    def seconds(link: tuple[int, int], count: int | None) -> dict[str, float]:
+        own: dict[str, Any] = {"options": dict(SHORT.get(name, {}))}
+        settings = base
+        if count is not None and name == "pagelink":
+            settings = base.replace(epochs=count)
+        elif count is not None and rounds is not None:
+            own["options"][rounds] = count
+        if name == "pgexp":
+            own["train_links"] = graph.links
+        explainer = make_rival(name, model, graph.data, LIKES, settings, 0, threshold=None, **own)
+        return stage_seconds(explainer, [link], repeats=2)
+
+    with torch_threads(1):
+        by_edges = [seconds(link, None if rounds is None else ROUNDS[1]) for link in graph.links]
+        middle = graph.links[len(edges) // 2]
+        by_rounds = [] if rounds is None else [seconds(middle, count) for count in ROUNDS]
+    totals = [each["total"] for each in by_edges]
+    return {
+        "edges": list(edges), "seconds": totals, "in_edges": exponent(edges, totals),
+        "stages": {
+            stage: exponent(edges, [each[stage] for each in by_edges]) for stage in STAGES
+        },
+        "in_rounds": exponent(ROUNDS, [each["total"] for each in by_rounds]) if by_rounds else None,
+        "rounds": rounds,
+    }  # fmt: skip
+
+
+def tables(runs: Sequence[Run]) -> list[Table]:
+    """Time against edges, the complexity table, and where the time goes."""
+    by_name = {run.name: run.figures for run in runs}
+    found = []
+    if lines := by_name.get("time against edges"):
+        found.append(_lines_table(lines))
+    growing = [(row, by_name[f"growth {row}"]) for row in ROWS if f"growth {row}" in by_name]
+    if growing:
+        found.append(_growth_table(growing))
+    if rows := _stage_rows(by_name):
+        found.append(
+            Table(
+                "Where the time of a link goes, CPU ms",
+                ("data set, settings", "epochs", *STAGES[:3], "search and measuring", "all"),
+                tuple(rows),
+                f"Up to {STAGE_LINKS} links side by side, one thread. A link has converged when "
+                "its best paths stay the same for ten epochs; with the paper's settings none "
+                "leaves before the last epoch. Learning includes its own searches.",
+            )
+        )  # fmt: skip
+    return found
+
+
+def _lines_table(figures: Mapping[str, Any]) -> Table:
+    rows = tuple(
+        (
+            f"{line['edges'][0]:,.0f} to {line['edges'][-1]:,.0f} edges",
+            f"{1000 * line['cpu_s'][0]:,.1f}", f"{1000 * line['cpu_s'][-1]:,.1f}",
+            cell(1e6 * line["slope"][0], 2), cell(line["r2"]),
+            cell(exponent(line["edges"][1:], line["cpu_s"][1:]), 2),
+        )
+        for line in figures["lines"]
+    )  # fmt: skip
+    return Table(
+        "Time of a link against the edges of its computation graph",
+        ("range", "CPU ms, fewest edges", "CPU ms, most", "µs an edge", "R²", "exponent"), rows,
+        "PaGELink by its mask, all 20 epochs. The exponent leaves the smallest graph out, where "
+        "calling the model is all that counts.",
+    )  # fmt: skip
+
+
+def _growth_table(growing: Sequence[tuple[str, Mapping[str, Any]]]) -> Table:
+    rows = []
+    for row, figures in growing:
+        fewest, *_, most = figures["edges"]
+        times = [f"{1000 * figures['seconds'][place]:,.1f}" for place in (0, -1)]
+        by_rounds = figures["in_rounds"]
+        told = "-" if by_rounds is None else f"{by_rounds:.2f} ({figures['rounds']})"
+        stages = ", ".join(f"{stage} {figures['stages'][stage]:.2f}" for stage in STAGES)
+        formula = ROWS[row][1] or "-"
+        span = f"{fewest:,} to {most:,}"
+        rows.append((row, formula, span, *times, cell(figures["in_edges"], 2), told, stages))
+    return Table(
+        "What grows with what",
+        (
+            "explainer", "the paper says", "edges", "ms, fewest", "ms, most",
+            "exponent in edges", "exponent in T", "exponent of each stage",
+        ),
+        tuple(rows),
+        "E: edges of the computation graph, E_k: of its k-core. CPU ms of a link alone, the "
+        "lesser of two rounds, T = 10; an exponent of 1 is linear "
+        "growth, less means that a fixed cost counts. Training PGExp-Link is not in its row. "
+        "SubgraphX-Link is a tree search under a fixed number of rollouts, here with two moves and "
+        "two coalitions each, not a search over all subgraphs.",
+    )  # fmt: skip
+
+
+def _stage_rows(by_name: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, ...]]:
+    rows = []
+    for data, title in TITLES.items():
+        for row in (OURS, BY_MASK, PAPER):
+            figures = by_name.get(f"{data} stages {row}")
+            if figures is not None:
+                times = [f"{1000 * figures[name]:,.2f}" for name in (*STAGES, "total")]
+                rows.append((f"{title}: {row}", f"{figures['epochs']:.1f}", *times))
+    return rows
+
+
+def plots(runs: Sequence[Run]) -> list[Plot]:
+    """The paper's figure, and the same for larger graphs."""
+    by_name = {run.name: run.figures for run in runs}
+    found = []
+    for line in by_name.get("time against edges", {"lines": []})["lines"]:
+        x, slope, start = line["edges"], line["slope"][0], line["intercept"][0]
+        found.append(
+            Plot(
+                f"Time against edges, {x[0]:,.0f} to {x[-1]:,.0f}", "edges of G_c", "CPU ms a link",
+                (
+                    Series("measured", tuple(x), tuple(1000 * s for s in line["cpu_s"])),
+                    Series("line", tuple(x), tuple(1000 * (start + slope * v) for v in x)),
+                ),
+                note=f"R² {line['r2']:.3f}. {line['how']}",
+            )
+        )  # fmt: skip
+    return found
+
+
+PART = Part(NAME, "Time against edges, and what grows with what", run, tables, plots)

@@ -1,0 +1,1 @@
+"""Large graphs and many links."""

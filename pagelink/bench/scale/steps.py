@@ -1,0 +1,171 @@
+"""Measurements on the large graph, each in a process of its own: memory, cold start, time a link.
+
+`python -m pagelink.bench.scale.steps` is such a process; it prints what it measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from pagelink.bench.runs import measured
+from pagelink.bench.scale.graph import LINK_TYPE, ScaleGraph, ScaleOpening, make_store
+from pagelink.explain.explainer import PaGELink
+from pagelink.graph.computation_graph import ComputationGraphs
+
+GIGABYTE = 10**9
+REPEATS = 3
+_MODULE = "pagelink.bench.scale.steps"
+
+
+def measure(step: str, folder: Path, graph: ScaleGraph, links: int) -> dict[str, Any]:
+    """Take one step in a fresh process and return what it measured."""
+    sizes = graph.num_nodes, graph.num_edges, graph.seed, links
+    found: dict[str, Any] = measured(_MODULE, step, folder, *sizes)
+    return found
+
+
+def build(folder: Path, graph: ScaleGraph, links: int) -> dict[str, Any]:
+    """Make the store."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    store = make_store(graph, folder)
+    size = sum(each["bytes"] for each in store.manifest["files"].values())
+    return {
+        "seconds": time.perf_counter() - wall,
+        "cpu": time.process_time() - cpu,
+        "peak_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / GIGABYTE,
+        "disk_gb": size / GIGABYTE,
+        "edges": sum(each["count"] for each in store.manifest["relations"]),
+    }
+
+
+def cold(folder: Path, graph: ScaleGraph, links: int) -> dict[str, Any]:
+    """The first explanation when none of the files is in memory, after the imports."""
+    for file in folder.iterdir():
+        handle = os.open(file, os.O_RDONLY)
+        os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.close(handle)
+    (link,) = _links(graph, 1)
+    started = time.perf_counter()
+    explainer = ScaleOpening(folder, graph.seed).open()
+    opened = time.perf_counter()
+    answer = explainer.explain(*link)
+    return {
+        "open_seconds": opened - started,
+        "first_seconds": time.perf_counter() - opened,
+        "paths": len(answer.paths),
+    }
+
+
+def worker(folder: Path, graph: ScaleGraph, links: int) -> dict[str, Any]:
+    """Time a link from the store and from memory, and the memory that a worker takes."""
+    asked = _links(graph, links)
+    with _sampled() as memory:
+        explainer = ScaleOpening(folder, graph.seed).open()
+        list(explainer.explain_many(asked))
+    in_memory, renamed = _same_neighbourhoods(explainer, asked)
+    seconds: dict[str, list[float]] = {"store": [], "memory": []}
+    logits: dict[str, list[float]] = {}
+    for _ in range(REPEATS):  # in turn, so that both meet the same machine
+        for name, who, what in (("store", explainer, asked), ("memory", in_memory, renamed)):
+            cpu = time.process_time()
+            logits[name] = [answer.logit or np.nan for answer in who.explain_many(what)]
+            seconds[name].append((time.process_time() - cpu) / links)
+    edges = [len(g.edges) for g in _graphs(explainer, asked)]
+    return {
+        "store_ms": 1000 * min(seconds["store"]),
+        "memory_ms": 1000 * min(seconds["memory"]),
+        "same_logits": bool(np.allclose(logits["store"], logits["memory"], rtol=1e-4, atol=1e-4)),
+        "anonymous_gb": max(memory["anonymous"]) / GIGABYTE,
+        "mapped_gb": max(memory["mapped"]) / GIGABYTE,
+        "median_edges": float(np.median(edges)),
+        "largest_edges": max(edges),
+    }
+
+
+def _links(graph: ScaleGraph, count: int) -> list[tuple[int, int]]:
+    return [(src, dst) for src, dst in graph.links(count).T.tolist()]
+
+
+def _graphs(explainer: PaGELink, links: list[tuple[int, int]]) -> list[ComputationGraphs]:
+    flat = [explainer.link(*link) for link in links]
+    ends = (np.array([getattr(link, name) for link in flat]) for name in ("src", "dst", "fact"))
+    graphs = explainer.extractor.extract(*ends)
+    return [graphs.only(i) for i in range(len(links))]
+
+
+def _same_neighbourhoods(
+    explainer: PaGELink, links: list[tuple[int, int]]
+) -> tuple[PaGELink, list[tuple[int, int]]]:
+    """An explainer of the links' computation graphs alone, held in memory; the links therein."""
+    graph = explainer.graph
+    edges = np.unique(np.concatenate([each.edges for each in _graphs(explainer, links)]))
+    facts = np.unique(graph.fact[edges]).astype(np.int64)
+    part = explainer.predictor.on_part(
+        np.unique(graph.edges_of_facts.take(facts).values), [LINK_TYPE]
+    )
+    data = part.data
+    place = {
+        kind: np.searchsorted(data[kind].n_id.numpy(), [link[end] for link in links])
+        for end, kind in ((0, LINK_TYPE[0]), (1, LINK_TYPE[2]))
+    }
+    for kind in data.node_types:
+        del data[kind].n_id
+    renamed = list(zip(*(place[LINK_TYPE[end]].tolist() for end in (0, 2)), strict=True))
+    return PaGELink(
+        explainer.predictor.model, data, LINK_TYPE, explainer.settings, explainer.seed,
+        threshold=explainer.threshold,
+    ), renamed  # fmt: skip
+
+
+@contextmanager
+def _sampled() -> Iterator[dict[str, list[int]]]:
+    """Sample this process's own memory and its share of mapped files, while the block runs."""
+    seen: dict[str, list[int]] = {"anonymous": [], "mapped": []}
+    over = threading.Event()
+
+    def sample() -> None:
+        while True:
+            lines = Path("/proc/self/status").read_text().splitlines()
+            status = dict(line.split(":", 1) for line in lines)
+            for name, field in (("anonymous", "RssAnon"), ("mapped", "RssFile")):
+                seen[name].append(1024 * int(status[field].split()[0]))
+            if over.wait(0.02):
+                return
+
+    thread = threading.Thread(target=sample)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        over.set()
+        thread.join()
+
+
+def main() -> None:
+    """Measure in this process, and print the result as JSON."""
+    parser = argparse.ArgumentParser(prog=f"python -m {_MODULE}")
+    parser.add_argument("step", choices=("build", "cold", "worker"))
+    parser.add_argument("folder", type=Path)
+    for name in ("nodes", "edges", "seed", "links"):
+        parser.add_argument(name, type=int)
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    step = {"build": build, "cold": cold, "worker": worker}[given.step]
+    graph = ScaleGraph(given.nodes, given.edges, given.seed)
+    print(json.dumps(step(given.folder, graph, given.links)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,150 @@
+"""Bare passes: what the model itself costs on the batches that pagelink makes.
+
+A bare pass is what any way of learning a mask must do at least: the masked model forward, and the
+gradient by the mask. Inputs are made beforehand; no path is searched, nothing is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor, nn
+from torch_geometric.nn import MessagePassing
+
+from pagelink.explain.explainer import PaGELink
+from pagelink.graph.computation_graph import ComputationGraphs
+from pagelink.model.inputs import ModelInput
+from pagelink.model.masking import borrowed
+from pagelink.model.predictor import LinkPredictor
+from pagelink.models.link_model import node_inputs
+
+Run = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class BareBatch:
+    """What the model was run on while some links were learned side by side."""
+
+    recorded: ModelInput
+    num_masked: int
+    """Number of values of the mask."""
+
+    @property
+    def num_links(self) -> int:
+        """Links in it."""
+        return int(self.recorded.edge_label_index.shape[1])
+
+
+class BarePasses:
+    """The very batches that an explainer makes of some links, ready to be run again.
+
+    They are noted while the links are explained once; so it does not matter how they are cut.
+
+    Args:
+        explainer: its links must stay to the last epoch (`patience=None`).
+        links: (src, dst) of the explainer's first link type.
+        one_by_one: a batch has one link.
+    """
+
+    def __init__(
+        self, explainer: PaGELink, links: Sequence[tuple[int, int]], one_by_one: bool = False
+    ) -> None:
+        self.predictor = explainer.predictor
+        with _noting(self.predictor) as self.batches:
+            if one_by_one:
+                for link in links:
+                    explainer.explain(*link)
+            else:
+                for _ in explainer.explain_many(links):
+                    pass
+
+    def as_pagelink(self, epochs: int) -> None:
+        """Run all batches the way pagelink runs the model."""
+        for batch in self.batches:
+            with self.predictor.weighted(batch.recorded) as run:
+                _passes(run, batch.num_masked, epochs)
+
+    def as_plain_pyg(self, epochs: int) -> None:
+        """Run all batches by calling the model, with a hook on every layer's messages."""
+        for batch in self.batches:
+            with hooked(self.predictor.model, batch.recorded) as run:
+                _passes(run, batch.num_masked, epochs)
+
+
+def extract(explainer: PaGELink, link: tuple[int, int]) -> ComputationGraphs:
+    """The computation graph of a link, as the explainer makes it."""
+    graph, link_type = explainer.graph, explainer.link_types[0]
+    src, dst = graph.flat_index(link_type[0], link[0]), graph.flat_index(link_type[2], link[1])
+    ends = (src, dst, graph.link_fact(src, dst, link_type))
+    return explainer.extractor.extract(*(np.array([end]) for end in ends))
+
+
+@contextmanager
+def _noting(predictor: LinkPredictor) -> Iterator[list[BareBatch]]:
+    """Note what the model is run on, weighted, for as long as the context is open."""
+    noted: list[BareBatch] = []
+    weighted = predictor.weighted
+
+    @contextmanager
+    def noting(recorded: ModelInput) -> Iterator[Run]:
+        with weighted(recorded) as run:
+            passes = 0
+
+            def noting_run(weights: Tensor) -> Tensor:
+                nonlocal passes
+                passes += 1
+                if passes == 1:
+                    noted.append(BareBatch(recorded, len(weights)))
+                return run(weights)
+
+            yield noting_run
+
+    predictor.weighted = noting  # type: ignore[method-assign]
+    try:
+        yield noted
+    finally:
+        del predictor.weighted  # the method of the class shows again
+
+
+def _passes(run: Run, num_masked: int, epochs: int) -> None:
+    values = torch.zeros(num_masked, requires_grad=True)
+    for _ in range(epochs):
+        loss = F.softplus(-run(torch.sigmoid(values))).sum()
+        torch.autograd.grad(loss, values)
+
+
+@contextmanager
+def hooked(model: nn.Module, recorded: ModelInput) -> Iterator[Run]:
+    """Give a function from edge weights to logits that multiplies messages by plain PyG hooks."""
+    calls: Iterator[Tensor] = iter(())
+    weights = factor = torch.empty(0)
+
+    def begin(module: MessagePassing, inputs: Any) -> None:
+        nonlocal factor
+        factor = weights[next(calls)].unsqueeze(-1)
+
+    def multiply(module: MessagePassing, inputs: Any, message: Tensor) -> Tensor:
+        return message * factor
+
+    x_dict, edges = node_inputs(recorded.data), recorded.data.edge_index_dict
+
+    def run(mask: Tensor) -> Tensor:
+        nonlocal calls, weights
+        # A message along no edge of the graph has number -1, and weight 1.
+        calls, weights = iter(recorded.calls), torch.cat([mask, mask.new_ones(1)])
+        logits: Tensor = model(x_dict, edges, recorded.edge_label_index)
+        return logits
+
+    with ExitStack() as stack:
+        stack.enter_context(borrowed(model))
+        for module in model.modules():
+            if isinstance(module, MessagePassing):
+                stack.callback(module.register_propagate_forward_pre_hook(begin).remove)
+                stack.callback(module.register_message_forward_hook(multiply).remove)
+        yield run

@@ -1,0 +1,279 @@
+"""The rows of `pagelink bench speed`, one after the other."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import json
+import math
+import os
+import platform
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from pagelink.bench.speed.figures import Figure, Goal, median
+from pagelink.bench.speed.growth import gnnexplainer, growth, linear
+from pagelink.bench.speed.plot import plot
+from pagelink.bench.speed.process import GIGABYTE, first_explanation, peak_memory
+from pagelink.bench.speed.rows import DataRows
+from pagelink.bench.speed.subjects import FULL, HETIONET, MOVIELENS, QUICK, USERITEMATTR, Sizes
+from pagelink.datasets.locate import DataNotFoundError, find_data
+from pagelink.errors import SettingsError, did_you_mean
+from pagelink.explain.building import versions
+from pagelink.runtime.files import write_text
+
+ROWS = (
+    "useritemattr", "overhead", "gnnexplainer", "growth", "linear", "real", "slowest", "memory",
+    "first",
+)  # fmt: skip
+NO_GROWTH = 1.05
+"""Two processes that do the same may differ by this much."""
+
+Starting = Callable[[str], None]
+
+
+def run(
+    sizes: Sizes = FULL,
+    seed: int = 0,
+    only: Sequence[str] = (),
+    starting: Starting = lambda name: None,
+) -> Iterator[Figure]:
+    """Measure the rows in their order, and give each figure when it is there.
+
+    Args:
+        sizes: how much to do.
+        seed: seed of graphs, models, links and explainers.
+        only: names of rows. Empty: all.
+        starting: called with the name of each row when it begins.
+
+    Raises:
+        SettingsError: there is no such row.
+    """
+    on_data = DataRows(sizes, seed)
+    rows: dict[str, Callable[[], Iterable[Figure]]] = {
+        "useritemattr": on_data.useritemattr,
+        "overhead": on_data.overhead,
+        "gnnexplainer": partial(gnnexplainer, sizes, seed),
+        "growth": partial(growth, sizes, seed),
+        "linear": partial(linear, sizes, seed),
+        "real": on_data.real,
+        "slowest": on_data.slowest,
+        "memory": partial(memory, sizes, seed),
+        "first": partial(first, sizes, seed),
+    }
+    for name in chosen_rows(only):
+        starting(name)
+        for figure in rows[name]():
+            # What a tiny graph takes says nothing about the goals.
+            yield dataclasses.replace(figure, goal=None) if sizes.tiny else figure
+
+
+def chosen_rows(only: Sequence[str]) -> list[str]:
+    """The rows of these names in the order of the table; all, if none is named.
+
+    Raises:
+        SettingsError: there is no such row.
+    """
+    for name in only:
+        if name not in ROWS:
+            raise SettingsError(
+                f"A row is one of {', '.join(ROWS)}, got {name!r}.{did_you_mean(name, ROWS)}"
+            )
+    return [name for name in ROWS if not only or name in only]
+
+
+def memory(sizes: Sizes, seed: int) -> Iterator[Figure]:
+    """Peak memory of streaming many links of hetionet-core, and whether it grows with them."""
+    few, many = sizes.memory_links
+    if missing := _missing(HETIONET, sizes):
+        yield Figure.not_measured("memory", HETIONET, missing)
+        return
+    measured = {count: peak_memory(HETIONET, count, seed, sizes.tiny) for count in (few, many)}
+    samples = {
+        f"{count} links, {name}": [value]
+        for count, values in measured.items()
+        for name, value in values.items()
+    }
+    how = (
+        "ru_maxrss of a fresh process for each number of links, default settings; the links with "
+        "the largest computation graphs come first and last"
+    )
+    yield Figure(
+        "memory", f"{HETIONET}: peak for {many:,} links", measured[many]["peak"] / GIGABYTE, "GB",
+        goal=Goal(4.0), how=how, samples=samples,
+    )  # fmt: skip
+    yield Figure(
+        "memory", f"{HETIONET}: peak for {many:,} links over that for {few:,}",
+        measured[many]["peak"] / measured[few]["peak"], "x", goal=Goal(NO_GROWTH), how=how,
+        samples=samples,
+    )  # fmt: skip
+
+
+def first(sizes: Sizes, seed: int) -> Iterator[Figure]:
+    """Seconds until a fresh process that has imported torch has its first explanation."""
+    for name in (USERITEMATTR, MOVIELENS):
+        if missing := _missing(name, sizes):
+            yield Figure.not_measured("first", name, missing)
+            continue
+        if not sizes.tiny:
+            first_explanation(name, seed)  # compiles the kernels, if that was never done
+        runs = [first_explanation(name, seed, sizes.tiny) for _ in range(sizes.first_repeats)]
+        samples = {key: [each[key] for each in runs] for key in runs[0]}
+        yield Figure(
+            "first", f"{name}: first explanation of a fresh process", median(samples["cpu_s"]),
+            "s", median(samples["wall_s"]), goal=Goal(5.0),
+            how="import of all but torch, graph, explainer, one link; kernels compiled before; "
+            f"median of {len(runs)} processes", samples=samples,
+        )  # fmt: skip
+        if sizes.tiny:
+            return
+
+
+def _missing(name: str, sizes: Sizes) -> str:
+    """Why a data set is not there; empty if it is."""
+    if sizes.tiny:
+        return ""
+    try:
+        find_data(name)
+    except DataNotFoundError as error:
+        return str(error)
+    return ""
+
+
+# Table, JSON and plot of `pagelink bench speed`.
+
+
+COLUMNS = ("row", "what", "threads", "measured", "wall", "to reach", "")
+LEGEND = """\
+measured: by CPU time of all threads; wall: the same by wall time, where two threads ran. alone: one
+link at a time; in batches: many side by side. all 20 epochs: no link leaves early; defaults: links
+that have converged leave. bare passes: masked forward and backward of the model on the same
+batches, inputs made beforehand, no search for paths. The models of movielens-small and
+hetionet-core are two-layer SAGE of 64, untrained, and every link is learned; UserItemAttr has its
+released weights. Ratios compare what ran in turn within one run, but for the 640 ms of
+the released code, which is a known figure and was not measured here."""
+TINY = "Tiny versions of the rows, on generated graphs: these figures say nothing about speed.\n"
+
+
+def run_and_print(
+    out: Path, quick: bool, only: Sequence[str], seed: int, console: Console
+) -> list[Figure]:
+    """Measure with a progress bar, print the table as Markdown, write speed.json and speed.svg.
+
+    The files are written anew after each row, so that a long run can be looked at.
+    """
+    names = chosen_rows(only)
+    figures: list[Figure] = []
+    with Progress(
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+        console=console, transient=True,
+    ) as bar:  # fmt: skip
+        task = bar.add_task("", total=len(names))
+
+        def starting(name: str) -> None:
+            bar.update(task, completed=names.index(name), description=name)
+            _write(out, figures, quick, seed)
+
+        for figure in run(QUICK if quick else FULL, seed, only, starting):
+            figures.append(figure)
+    written = _write(out, figures, quick, seed)
+    for text in (*([TINY] if quick else []), as_table(figures), f"\n{LEGEND}", f"\n{_notes()}"):
+        console.print(text, soft_wrap=True, highlight=False, markup=False)
+    for path in written:
+        console.print(f"Wrote {path}", soft_wrap=True, highlight=False, markup=False)
+    return figures
+
+
+def _write(out: Path, figures: Sequence[Figure], quick: bool, seed: int) -> list[Path]:
+    if not figures:
+        return []
+    result = as_dict(figures, quick, seed)
+    text = json.dumps(result, indent=1, ensure_ascii=False, allow_nan=False)
+    written = [write_text(out / "speed.json", text)]
+    if any(figure.row == "linear" for figure in figures):
+        written.append(write_text(out / "speed.svg", plot(figures)))
+    return written
+
+
+def as_dict(figures: Sequence[Figure], quick: bool, seed: int) -> dict[str, Any]:
+    """Return all that was measured, and where, ready for JSON."""
+    return {
+        "benchmark": "speed",
+        "quick": quick,
+        "seed": seed,
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "versions": {"python": platform.python_version(), **versions()},
+        "machine": platform.machine(),
+        "cpu_count": os.cpu_count(),
+        "figures": [_as_entry(figure) for figure in figures],
+    }
+
+
+def _as_entry(figure: Figure) -> dict[str, Any]:
+    goal = figure.goal
+    return {
+        "row": figure.row,
+        "what": figure.what,
+        "threads": figure.threads,
+        "value": None if math.isnan(figure.value) else figure.value,
+        "wall": figure.wall,
+        "unit": figure.unit,
+        "to_reach": None if goal is None else {"bound": goal.bound, "kind": goal.kind},
+        "reached": figure.reached,
+        "how": figure.how,
+        "missing": figure.missing or None,
+        "samples": {name: list(values) for name, values in figure.samples.items()},
+    }
+
+
+def as_table(figures: Sequence[Figure]) -> str:
+    """Lay the figures out as a Markdown table that also reads well in a terminal."""
+    lines = [list(COLUMNS), *(_cells(figure) for figure in figures)]
+    widths = [max(3, *(len(line[i]) for line in lines)) for i in range(len(COLUMNS))]
+    right = {COLUMNS.index(name) for name in ("threads", "measured", "wall", "to reach")}
+    rule = ["-" * (w - 1) + ":" if i in right else "-" * w for i, w in enumerate(widths)]
+    return "\n".join(
+        "| " + " | ".join(
+            cell.rjust(width) if i in right else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ) + " |"
+        for line in (lines[0], rule, *lines[1:])
+    )  # fmt: skip
+
+
+def _cells(figure: Figure) -> list[str]:
+    if figure.missing:
+        return [figure.row, figure.what, "-", "no data", "-", "-", "not measured"]
+    goal = figure.goal
+    verdict = {True: "ok", False: "not reached", None: ""}[figure.reached]
+    bound = "-"
+    if goal is not None:
+        words = "or less" if goal.kind == "at most" else "or more"
+        bound = f"{_value(goal.bound, figure.unit)} {words}"
+    several = figure.threads > 1 and figure.wall is not None
+    wall = _value(figure.wall, figure.unit) if several and figure.wall is not None else "-"
+    value = _value(figure.value, figure.unit)
+    return [figure.row, figure.what, str(figure.threads), value, wall, bound, verdict]
+
+
+def _value(value: float, unit: str) -> str:
+    """Three digits, and the unit.
+
+    Example:
+        >>> _value(0.99834, "R²"), _value(13.0, "ms"), _value(51.4, "x"), _value(0.0123, "s")
+        ('0.998', '13 ms', '51.4', '0.0123 s')
+    """
+    digits = f"{value:.3f}".rstrip("0") if unit == "R²" else f"{value:.3g}"
+    if "e" in digits:
+        digits = f"{value:.0f}"
+    return digits if unit in ("x", "R²", "") else f"{digits} {unit}"
+
+
+def _notes() -> str:
+    known = ", ".join(f"{name} {version}" for name, version in versions().items())
+    return f"{os.cpu_count()} CPUs, {platform.machine()}; {known}."

@@ -1,0 +1,261 @@
+"""The models of the faithfulness benchmark: the released weights, and models trained here."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch_geometric.data import HeteroData
+
+from pagelink.datasets.augcitation import build_augcitation
+from pagelink.datasets.ground_truth import Labels
+from pagelink.datasets.locate import find_data
+from pagelink.datasets.make import citation_graph
+from pagelink.datasets.reference import load_reference
+from pagelink.datasets.useritemattr import UserItemAttr, generate_useritemattr
+from pagelink.errors import SettingsError, did_you_mean
+from pagelink.graph.schema import EdgeType
+from pagelink.models.architectures import make_model
+from pagelink.models.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from pagelink.models.feeds import scorer
+from pagelink.models.figures import link_metrics
+from pagelink.models.link_model import LinkModel, node_inputs
+from pagelink.models.links import split_graph
+from pagelink.models.training import TrainSettings, train
+from pagelink.tables.load import load_graph
+
+RELEASED, AMINER = "released", "aminer"
+PAPER_LIKES = 4500
+"""Links of the paper's AugCitation."""
+KINDS = ("rgcn", "sage", "hgt", "rgcn-shared", "hgt-shared")
+"""`shared`: without free node embeddings, one vector for all nodes of a type."""
+HGT_EPOCHS = 15
+"""On the real graphs, where an epoch of HGT takes many times as long as one of the others."""
+
+
+@dataclass(frozen=True)
+class Separations:
+    """How well a model tells links from other pairs, beside its twins without edges (ROC-AUC)."""
+
+    auc: float
+    matched_auc: float | None
+    """On degree-matched negatives."""
+    edgeless_auc: float
+    """The model itself, run without edges."""
+    edgeless_matched_auc: float | None
+    twin_auc: float | None
+    """The same kind of model, trained without edges."""
+    twin_matched_auc: float | None
+
+    @property
+    def structural(self) -> bool:
+        """Beats itself without edges and its twin, wherever both were measured."""
+        pairs = (
+            (self.auc, self.edgeless_auc), (self.auc, self.twin_auc),
+            (self.matched_auc, self.edgeless_matched_auc),
+            (self.matched_auc, self.twin_matched_auc),
+        )  # fmt: skip
+        return all(own > other for own, other in pairs if own is not None and other is not None)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A trained model with its graph, the links to explain, and their labels if there are any."""
+
+    name: str
+    model: LinkModel
+    data: HeteroData
+    """The graph that messages pass on."""
+    link_type: EdgeType
+    pairs: tuple[tuple[int, int], ...]
+    """Test links that the model predicts, in a random order."""
+    labels: Labels | None
+    separations: Separations
+    whole: HeteroData | None = None
+    """The graph with all links, as training takes it."""
+    settings: TrainSettings | None = None
+    """How it was trained, if it was trained here."""
+    train_links: tuple[tuple[int, int], ...] | None = None
+    """Links of the training, for explainers that are trained themselves."""
+
+
+def subject_names(quick: bool) -> tuple[str, ...]:
+    """The names of all subjects."""
+    if quick:
+        return ("tiny-rgcn", "tiny-rgcn-shared")
+    return (RELEASED, *(f"{data}-{kind}" for data in _DATASETS if data != "tiny" for kind in KINDS))
+
+
+def check_subjects(names: Sequence[str], quick: bool) -> tuple[str, ...]:
+    """Return the asked subjects, all if none is asked for.
+
+    Raises:
+        SettingsError: there is no such subject.
+    """
+    known = subject_names(quick)
+    for name in names:
+        if name not in known:
+            raise SettingsError(
+                f"A subject is one of {', '.join(known)}; got {name!r}.{did_you_mean(name, known)}"
+            )
+    return tuple(names) or known
+
+
+def load_subject(
+    name: str, links: int, seed: int, folder: Path, source: Path | None = None
+) -> Subject:
+    """Return a subject; it is trained if the folder has no checkpoint of it.
+
+    Args:
+        name: one of `subject_names`, or `aminer-` and a kind of model.
+        links: number of links at most.
+        seed: of the data, the training and the choice of the links.
+        folder: where checkpoints are.
+        source: for `aminer-`, the citation graph: an AMiner file, or a folder of tables.
+
+    Raises:
+        DataNotFoundError: the data are not there.
+        GraphError: the source cannot be read or augmented.
+    """
+    if name == RELEASED:
+        return _released(links, seed)
+    dataset, kind = name.split("-", 1)
+    if dataset == AMINER:
+        if source is None:
+            raise SettingsError(f"{name} needs the citation graph it is built from.")
+        data, link_type, labels = _augmented(citation_graph(source), seed)
+    else:
+        data, link_type, labels = _DATASETS[dataset](seed)
+    settings = _SETTINGS[dataset]
+    if kind.startswith("hgt") and dataset not in ("useritemattr", "tiny"):
+        settings = dataclasses.replace(settings, epochs=HGT_EPOCHS)
+    of = "" if source is None or dataset != AMINER else f"-{source.stem}"
+    file = folder / f"{name}{of}-seed{seed}.pt"
+    if not file.exists():
+        model = make_model(
+            kind.removesuffix("-shared"), data, link_type, paper_split=settings.paper_split,
+            seed=seed, embeddings=not kind.endswith("-shared"),
+        )  # fmt: skip
+        split = split_graph(data, link_type, seed)
+        report = train(model, data, link_type, split, settings, seed=seed)
+        folder.mkdir(parents=True, exist_ok=True)
+        save_checkpoint(file, model, data, link_type, split, report, settings)
+    return checkpoint_subject(name, load_checkpoint(file, data), links, seed, labels, data)
+
+
+def checkpoint_subject(
+    name: str,
+    stored: Checkpoint,
+    links: int,
+    seed: int,
+    labels: Labels | None = None,
+    whole: HeteroData | None = None,
+) -> Subject:
+    """Return a trained model as a subject, with test links that it predicts."""
+    test = stored.report.test
+    twin = test.retrained_edgeless
+    return Subject(
+        name, stored.model, stored.data, stored.link_type, _predicted(stored, links, seed), labels,
+        Separations(
+            test.model.auc, _known(test.model.matched_auc), test.edgeless.auc,
+            _known(test.edgeless.matched_auc), None if twin is None else twin.auc,
+            None if twin is None else _known(twin.matched_auc),
+        ),
+        whole, stored.settings, _as_pairs(stored.split.train),
+    )  # fmt: skip
+
+
+def _known(value: float) -> float | None:
+    return None if np.isnan(value) else value
+
+
+def _predicted(stored: Checkpoint, links: int, seed: int) -> tuple[tuple[int, int], ...]:
+    test = stored.split.test
+    return _chosen(test[:, stored.score(test) >= 0], links, seed)
+
+
+def _chosen(pairs: torch.Tensor, links: int, seed: int) -> tuple[tuple[int, int], ...]:
+    order = np.random.default_rng(seed).permutation(pairs.shape[1])[:links]
+    return _as_pairs(pairs[:, torch.from_numpy(order)])
+
+
+def _as_pairs(links: torch.Tensor) -> tuple[tuple[int, int], ...]:
+    return tuple((int(src), int(dst)) for src, dst in links.numpy().T)
+
+
+def _released(links: int, seed: int) -> Subject:
+    reference = load_reference()
+    x_dict, edges = node_inputs(reference.data), dict(reference.data.edge_index_dict)
+    no_edges = {t: torch.empty(2, 0, dtype=torch.long) for t in edges}
+    own, edgeless = (
+        link_metrics(score(reference.split.test), score(reference.negatives.test))[0]
+        for score in (
+            scorer(reference.model, x_dict, edges), scorer(reference.model, x_dict, no_edges),
+        )
+    )  # fmt: skip
+    pairs = _chosen(torch.tensor(reference.test_links).T, links, seed)
+    return Subject(
+        RELEASED, reference.model, reference.data, reference.link_type, pairs, reference.labels,
+        Separations(own, None, edgeless, None, None, None),
+        train_links=_as_pairs(reference.split.train),
+    )  # fmt: skip
+
+
+Loaded = tuple[HeteroData, EdgeType, Labels | None]
+
+
+def _with_links(generated: UserItemAttr) -> Loaded:
+    data = copy.copy(generated.data)
+    data[generated.link_type].edge_index = generated.likes
+    return data, generated.link_type, generated.labels
+
+
+def _useritemattr(seed: int) -> Loaded:
+    return _with_links(generate_useritemattr(seed=seed))
+
+
+def _tiny(seed: int) -> Loaded:
+    return _with_links(
+        generate_useritemattr(
+            num_users=40, num_items=40, num_attrs=20, num_has=60, num_wanted=12, max_prefers=4,
+            items_per_user=15, num_buys=160, min_shared=1, seed=seed,
+        )
+    )  # fmt: skip
+
+
+def _augcitation(seed: int) -> Loaded:
+    return _augmented(load_graph(find_data("vispub-citation")), seed)
+
+
+def _augmented(graph: HeteroData, seed: int) -> Loaded:
+    """As many links as the paper has, or all pairs that qualify where there are fewer of these."""
+    try:
+        built = build_augcitation(graph, num_likes=PAPER_LIKES, seed=seed)
+    except SettingsError:
+        built = build_augcitation(graph, num_likes=None, seed=seed)
+    return built.data, built.link_type, built.labels
+
+
+def _movielens(seed: int) -> Loaded:
+    return load_graph(find_data("movielens-small")), ("user", "likes", "movie"), None
+
+
+def _hetionet(seed: int) -> Loaded:
+    return load_graph(find_data("hetionet-core")), ("compound", "treats", "disease"), None
+
+
+_DATASETS: dict[str, Callable[[int], Loaded]] = {
+    "useritemattr": _useritemattr, "augcitation": _augcitation, "movielens": _movielens,
+    "hetionet": _hetionet, "tiny": _tiny,
+}  # fmt: skip
+_PAPER = dataclasses.replace(TrainSettings.paper(), retrain_edgeless=True)
+_OURS = TrainSettings(epochs=30, patience=5, retrain_edgeless=True)
+_SETTINGS = {
+    "useritemattr": _PAPER, "augcitation": _PAPER, AMINER: _PAPER, "movielens": _OURS,
+    "hetionet": _OURS, "tiny": dataclasses.replace(_PAPER, epochs=5),
+}  # fmt: skip

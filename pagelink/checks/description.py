@@ -1,0 +1,228 @@
+"""What a graph is like: counts, hubs, and the neighbourhoods that explaining a link deals with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from torch_geometric.data import Data, HeteroData
+
+from pagelink.errors import GraphError
+from pagelink.graph.computation_graph import NO_FACT, Extractor
+from pagelink.graph.schema import EdgeType
+from pagelink.graph.typed_graph import TypedGraph
+from pagelink.runtime.arrays import Longs
+
+NUM_HOPS = 2
+MAX_SAMPLE = 50
+MAX_HUBS = 10
+
+
+@dataclass(frozen=True)
+class Degrees:
+    """How many facts the nodes of a type have; all 0 if there are no nodes."""
+
+    mean: float
+    median: float
+    max: int
+
+
+@dataclass(frozen=True)
+class Hub:
+    """One of the nodes with the most facts."""
+
+    node_type: str
+    index: int
+    name: str
+    degree: int
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Median and maximum over a sample."""
+
+    median: float
+    max: int
+
+
+@dataclass(frozen=True)
+class Neighbourhood:
+    """Sizes of the graphs within `NUM_HOPS` in-edge hops of the nodes, or pairs, of a sample."""
+
+    num_sampled: int
+    num_nodes: Spread
+    num_edges: Spread
+    num_visible: Spread
+    """Edges that a model of `NUM_HOPS` layers can see."""
+
+
+@dataclass(frozen=True)
+class GraphDescription:
+    """Counts, degrees, hubs and neighbourhood sizes of a graph. Its `str` is a text to read."""
+
+    num_nodes: Mapping[str, int]
+    num_edges: Mapping[EdgeType, int]
+    num_facts: int
+    """Edges and their reverses counted once; duplicates and self-loops are not counted."""
+    reverse: Mapping[EdgeType, EdgeType]
+    degrees: Mapping[str, Degrees]
+    hubs: tuple[Hub, ...]
+    """The nodes with the most facts, biggest first."""
+    neighbourhood: Neighbourhood
+    link_type: EdgeType | None
+    """The sample is of pairs of its two node types, or of single nodes if it is None."""
+    seed: int
+
+    def __str__(self) -> str:
+        return "\n".join(_lines(self))
+
+
+def describe(
+    data: HeteroData | Data, link_type: EdgeType | None = None, *, seed: int = 0
+) -> GraphDescription:
+    """Describe a graph.
+
+    Args:
+        data: the graph.
+        link_type: sample random pairs of its two node types, as an explainer would see them,
+            instead of random nodes. It need not be a relation of the graph.
+        seed: of the sample of at most 50.
+
+    Raises:
+        GraphError: the graph is malformed, or has no nodes or relations to describe.
+        LinkError: the link type does not fit the graph.
+
+    Example:
+        >>> import torch
+        >>> data = HeteroData()
+        >>> data["user"].name, data["user"].num_nodes = ["Ada", "Bo", "Cy"], 3
+        >>> data["user", "knows", "user"].edge_index = torch.tensor([[0, 1], [1, 2]])
+        >>> description = describe(data)
+        >>> description.degrees["user"].max, description.hubs[0].name
+        (2, 'Bo')
+    """
+    if isinstance(data, HeteroData) and not data.edge_types:
+        raise GraphError("The graph has no relations.")
+    graph = TypedGraph.from_data(data, [] if link_type is None else [link_type])
+    ends = graph.node_offset.tolist()
+    degree_of = {
+        node_type: graph.degree[start:stop]
+        for node_type, start, stop in zip(graph.node_types, ends[:-1], ends[1:], strict=True)
+    }
+    biggest = np.argsort(-graph.degree, kind="stable")[:MAX_HUBS].tolist()
+    src, dst = _sample(graph, link_type, np.random.default_rng(seed))
+    return GraphDescription(
+        num_nodes={t: len(degree) for t, degree in degree_of.items()},
+        num_edges=dict(zip(graph.edge_types, graph.edge_counts, strict=True)),
+        num_facts=int(graph.representative.sum()),
+        reverse=graph.reverse,
+        degrees={
+            t: Degrees(float(degree.mean()), float(np.median(degree)), int(degree.max()))
+            if len(degree)
+            else Degrees(0.0, 0.0, 0)
+            for t, degree in degree_of.items()
+        },
+        hubs=tuple(
+            Hub(*graph.node(node), graph.node_name(node), int(graph.degree[node]))
+            for node in biggest
+        ),
+        neighbourhood=_neighbourhood(graph, src, dst, link_type),
+        link_type=link_type,
+        seed=seed,
+    )
+
+
+def _sample(
+    graph: TypedGraph, link_type: EdgeType | None, random: np.random.Generator
+) -> tuple[Longs, Longs]:
+    """Return the ends of random pairs, or random nodes as both ends."""
+    if link_type is None:
+        if graph.num_nodes == 0:
+            raise GraphError("The graph has no nodes.")
+        nodes = random.permutation(graph.num_nodes)[:MAX_SAMPLE]
+        return nodes, nodes
+    pairs = []
+    for node_type in (link_type[0], link_type[2]):
+        position = graph.node_types.index(node_type)
+        low, high = graph.node_offset[position : position + 2].tolist()
+        if low == high:
+            raise GraphError(f"The graph has no nodes of type {node_type!r}.")
+        pairs.append(random.integers(low, high, size=MAX_SAMPLE))
+    return pairs[0], pairs[1]
+
+
+def _neighbourhood(
+    graph: TypedGraph, src: Longs, dst: Longs, link_type: EdgeType | None
+) -> Neighbourhood:
+    extractor = Extractor(graph, NUM_HOPS)
+    sizes = []
+    # One at a time: fifty neighbourhoods of a dense graph are many times the graph.
+    for s, t in zip(src.tolist(), dst.tolist(), strict=True):
+        fact = NO_FACT if link_type is None else graph.link_fact(s, t, link_type)
+        found = extractor.extract(np.array([s]), np.array([t]), np.array([fact]))
+        sizes.append((len(found.nodes), len(found.edges), int(found.visible.sum())))
+    nodes, edges, visible = (_spread(column) for column in np.array(sizes).T)
+    return Neighbourhood(len(sizes), nodes, edges, visible)
+
+
+def _spread(values: npt.NDArray[np.int64]) -> Spread:
+    return Spread(float(np.median(values)), int(values.max()))
+
+
+def _lines(it: GraphDescription) -> Iterator[str]:
+    total = sum(it.num_nodes.values())
+    edges = sum(it.num_edges.values())
+    yield (
+        f"{total:,} nodes of {_count(len(it.num_nodes), 'type')}, {edges:,} edges of "
+        f"{_count(len(it.num_edges), 'relation')}; {it.num_facts:,} facts, counting an edge and "
+        "its reverse once."
+    )
+    yield ""
+    rows: list[tuple[str, ...]] = [("node type", "nodes", "mean degree", "median", "max")]
+    for node_type, size in it.num_nodes.items():
+        degrees = it.degrees[node_type]
+        rows.append(
+            (node_type, f"{size:,}", f"{degrees.mean:,.1f}", f"{degrees.median:,g}",
+             f"{degrees.max:,}")
+        )  # fmt: skip
+    yield from _aligned(rows)
+    yield ""
+    rows = [("relation", "edges", "reverse")]
+    shown: set[EdgeType] = set()
+    for edge_type, size in it.num_edges.items():
+        back = it.reverse.get(edge_type)
+        # A relation and its reverse are one line.
+        if back not in shown:
+            shown.add(edge_type)
+            rows.append((" - ".join(edge_type), f"{size:,}", back[1] if back else "none"))
+    yield from _aligned(rows)
+    yield ""
+    yield "Biggest hubs:"
+    rows = [(f"  {hub.name} ({hub.node_type})", f"{hub.degree:,}") for hub in it.hubs]
+    yield from _aligned(rows)
+    yield ""
+    around = it.neighbourhood
+    what = "node" if it.link_type is None else f"pair of {it.link_type[0]} and {it.link_type[2]}"
+    yield f"Within {NUM_HOPS} hops of a {what} ({around.num_sampled} sampled, seed {it.seed}):"
+    rows = [("", "median", "max")]
+    for label, spread in (
+        ("  nodes", around.num_nodes),
+        ("  edges", around.num_edges),
+        ("  edges a model can see", around.num_visible),
+    ):
+        rows.append((label, f"{spread.median:,.0f}", f"{spread.max:,}"))
+    yield from _aligned(rows)
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
+def _aligned(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    """Put the first column to the left, the others to the right."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    for first, *others in rows:
+        cells = [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
+        yield "  ".join([first.ljust(widths[0]), *cells])

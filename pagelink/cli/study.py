@@ -1,0 +1,184 @@
+"""`pagelink study`: the blind human study, from its questions to its report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pagelink.cli.common import Seed, check_target, console, load, progress_bar
+
+File = Annotated[Path, typer.Argument(help="A study that `pagelink study create` made.")]
+
+study = typer.Typer(help="The blind human study.", no_args_is_help=True)
+
+
+@study.command()
+def create(
+    out: Annotated[Path, typer.Option(help="File to make; one that exists is never overwritten.")],
+    graph: Annotated[
+        Path | None, typer.Argument(help="Folder of tables, or a file of triples.")
+    ] = None,
+    model: Annotated[
+        Path | None, typer.Option(help="Checkpoint that `pagelink train` wrote.")
+    ] = None,
+    explainers: Annotated[
+        str, typer.Option(help="Explainers to compare, with commas.")
+    ] = "pagelink,gnnexp,pgexp,degree,random",
+    links: Annotated[int, typer.Option(min=1, help="Predicted links to ask about.")] = 100,
+    forecasts: Annotated[
+        int | None, typer.Option(min=0, help="Forecast questions. Default: one for each link.")
+    ] = None,
+    budget: Annotated[int, typer.Option(help="Facts of an explanation at most.")] = 9,
+    per_person: Annotated[
+        int, typer.Option(min=1, help="Questions that one person is asked at most.")
+    ] = 20,
+    difference: Annotated[
+        float, typer.Option(help="Difference of shares that the study is to tell.")
+    ] = 0.1,
+    demo: Annotated[
+        bool, typer.Option("--demo", help="On a generated graph, with a model trained on the spot.")
+    ] = False,
+    seed: Seed = 0,
+) -> None:
+    """Pick predicted links, explain each by every explainer, and freeze the questions."""
+    if demo == (graph is not None or model is not None) or (graph is None) != (model is None):
+        raise typer.BadParameter("Give a graph and --model, or --demo alone.")
+    if not 0 < difference < 1:
+        raise typer.BadParameter(f"--difference is between 0 and 1, got {difference:g}.")
+    check_target(out, graph, model)
+    from pagelink.study.create import Plan, lines_about
+    from pagelink.study.create import create as make
+    from pagelink.study.explaining import explainer_names
+    from pagelink.study.storage import refuse_existing
+
+    refuse_existing(out)
+    plan = Plan(explainer_names(explainers), links, forecasts, budget, per_person, seed=seed)
+    if graph is not None and model is not None:
+        checkpoint = load(graph, model)
+    else:
+        import torch
+
+        from pagelink.datasets.demo import make_demo
+
+        torch.set_num_threads(1)  # the graph is tiny, a second thread only costs
+        checkpoint = make_demo(seed, console)
+    made = make(checkpoint, out, plan, progress_bar)
+    for line in lines_about(made, plan, difference):
+        console.print(line, markup=False)
+
+
+@study.command()
+def invite(
+    file: File,
+    count: Annotated[int, typer.Option(min=1, max=10_000, help="How many people.")] = 20,
+    address: Annotated[
+        str, typer.Option(help="Where `pagelink study serve` can be reached.")
+    ] = "http://127.0.0.1:8001",
+) -> None:
+    """Print a personal link for each of so many people."""
+    from pagelink.study.database import Study
+
+    if not address.startswith(("http://", "https://")):
+        raise typer.BadParameter(f"--address starts with http:// or https://, got {address!r}.")
+    with Study.open(file) as opened:
+        for _ in range(count):
+            print(f"{address.rstrip('/')}/p/{opened.join()}")
+
+
+@study.command()
+def serve(
+    file: File,
+    host: Annotated[
+        str, typer.Option(help="Address to serve on. Beyond this machine it needs a --token.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port to serve on; 0 takes any that is free.")
+    ] = 8001,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            help="Only who has this token can join by the first page. Personal links, as of "
+            "`pagelink study invite`, work without it: their keys cannot be guessed."
+        ),
+    ] = None,
+) -> None:
+    """Ask the questions on web pages, one a page, until interrupted."""
+    from pagelink.study.app import WAIT, application
+    from pagelink.study.database import Study
+    from pagelink.web import serving
+    from pagelink.web.serving import check_binding
+
+    check_binding(host, token)
+    with Study.open(file, wait=WAIT) as opened:
+        taken = serving.listen(host, port)
+        address = serving.address_of(taken, token)
+
+        def started() -> None:
+            console.print(f"The study is at {address}", markup=False)
+            console.print("Stop it by Ctrl-C; no answer is lost.")
+
+        serving.serve(application(opened, token), taken, started)
+
+
+@study.command()
+def report(
+    file: File,
+    json: Annotated[Path | None, typer.Option(help="Write all figures as JSON.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write a page with plots.")] = None,
+    csv: Annotated[Path | None, typer.Option(help="Write the raw data, a row an answer.")] = None,
+    seed: Seed = 0,
+) -> None:
+    """Say what people chose and understood, how sure that is, and whether they agree."""
+    from json import dumps
+
+    from pagelink.runtime.files import write_text
+    from pagelink.study.database import Study
+    from pagelink.study.report import make_report
+    from pagelink.study.report_views import print_report, to_html
+    from pagelink.study.statistics import read_records, to_csv
+
+    for target in (json, html, csv):
+        check_target(target, file)
+    with Study.open(file) as opened:
+        made = make_report(opened, seed)
+        answers = read_records(opened).answers
+    # Files first: they are there, too, if whoever reads the text stops early.
+    written = []
+    if json is not None:
+        written.append(write_text(json, dumps(made.to_dict(), indent=2) + "\n"))
+    if html is not None:
+        written.append(write_text(html, to_html(made)))
+    if csv is not None:
+        written.append(write_text(csv, to_csv(answers)))
+    print_report(made, console)
+    for path in written:
+        console.print(f"Wrote {path}", markup=False)
+
+
+@study.command()
+def simulate(
+    file: File,
+    out: Annotated[Path, typer.Option(help="File to make: the questions, answered.")],
+    people: Annotated[int, typer.Option(min=1, help="How many people.")] = 30,
+    like: Annotated[
+        str, typer.Option(help="How likely each is chosen: pagelink=0.6,degree=0.2,none=0.2.")
+    ] = "none=1",
+    understanding: Annotated[
+        str, typer.Option(help="How likely a forecast is right: without=0.4,with=0.6.")
+    ] = "",
+    agree: Annotated[
+        float, typer.Option(help="How likely people do the same as others, 0 to 1.")
+    ] = 0.0,
+    seed: Seed = 0,
+) -> None:
+    """Let people of known behaviour fill in a copy, to plan a study. Answers are not copied."""
+    from pagelink.study.simulate import Behaviour, parse_probabilities, simulate_copy
+
+    behaviour = Behaviour(
+        parse_probabilities(like, "--like"), parse_probabilities(understanding, "--understanding"),
+        agree,
+    )  # fmt: skip
+    simulate_copy(file, out, people, behaviour, seed)
+    console.print(f"Wrote {out}: {people} simulated people.", markup=False)

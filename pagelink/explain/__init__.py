@@ -1,0 +1,1 @@
+"""PaGELink: the steps of the method in their order, and its result."""

@@ -1,0 +1,353 @@
+"""From arcs of the search to Paths with names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from importlib import metadata
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pagelink.explain.result import EdgeMask, Explanation, Path, PathEdge, Reason
+from pagelink.graph.computation_graph import ComputationGraphs
+from pagelink.graph.links import Link
+from pagelink.graph.typed_graph import TypedGraph
+from pagelink.measure.evidence import Measured
+from pagelink.measure.verdict import unnoticed
+from pagelink.model.receptive_field import Reach
+from pagelink.runtime.arrays import Bools, Doubles, Longs
+from pagelink.search.constraints import Constraints
+from pagelink.search.mask_learning import LearnedMasks
+from pagelink.search.paths import FoundPaths, PathGraphs, allowed_facts, build_path_graphs
+from pagelink.settings import Settings
+
+
+def named_paths(
+    graph: TypedGraph,
+    batch: ComputationGraphs,
+    paths: PathGraphs,
+    edge_logits: npt.NDArray[np.float32],
+    found: FoundPaths,
+    row: int,
+) -> tuple[Path, ...]:
+    """Return the paths of one link, best first.
+
+    Args:
+        graph: the flat graph.
+        batch: the computation graphs.
+        paths: where the paths were found.
+        edge_logits: M, one value per edge of the batch.
+        found: the result of the search.
+        row: the link's row in it.
+    """
+    lengths = found.lengths[row][found.lengths[row] > 0]
+    if len(lengths) == 0:
+        return ()
+    arcs = found.arcs[row][: len(lengths)]
+    walked = arcs[arcs >= 0]
+    # The paths of a link share most of their facts: each is made once.
+    distinct, place = np.unique(walked, return_inverse=True)
+    slots = paths.arc_slot[distinct]
+    logits = edge_logits[slots].astype(np.float64)
+    cost = np.logaddexp(0, -logits) + paths.arc_log_degree[distinct]
+    starts = np.cumsum(lengths) - lengths
+    scores = -np.add.reduceat(cost[place], starts)
+
+    flat_edges, backwards = batch.edges[slots], paths.arc_reversed[distinct]
+    ends = np.stack([graph.src[flat_edges], graph.dst[flat_edges]])
+    tails, heads = np.where(backwards, ends[::-1], ends)
+    edges = _path_edges(graph, flat_edges, backwards, logits)
+    flat = np.unique(ends)
+    nodes = {
+        node: (graph.node(node), graph.node_name(node), degree)
+        for node, degree in zip(flat.tolist(), graph.degree[flat].tolist(), strict=True)
+    }
+    tail_list, head_list, places = tails.tolist(), heads.tolist(), place.tolist()
+    result = []
+    for start, length, score in zip(
+        starts.tolist(), lengths.tolist(), scores.tolist(), strict=True
+    ):
+        steps = places[start : start + length]
+        seen = [nodes[tail_list[steps[0]]], *(nodes[head_list[step]] for step in steps)]
+        named, names, degrees = zip(*seen, strict=True)
+        result.append(
+            Path(named, tuple(edges[step] for step in steps), names, degrees, score=score)
+        )
+    return tuple(result)
+
+
+def _path_edges(
+    graph: TypedGraph,
+    flat_edges: npt.NDArray[np.int32],
+    backwards: npt.NDArray[np.bool_],
+    logits: npt.NDArray[np.float64],
+) -> list[PathEdge]:
+    masks = 1 / (1 + np.exp(-logits))
+    words = [graph.relation_words(edge_type) for edge_type in graph.edge_types]
+    made = []
+    for edge, relation, column, back, mask in zip(
+        flat_edges.tolist(), graph.relation[flat_edges].tolist(),
+        graph.column[flat_edges].tolist(),
+        backwards.tolist(), masks.tolist(), strict=True,
+    ):  # fmt: skip
+        edge_type = graph.edge_types[relation]
+        label, label_backwards = words[relation]
+        made.append(
+            PathEdge(
+                type=edge_type,
+                index=column,
+                reversed=back,
+                label=label,
+                label_backwards=back != label_backwards,
+                mask=mask,
+                attributes=graph.edge_attributes(edge),
+            )
+        )
+    return made
+
+
+# From arrays of a batch to Explanations, one per link.
+
+
+def worth_attached(paths: Sequence[Path], measured: Measured, logit: float) -> tuple[Path, ...]:
+    """Return the paths with what they are worth; `logit` is f(G)."""
+    used = measured.evidence.verdict not in ("structure_not_used", "not_by_these")
+    return tuple(
+        replace(
+            path,
+            edges=tuple(
+                replace(edge, influence=effect)
+                for edge, effect in zip(path.edges, each.facts, strict=True)
+            ),
+            influence=each.influence,
+            marginal=each.marginal,
+            added=each.added,
+            connection=each.connection,
+            is_evidence=used and each.marginal > unnoticed(logit),
+        )
+        for path, each in zip(paths, measured.paths, strict=True)
+    )
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Versions of what takes part in a result."""
+    packages = ("pagelink", "torch", "torch_geometric", "numpy", "numba")
+    return {package: metadata.version(package) for package in packages}
+
+
+class ResultBuilder:
+    """Makes Explanations."""
+
+    def __init__(
+        self,
+        graph: TypedGraph,
+        settings: Settings,
+        seed: int,
+        reach: Reach,
+        threshold: float | None,
+        constraints: Constraints,
+        warnings: Sequence[str] = (),
+    ) -> None:
+        self._graph = graph
+        self._settings = settings
+        self._seed = seed
+        self._reach = reach
+        self._threshold = threshold
+        self._constraints = constraints
+        self._warnings = warnings
+        stored = graph.edge_types[: graph.num_relations]
+        self._mask_sizes = dict(zip(stored, graph.mask_sizes, strict=False))
+
+    def invalid(self, link: Link) -> Explanation:
+        """The explanation of a malformed link."""
+        src, _, dst = link.type
+        return self._explanation(
+            link, (src, -1), (dst, -1), *link.given, reason="invalid", message=link.message or ""
+        )
+
+    def failed(self, link: Link, error: Exception) -> Explanation:
+        """The explanation of a link on which the model, or the work, failed."""
+        graph = self._graph
+        return self._explanation(
+            link, graph.node(link.src), graph.node(link.dst), graph.node_name(link.src),
+            graph.node_name(link.dst), reason="invalid",
+            message=f"Explaining this link failed: {type(error).__name__}: {error}",
+        )  # fmt: skip
+
+    def build(
+        self,
+        links: list[Link],
+        batch: ComputationGraphs,
+        logits: Doubles,
+        deployed: Doubles,
+        undone: Bools,
+        paths: PathGraphs,
+        masks: LearnedMasks,
+        found: FoundPaths,
+        answered: Longs,
+        late: bool,
+        measured: Mapping[int, Measured] | None = None,
+    ) -> list[Explanation]:
+        """Return an explanation per link; `found` holds the paths of the `answered` ones.
+
+        `late`: the time is over, so that where no path was found there may be one.
+        """
+        row = {int(link): i for i, link in enumerate(answered)}
+        explanations = []
+        for i, link in enumerate(links):
+            names = [self._graph.node_name(end) for end in (link.src, link.dst)]
+            values: dict[str, Any] = {}
+            if i in row:
+                values["paths"] = named_paths(
+                    self._graph, batch, paths, masks.edge_logits, found, row[i]
+                )
+                if measured is not None:
+                    values["paths"] = worth_attached(values["paths"], measured[i], float(logits[i]))
+                    values["evidence"] = measured[i].evidence
+                values["edge_mask"] = self._edge_mask(batch, masks, i)
+                values["epochs"] = int(masks.epochs[i])
+                if masks.out_of_time[i] or not found.complete[row[i]]:
+                    what = "these are the best paths" if values["paths"] else "no path was found"
+                    values["reason"] = "out_of_time"
+                    values["message"] = (
+                        f"The deadline of {self._settings.deadline:g} seconds was over after "
+                        f"{masks.epochs[i]} steps of learning; {what} by then."
+                    )
+            elif not np.isfinite(logits[i]):
+                values["reason"] = "invalid"
+                values["message"] = f"The model returns {logits[i]} for this link, not a number."
+            elif self._threshold is not None and logits[i] < self._threshold:
+                values["reason"] = "predicted_negative"
+                values["message"] = _negative_message(logits[i], deployed[i], self._threshold)
+            elif late:
+                values["reason"] = "out_of_time"
+                values["message"] = (
+                    f"The deadline of {self._settings.deadline:g} seconds was over before a path "
+                    "was found."
+                )
+            else:
+                values["reason"], values["message"] = self._why_no_path(batch, i)
+            finite = np.isfinite(logits[i]) and np.isfinite(deployed[i])
+            explanations.append(
+                self._explanation(
+                    link,
+                    self._graph.node(link.src),
+                    self._graph.node(link.dst),
+                    *names,
+                    logit=float(logits[i]) if finite else None,
+                    logit_deployed=float(deployed[i]) if finite else None,
+                    link_in_graph=link.fact >= 0,
+                    notes=self._notes(bool(undone[i]), i in row),
+                    **values,
+                )
+            )
+        return explanations
+
+    def _explanation(
+        self,
+        link: Link,
+        src: tuple[str, int],
+        dst: tuple[str, int],
+        src_name: str,
+        dst_name: str,
+        **values: Any,
+    ) -> Explanation:
+        defaults: dict[str, Any] = {
+            "logit": None, "logit_deployed": None, "paths": (), "reason": None, "message": "",
+            "notes": (), "edge_mask": EdgeMask(self._mask_sizes, {}), "epochs": 0, "seconds": 0.0,
+        }  # fmt: skip
+        return Explanation(
+            link_type=link.type, src=src, dst=dst, src_name=src_name, dst_name=dst_name,
+            num_hops=self._reach.num_hops, settings=self._settings, seed=self._seed,
+            threshold=self._threshold, versions=versions(), **{**defaults, **values},
+        )  # fmt: skip
+
+    def _notes(self, undone: bool, answered: bool) -> tuple[str, ...]:
+        notes = [*self._warnings]
+        if undone and answered:
+            notes.append(
+                "Pruning would have cut the source from the target, so the unpruned graph was used."
+            )
+        if self._reach.note:
+            notes.append(self._reach.note)
+        graph, used = self._graph, self._reach.seen_relations
+        seen = {t for t, is_used in zip(graph.edge_types, used, strict=True) if is_used}
+        unseen = [
+            edge_type[1]
+            for edge_type, count in zip(graph.edge_types, graph.edge_counts, strict=True)
+            # A fact counts if the model sees one of its two directions.
+            if count and edge_type not in seen and graph.reverse.get(edge_type) not in seen
+        ]
+        if unseen:
+            notes.append(
+                f"The model passes no messages along {', '.join(unseen)}; paths through them are "
+                "left out."
+            )
+        return tuple(notes)
+
+    def _edge_mask(self, batch: ComputationGraphs, masks: LearnedMasks, link: int) -> EdgeMask:
+        graph = self._graph
+        here = slice(batch.edge_ptr[link], batch.edge_ptr[link + 1])
+        kept = np.isfinite(masks.edge_logits[here])
+        edges = batch.edges[here][kept]
+        return EdgeMask.of_edges(
+            self._mask_sizes, graph.relation[edges], graph.column[edges],
+            masks.edge_logits[here][kept],
+        )  # fmt: skip
+
+    def _why_no_path(self, batch: ComputationGraphs, link: int) -> tuple[Reason, str]:
+        """Lift the bounds one after the other, and name the one that stood in the way."""
+        graph, settings = self._graph, self._settings
+        alone = batch.only(link)
+        visible = allowed_facts(graph, alone, None)
+        anywhere = len(alone.nodes)
+
+        def connected(allowed: Bools, length: int, degree: int | None) -> bool:
+            found = build_path_graphs(graph, alone, allowed, length, degree)
+            return bool(found.has_path()[0])
+
+        if not connected(visible, anywhere, None):
+            if connected(graph.representative[alone.edges], anywhere, None):
+                return "not_connected", (
+                    "Source and target are joined only by facts that the model cannot see."
+                )
+            return "not_connected", (
+                "No path of facts within the model's reach joins source and target."
+            )
+        if not connected(visible, settings.max_length, None):
+            return "beyond_max_length", (
+                f"Source and target are joined, but by no path of at most {settings.max_length} "
+                "facts (max_length)."
+            )
+        if not connected(visible, settings.max_length, settings.max_degree):
+            return "excluded", (
+                f"Every path of at most {settings.max_length} facts runs through a node with more "
+                f"than {settings.max_degree} facts (max_degree)."
+            )
+        constraints = self._constraints
+        if constraints.words and not bool(
+            build_path_graphs(
+                graph, alone, allowed_facts(graph, alone, None, constraints), settings.max_length,
+                settings.max_degree, constraints,
+            ).has_path()[0]
+        ):  # fmt: skip
+            return "excluded", (
+                "What was asked for leaves no path: " + "; ".join(constraints.words) + "."
+            )
+        return "pruned_away", (
+            f"Pruning (core={settings.core}, hub_degree={settings.hub_degree}) removed every path. "
+            "Set unpruned_fallback=True to use the unpruned graph."
+        )
+
+
+def _negative_message(logit: float, deployed: float, threshold: float) -> str:
+    message = f"The model does not predict this link: its raw score is {logit:.4g}"
+    if threshold:
+        message += f", below the threshold of {threshold:.4g}"
+    if deployed >= threshold:
+        message += f". (With the link itself in the graph the raw score is {deployed:.4g})"
+    return message + "."

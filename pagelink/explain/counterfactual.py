@@ -1,0 +1,147 @@
+"""Counterfactual: the fewest facts without which the model would have decided otherwise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+from pagelink.explain.result import EdgeType
+
+Node = tuple[str, int]
+At = Literal["source", "paths"]
+"""Where facts are removed: at the source of the link, or on paths to its target."""
+PLACES: tuple[str, ...] = get_args(At)
+WhyNone = Literal["already_negative", "not_in_top_k", "no_facts", "none_found"]
+
+
+@dataclass(frozen=True)
+class RemovedFact:
+    """A fact of the graph, by one of its stored edges."""
+
+    type: EdgeType
+    """The stored edge type."""
+    index: int
+    """Its column in `data[type].edge_index` (in `data.edge_index` of a homogeneous graph)."""
+    src: Node
+    dst: Node
+    src_name: str
+    dst_name: str
+    label: str
+    """The relation in words."""
+    label_backwards: bool
+    """The words read from `dst` to `src`."""
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    """What else is known of the fact: its source, its date, and the like."""
+
+    def __str__(self) -> str:
+        ends = (self.src_name, self.dst_name)
+        subject, thing = ends[::-1] if self.label_backwards else ends
+        return f"{subject} {self.label} {thing}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain lists, dicts, numbers and strings."""
+        return {
+            "type": list(self.type),
+            "index": self.index,
+            "src": list(self.src),
+            "dst": list(self.dst),
+            "src_name": self.src_name,
+            "dst_name": self.dst_name,
+            "label": self.label,
+            "label_backwards": self.label_backwards,
+            "attributes": {
+                key: value if isinstance(value, str | int | float | bool) else str(value)
+                for key, value in self.attributes.items()
+            },
+        }
+
+
+@dataclass(frozen=True)
+class Counterfactual:
+    """Which facts would have to be missing for the model to decide otherwise on a link.
+
+    Everything was measured on graphs from which the facts were really removed. The link itself is
+    not part of any of these graphs. Ranks are among the targets that the source is not linked to in
+    the graph as it is, nor known to be linked to otherwise: one more than there are targets of a
+    higher score.
+    """
+
+    link_type: EdgeType
+    src: Node
+    dst: Node
+    src_name: str
+    dst_name: str
+    at: At
+    top_k: int | None
+    """The target has to drop out of the first so many. None: the prediction has to turn."""
+    threshold: float | None
+    """Links with a lower logit are not predicted; None: the model only ranks."""
+    budget: int
+    """Facts that could be removed at most."""
+    facts: tuple[RemovedFact, ...]
+    """The facts to remove; if none was found, those that came nearest."""
+    reason: WhyNone | None
+    """Why there is no counterfactual; None if there is one."""
+    logit: float
+    logit_without: float
+    """The logit without the facts."""
+    logit_without_all: float | None
+    """The logit without any of the facts that could be removed; None if there are none."""
+    rank: int
+    rank_without: int
+    """The rank without the facts."""
+    rank_of: int
+    """How many targets were ranked."""
+    instead: str | None
+    """What takes the target's place: the best of those that come up into the first `top_k` (or the
+    first so many as the target's rank was), and are predicted themselves; None if there is none."""
+    instead_node: Node | None
+    smallest: bool
+    """All smaller sets of facts were measured, too (if none was found: all within the budget)."""
+    num_facts: int
+    """Facts that could be removed."""
+    num_sets: int
+    """Sets of facts that were measured."""
+
+    @property
+    def found(self) -> bool:
+        """Whether there is a counterfactual."""
+        return self.reason is None
+
+    @property
+    def probability(self) -> float:
+        """sigmoid(logit)."""
+        return _sigmoid(self.logit)
+
+    @property
+    def probability_without(self) -> float:
+        """sigmoid(logit_without)."""
+        return _sigmoid(self.logit_without)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain lists, dicts, numbers and strings, ready for JSON."""
+        plain = (
+            "src_name", "dst_name", "at", "top_k", "threshold", "budget", "reason", "found",
+            "logit", "logit_without", "logit_without_all", "probability", "probability_without",
+            "rank", "rank_without", "rank_of", "instead", "smallest", "num_facts", "num_sets",
+        )  # fmt: skip
+        return {
+            "link_type": list(self.link_type),
+            "src": list(self.src),
+            "dst": list(self.dst),
+            **{name: getattr(self, name) for name in plain},
+            "instead_node": None if self.instead_node is None else list(self.instead_node),
+            "facts": [fact.to_dict() for fact in self.facts],
+            "text": str(self),
+        }
+
+    def __str__(self) -> str:
+        from pagelink.views.counterfactual_wording import to_text
+
+        return to_text(self)
+
+
+def _sigmoid(logit: float) -> float:
+    return 1 / (1 + math.exp(-logit)) if logit >= 0 else 1 - 1 / (1 + math.exp(logit))

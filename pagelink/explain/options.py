@@ -1,0 +1,254 @@
+"""What an explanation holds only if it is asked for: ranks, stability, and predicted negatives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pagelink.errors import SettingsError
+from pagelink.explain.building import named_paths
+from pagelink.explain.ranking import TargetScores, rank_among, sample_targets
+from pagelink.explain.result import Explanation, Path
+from pagelink.graph.batches import Batches
+from pagelink.graph.computation_graph import ComputationGraphs
+from pagelink.graph.links import Link
+from pagelink.graph.schema import EdgeType
+from pagelink.graph.typed_graph import TypedGraph
+from pagelink.measure.candidates import CandidateFinder, Candidates, FactIndex
+from pagelink.measure.verdict import unnoticed
+from pagelink.model.edited_logits import Influence, edge_gradient
+from pagelink.model.predictor import LinkPredictor
+from pagelink.runtime.arrays import Bools, Doubles, Longs
+from pagelink.search.paths import PathGraphs
+from pagelink.settings import Settings
+
+
+@dataclass(frozen=True)
+class OnRequest:
+    """What is asked for beside the paths.
+
+    Raises:
+        SettingsError: a number is out of its range.
+
+    Example:
+        >>> OnRequest(runs=3).seeds(7)
+        range(8, 10)
+    """
+
+    rank: bool = False
+    """Rank the target before and after removing the facts of the returned paths."""
+    rank_sample: int = 100
+    """How many targets to rank at most, the link's own among them."""
+    runs: int = 1
+    """Explain with so many seeds, and count in how many of them each path is returned."""
+    negatives: bool = False
+    """Say of predicted negatives which paths speak for the link, and which against it."""
+
+    def __post_init__(self) -> None:
+        for name, low in (("rank_sample", 2), ("runs", 1)):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < low:
+                raise SettingsError(f"{name} must be a whole number from {low} up, got {value!r}.")
+
+    def seeds(self, seed: int) -> range:
+        """The further seeds to explain with."""
+        return range(seed + 1, seed + self.runs)
+
+
+def with_runs(
+    answers: Sequence[Explanation], again: Sequence[Sequence[Explanation]]
+) -> list[Explanation]:
+    """Count in how many runs each path of the first one is returned.
+
+    Args:
+        answers: the first run, whose paths are kept.
+        again: the same links in the further runs.
+    """
+    counted = []
+    for i, answer in enumerate(answers):
+        others = [set(run[i].paths) for run in again]
+        paths = tuple(
+            replace(path, runs=1 + sum(path in other for other in others)) for path in answer.paths
+        )
+        counted.append(replace(answer, paths=paths, runs=1 + len(again)))
+    return counted
+
+
+def fact_of(graph: TypedGraph, edge_type: EdgeType, index: int, dst: tuple[str, int]) -> int:
+    """Return the number of the fact that an edge states, given by its column and its target."""
+    head = graph.flat_index(*dst)
+    into = np.arange(graph.in_ptr[head], graph.in_ptr[head + 1])
+    relation = graph.edge_types.index(edge_type)
+    (stored,) = into[(graph.relation[into] == relation) & (graph.column[into] == index)]
+    return int(graph.fact[stored])
+
+
+def facts_along(graph: TypedGraph, path: Path) -> list[int]:
+    """Return the numbers of a path's facts, in their order."""
+    return [
+        fact_of(graph, edge.type, edge.index, start if edge.reversed else end)
+        for edge, start, end in zip(path.edges, path.nodes, path.nodes[1:], strict=False)
+    ]
+
+
+def facts_of(graph: TypedGraph, paths: Sequence[Path]) -> Longs:
+    """Return the facts of paths, by number, each once."""
+    facts = [fact for path in paths for fact in facts_along(graph, path)]
+    return np.unique(np.array(facts, dtype=np.int64))
+
+
+def with_rank(
+    predictor: LinkPredictor,
+    batches: Batches,
+    link: Link,
+    answer: Explanation,
+    count: int,
+    seed: int,
+) -> Explanation:
+    """Rank the target with and without the facts of the returned paths.
+
+    Args:
+        predictor: the model.
+        batches: makes computation graphs.
+        link: the explained link.
+        answer: its explanation.
+        count: targets to rank at most.
+        seed: where the sample of targets comes from.
+    """
+    if answer.logit is None:
+        return answer
+    targets = sample_targets(predictor.graph, link, count, seed)
+    own = int(np.searchsorted(targets, link.dst))
+    facts = facts_of(predictor.graph, answer.paths)
+    scores = TargetScores(predictor, batches, link)
+    rows = scores.logits(targets, [(), facts] if len(facts) else [()])
+    return replace(
+        answer,
+        rank=rank_among(rows[0], own),
+        rank_without_these=rank_among(rows[1], own) if len(facts) else None,
+        rank_of=len(targets),
+    )
+
+
+def with_negatives(
+    predictor: LinkPredictor,
+    facts: FactIndex,
+    batch: ComputationGraphs,
+    links: Sequence[Link],
+    answers: Sequence[Explanation],
+    settings: Settings,
+    path_graphs: Callable[[ComputationGraphs, Bools], PathGraphs],
+) -> list[Explanation]:
+    """Give predicted negatives the paths that speak most for the link, and most against it.
+
+    A path speaks for the link if the logit falls when its facts are really removed. Of either kind
+    as many are returned as the settings ask for, those for the link first, the strongest first;
+    each adds noticeably to what those before it do.
+
+    Args:
+        predictor: the model.
+        facts: the facts of the graph.
+        batch: the computation graphs.
+        links: the links of the batch.
+        answers: their explanations.
+        settings: how many paths.
+        path_graphs: from computation graphs and the edges to use to where paths may be.
+    """
+    result = list(answers)
+    negative = [i for i, answer in enumerate(answers) if answer.reason == "predicted_negative"]
+    if not negative:
+        return result
+    part = ComputationGraphs.joined([batch.only(i) for i in negative])
+    paths = path_graphs(part, np.ones(len(part.edges), dtype=np.bool_))
+    relation = np.array([predictor.graph.edge_types.index(links[i].type) for i in negative])
+    spoken = _for_and_against(predictor, facts, part, paths, relation, settings)
+    for i, (pro, contra) in zip(negative, spoken, strict=True):
+        result[i] = replace(
+            answers[i],
+            # The search draws nothing at random: each run returns the same paths.
+            paths=tuple(replace(path, runs=answers[i].runs) for path in (*pro, *contra)),
+            message=f"{answers[i].message} {_message(len(pro), len(contra))}",
+        )
+    return result
+
+
+def _for_and_against(
+    predictor: LinkPredictor,
+    facts: FactIndex,
+    batch: ComputationGraphs,
+    paths: PathGraphs,
+    relation: Longs,
+    settings: Settings,
+) -> Iterator[tuple[list[Path], list[Path]]]:
+    """Yield, per link, the paths for it and those against it, each with its influence."""
+    whole, every = predictor.needed(batch), np.arange(batch.num_links)
+    logits, recorded, _ = predictor.record(predictor.inputs(batch, whole, every, relation))
+    links = np.flatnonzero(paths.has_path())
+    start = np.zeros(len(batch.edges), dtype=np.float32)
+    gradient = edge_gradient(predictor, recorded, len(batch.edges))
+    influence = Influence(predictor, batch, relation)
+    finder = CandidateFinder(facts, batch, paths, links, start)
+    sides = []
+    for sign in (1.0, -1.0):
+        candidates = finder.taken(
+            finder.most_concise(settings.candidates),
+            finder.steepest(np.float32(sign) * gradient, settings.candidates),
+        )
+        sides.append((sign, candidates))
+    for link, logit in enumerate(logits.cpu().double().tolist()):
+        spoken = []
+        for sign, candidates in sides:
+            members, alone = _strongest(
+                influence, candidates, whole, link, logit, sign, settings.paths_within_budget
+            )
+            rows = candidates.found(np.array([link]), members[None])
+            named = named_paths(predictor.graph, batch, paths, start, rows, 0)
+            spoken.append([
+                replace(path, influence=effect, is_evidence=effect > 0)
+                for path, effect in zip(named, alone.tolist(), strict=True)
+            ])  # fmt: skip
+        yield spoken[0], spoken[1]
+
+
+def _strongest(
+    influence: Influence,
+    candidates: Candidates,
+    graph: Bools,
+    link: int,
+    logit: float,
+    sign: float,
+    most: int,
+) -> tuple[Longs, Doubles]:
+    """The candidates of a link that move its logit most one way, and their influences alone.
+
+    They are taken one after the other, each for what it adds to those before: a path that merely
+    shares facts with one of them adds nothing.
+    """
+    mine = np.arange(candidates.ptr[link], candidates.ptr[link + 1])
+    chosen: Longs = np.empty(0, dtype=np.int64)
+    alone: Doubles = np.empty(0)
+    reached, least = 0.0, unnoticed(logit)
+    while len(mine) and len(chosen) < most:
+        sets = np.concatenate([np.tile(chosen, (len(mine), 1)), mine[:, None]], axis=1)
+        effect = logit - influence.logits(graph, candidates.removal(np.full(len(mine), link), sets))
+        effect = np.where(np.isfinite(effect), effect, 0.0)
+        if not len(chosen):
+            alone = effect
+        gain = np.where(sign * alone > least, sign * effect - reached, -np.inf)
+        best = int(np.argmax(gain))
+        if gain[best] <= least:
+            break
+        chosen, reached = np.append(chosen, mine[best]), float(sign * effect[best])
+    return chosen, alone[chosen - (mine[0] if len(mine) else 0)]
+
+
+def _message(pro: int, contra: int) -> str:
+    if not pro and not contra:
+        return "No path speaks for the link or against it."
+    counts = [
+        f"{n or 'none'} {'speaks' if n < 2 else 'speak'} {side}"
+        for n, side in ((pro, "for the link"), (contra, "against it"))
+    ]
+    return f"Of the paths below, {counts[0]} and {counts[1]}."

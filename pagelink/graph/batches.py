@@ -1,0 +1,150 @@
+"""A stream of links, cut into batches that fit into memory.
+
+Links are extracted a few at a time and gathered until the next one would go beyond the limit; which
+links share a batch never shows in a result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from time import perf_counter, process_time
+
+import numpy as np
+
+from pagelink.graph.computation_graph import ComputationGraphs, Extractor, Found, num_edges
+from pagelink.graph.links import Link
+from pagelink.runtime.arrays import Longs
+
+GIGABYTE = 2**30
+BYTES_AN_EDGE = 80
+"""Of an edge of a computation graph: itself, its mask, and copies on the way."""
+LINKS_AT_ONCE = 64
+"""Links that are extracted at once at most."""
+
+
+@dataclass
+class Batch:
+    """Links to explain side by side, in the order they were asked for, with malformed ones."""
+
+    links: list[Link] = field(default_factory=list)
+    graphs: list[ComputationGraphs] = field(default_factory=list)
+    """Of the links that are not malformed."""
+    visible: list[int] = field(default_factory=list)
+    """Their numbers of visible edges."""
+    size: float = 0.0
+    """Bytes that explaining will take, about."""
+    cpu: float = 0.0
+    """CPU seconds spent so far."""
+    seconds: float = 0.0
+
+    @property
+    def valid(self) -> list[Link]:
+        """The links that are not malformed."""
+        return [link for link in self.links if link.message is None]
+
+
+class Batches:
+    """Makes batches out of a stream of links.
+
+    Args:
+        extractor: extracts computation graphs.
+        bytes_a_visible_edge: what the model needs for an edge that goes through it.
+        one_by_one: the model takes one link at a time.
+    """
+
+    def __init__(self, extractor: Extractor, bytes_a_visible_edge: float, one_by_one: bool) -> None:
+        self._extractor = extractor
+        self._bytes_a_visible_edge = bytes_a_visible_edge
+        self._one_by_one = one_by_one
+
+    def cut(self, links: Iterable[Link], most_links: int, memory: float) -> Iterator[Batch]:
+        """Yield all links in order, in batches of at most so many links and gigabytes.
+
+        A link that needs more than that has a batch of its own.
+        """
+        limit = memory * GIGABYTE
+        batch = Batch()
+        for link, graph, cpu, seconds in self._extracted(iter(links), limit, most_links):
+            visible = 0 if graph is None else int(graph.visible.sum())
+            size = 0.0 if graph is None else self._size(graph, visible)
+            full = batch.size + size > limit or (self._one_by_one and bool(batch.graphs))
+            if batch.links and full:
+                yield batch
+                batch = Batch()
+            batch.links.append(link)
+            if graph is not None:
+                batch.graphs.append(graph)
+                batch.visible.append(visible)
+            batch.size += size
+            batch.cpu += cpu
+            batch.seconds += seconds
+            if len(batch.links) == most_links:  # before the next link is even read
+                yield batch
+                batch = Batch()
+        if batch.links:
+            yield batch
+
+    def _size(self, graph: ComputationGraphs, visible: int) -> float:
+        return visible * self._bytes_a_visible_edge + len(graph.edges) * BYTES_AN_EDGE
+
+    def _extracted(
+        self, links: Iterator[Link], limit: float, most_links: int
+    ) -> Iterator[tuple[Link, ComputationGraphs | None, float, float]]:
+        """Each link with its computation graph (None if malformed) and the seconds it took."""
+        read = 0
+        while group := list(islice(links, min(LINKS_AT_ONCE, most_links - read % most_links))):
+            read += len(group)
+            started = process_time(), perf_counter()
+            for part, found in self._that_fit(group, limit):
+                valid = [link for link in part if link.message is None]
+                graphs = iter(self.extract(valid, found))
+                cpu = (process_time() - started[0]) / max(len(valid), 1)
+                seconds = (perf_counter() - started[1]) / max(len(valid), 1)
+                for link in part:
+                    if link.message is not None:
+                        yield link, None, 0.0, 0.0
+                    else:
+                        yield link, next(graphs), cpu, seconds
+                started = process_time(), perf_counter()
+
+    def _that_fit(
+        self, links: list[Link], limit: float
+    ) -> Iterator[tuple[list[Link], Found | None]]:
+        """Cut links into parts that take a quarter of the room when they are extracted at once.
+
+        What was found on the way is given along where nothing had to be cut.
+        """
+        valid = [link for link in links if link.message is None]
+        found = self._extractor.find(*_arrays(valid)) if valid else []
+        sizes = num_edges(found).tolist() if valid else []
+        if 4 * BYTES_AN_EDGE * sum(sizes) <= limit:
+            yield links, found
+            return
+        counts = iter(sizes)
+        part: list[Link] = []
+        taken = 0
+        for link in links:
+            size = BYTES_AN_EDGE * next(counts) if link.message is None else 0
+            if part and 4 * (taken + size) > limit:
+                yield part, None
+                part, taken = [], 0
+            part.append(link)
+            taken += size
+        yield part, None
+
+    def extract(self, links: list[Link], found: Found | None = None) -> list[ComputationGraphs]:
+        """Return the computation graphs of some links; `found` is what is known of them."""
+        if not links:
+            return []
+        graphs = self._extractor.extract(*_arrays(links), found=found)
+        return [graphs.only(i) for i in range(len(links))]
+
+
+def _arrays(links: list[Link]) -> tuple[Longs, Longs, Longs]:
+    return (
+        np.array([link.src for link in links]),
+        np.array([link.dst for link in links]),
+        np.array([link.fact for link in links]),
+    )

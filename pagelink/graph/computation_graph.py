@@ -1,0 +1,239 @@
+"""The computation graphs of a batch of links, and which of their edges the model can see.
+
+G_c is induced by all nodes within L in-edge hops of s or t (the paper's L-hop ego graph), without
+the explained link itself. It is found from the CSR arrays in time proportional to the edges at its
+nodes; arrays as long as the graph are made once for each thread and reused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pagelink.graph.ego_kernels import FAR, fill_egos, find_egos
+from pagelink.graph.typed_graph import TypedGraph
+from pagelink.runtime.arrays import Bools, Ints, Longs
+from pagelink.runtime.kernels import over_ranges
+
+__all__ = ["FAR", "NO_FACT", "ComputationGraphs", "Extractor", "Found", "num_edges"]
+
+NO_FACT = -1
+
+
+@dataclass(frozen=True)
+class ComputationGraphs:
+    """G_c of each link of a batch, one after the other.
+
+    `nodes[node_ptr[i]:node_ptr[i + 1]]` are the flat nodes of link i in ascending order, `hops`
+    their distance from s or t along the edges that messages come by.
+    `edges[edge_ptr[i]:edge_ptr[i + 1]]` are its flat edges in ascending order; `src` and `dst` are
+    positions within the link's own nodes.
+    """
+
+    link_src: Longs
+    link_dst: Longs
+    link_fact: Longs
+    """The fact that states the link itself (taken out of G_c), or -1."""
+    num_hops: int | None
+    node_ptr: Longs
+    nodes: Ints
+    hops: Ints
+    edge_ptr: Longs
+    edges: Ints
+    src: Ints
+    dst: Ints
+    visible: Bools
+    """The edge itself can move the score: it enters a node within L - 1 hops."""
+    fact_visible: Bools
+    """One of the two directions of the edge's fact can move the score."""
+
+    @property
+    def num_links(self) -> int:
+        """Number of links."""
+        return len(self.link_src)
+
+    @classmethod
+    def joined(cls, parts: Sequence[ComputationGraphs]) -> ComputationGraphs:
+        """Put batches one after the other."""
+
+        def cat(name: str) -> Any:
+            return np.concatenate([getattr(part, name) for part in parts])
+
+        def pointers(name: str) -> Longs:
+            steps = np.concatenate([[0], *(np.diff(getattr(part, name)) for part in parts)])
+            return np.cumsum(steps, dtype=np.int64)
+
+        return cls(
+            num_hops=parts[0].num_hops,
+            node_ptr=pointers("node_ptr"),
+            edge_ptr=pointers("edge_ptr"),
+            **{name: cat(name) for name in _ARRAYS},
+        )
+
+    def only(self, link: int) -> ComputationGraphs:
+        """The computation graph of one link."""
+        nodes = slice(self.node_ptr[link], self.node_ptr[link + 1])
+        edges = slice(self.edge_ptr[link], self.edge_ptr[link + 1])
+        cut = {"nodes": nodes, "hops": nodes, "link_src": slice(link, link + 1)}
+        cut |= {"link_dst": cut["link_src"], "link_fact": cut["link_src"]}
+        return ComputationGraphs(
+            num_hops=self.num_hops,
+            node_ptr=self.node_ptr[link : link + 2] - self.node_ptr[link],
+            edge_ptr=self.edge_ptr[link : link + 2] - self.edge_ptr[link],
+            **{name: getattr(self, name)[cut.get(name, edges)] for name in _ARRAYS},
+        )
+
+
+_ARRAYS = (
+    "link_src", "link_dst", "link_fact", "nodes", "hops", "edges", "src", "dst", "visible",
+    "fact_visible",
+)  # fmt: skip
+
+
+Found = list[tuple[int, int, Any]]
+"""Ranges of links, with the nodes of their graphs and how many edges these have."""
+
+
+def num_edges(found: Found) -> Longs:
+    """Return how many edges the computation graph of each link has, before it is made."""
+    return np.concatenate([part[1] for *_, part in found])
+
+
+class Extractor:
+    """Extracts computation graphs; holds the arrays that are as long as the graph has nodes.
+
+    It is cheap to make: what depends on relations is looked up by relation.
+
+    Args:
+        graph: the flat graph.
+        num_hops: L. None: G_c is the whole graph, and visible is what messages can come from.
+        seen_relations: per relation, whether the model ever passes messages along it. Edges of
+            other relations are part of G_c but not visible. None: all are.
+        along_relations: per relation, whether messages may come from the source of its edges. None:
+            those that the model passes messages along.
+        visible_hops: L for visibility, if the graphs are to be wider than that.
+        all_visible: the model is not local: every edge that it passes messages along is visible.
+    """
+
+    def __init__(
+        self,
+        graph: TypedGraph,
+        num_hops: int | None,
+        seen_relations: Bools | None = None,
+        *,
+        along_relations: Bools | None = None,
+        visible_hops: int | None = None,
+        all_visible: bool = False,
+    ) -> None:
+        self._graph = graph
+        self.num_hops = num_hops
+        everything = np.ones(len(graph.edge_types), dtype=np.bool_)
+        self._everything = everything
+        self._seen = everything if seen_relations is None else seen_relations
+        self._along = self._seen if along_relations is None else along_relations
+        self._along_all = bool((self._along | (np.array(graph.edge_counts) == 0)).all())
+        self._twin = _twins(graph)
+        visible_hops = num_hops if visible_hops is None else visible_hops
+        # Nodes that messages cannot come from are FAR, which is below the limit only if there is
+        # no limit at all.
+        self._limit = int(FAR) if visible_hops is None else visible_hops
+        if all_visible:
+            self._limit = int(FAR) + 1
+        self._free: list[tuple[Ints, Ints]] = []
+
+    @contextmanager
+    def _scratch(self) -> Iterator[tuple[Ints, Ints]]:
+        """Distances of all nodes, all FAR, and positions, all -1, for one thread at a time."""
+        try:
+            arrays = self._free.pop()
+        except IndexError:
+            size = self._graph.num_nodes
+            arrays = np.full(size, FAR, dtype=np.int32), np.full(size, -1, dtype=np.int32)
+        yield arrays
+        self._free.append(arrays)  # not after an error: then they may not be clean
+
+    def find(self, link_src: Longs, link_dst: Longs, link_fact: Longs) -> Found:
+        """Find the nodes of the links' graphs, and count their edges, by ranges of links."""
+        graph, ends = self._graph, _whole_numbers(link_src, link_dst, link_fact)
+        limit = graph.num_nodes if self.num_hops is None else self.num_hops
+
+        def find(first: int, last: int) -> tuple[int, int, Any]:
+            with self._scratch() as (hops, _):
+                return first, last, find_egos(
+                    first, last, *ends, limit, graph.in_ptr, graph.src, graph.fact, graph.relation,
+                    self._everything, self._along, self._along_all, self.num_hops is None, hops,
+                )  # fmt: skip
+
+        in_degree = [graph.in_ptr[nodes + 1] - graph.in_ptr[nodes] for nodes in ends[:2]]
+        return over_ranges(find, 1 + in_degree[0] + in_degree[1])
+
+    def extract(
+        self, link_src: Longs, link_dst: Longs, link_fact: Longs, *, found: Found | None = None
+    ) -> ComputationGraphs:
+        """Return the computation graphs of the links (s, t), given as flat nodes.
+
+        Args:
+            link_src: the sources.
+            link_dst: the targets.
+            link_fact: the facts that state the links themselves, or -1.
+            found: what `find` said of the same links, if it was asked before.
+        """
+        graph = self._graph
+        ends = _whole_numbers(link_src, link_dst, link_fact)
+        if found is None:
+            found = self.find(*ends)
+        node_ptr, edge_ptr = (
+            np.cumsum(np.concatenate([[0], *(part[i] for *_, part in found)]), dtype=np.int64)
+            for i in (0, 1)
+        )
+        nodes, hops = (np.empty(node_ptr[-1], dtype=np.int32) for _ in range(2))
+        edges, src, dst = (np.empty(edge_ptr[-1], dtype=np.int32) for _ in range(3))
+        visible, fact_visible = (np.empty(edge_ptr[-1], dtype=np.bool_) for _ in range(2))
+
+        def fill(start: int, stop: int) -> None:
+            for first, last, part in found[start:stop]:
+                with self._scratch() as (_, position):
+                    fill_egos(
+                        first, last, *ends, node_ptr, edge_ptr, *part[2:], graph.in_ptr, graph.src,
+                        graph.fact, graph.relation, graph.opposite, self._seen, self._twin,
+                        self._limit, position, nodes, hops, edges, src, dst, visible, fact_visible,
+                    )  # fmt: skip
+
+        over_ranges(fill, np.array([1 + int(part[1].sum()) for *_, part in found]))
+        return ComputationGraphs(
+            link_src=link_src,
+            link_dst=link_dst,
+            link_fact=link_fact,
+            num_hops=self.num_hops,
+            node_ptr=node_ptr,
+            nodes=nodes,
+            hops=hops,
+            edge_ptr=edge_ptr,
+            edges=edges,
+            src=src,
+            dst=dst,
+            visible=visible,
+            fact_visible=fact_visible,
+        )
+
+
+def _whole_numbers(*arrays: Longs) -> list[Longs]:
+    return [np.ascontiguousarray(array, dtype=np.int64) for array in arrays]
+
+
+def _twins(graph: TypedGraph) -> Ints:
+    """Per relation within one node type, the other relation that states the same facts, or -1.
+
+    Either of the two may then hold either direction of a fact; between two node types each
+    direction has its own relation.
+    """
+    twins = np.full(len(graph.edge_types), -1, dtype=np.int32)
+    for position, edge_type in enumerate(graph.edge_types):
+        other = graph.reverse.get(edge_type, edge_type)
+        if other != edge_type and edge_type[0] == edge_type[2]:
+            twins[position] = graph.edge_types.index(other)
+    return twins

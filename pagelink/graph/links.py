@@ -1,0 +1,105 @@
+"""The links that are asked for: from names, indices and link types to flat nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pagelink.errors import LinkError, did_you_mean
+from pagelink.graph.schema import HOMOGENEOUS_NODE_TYPE, EdgeType
+from pagelink.graph.typed_graph import TypedGraph
+
+Key = int | str
+LinkLike = tuple[Key, Key] | tuple[Key, Key, EdgeType | str]
+
+
+@dataclass(frozen=True)
+class Link:
+    """A link to explain, in flat nodes."""
+
+    type: EdgeType
+    src: int
+    dst: int
+    fact: int
+    """The fact of the graph that states the link itself, or -1."""
+    message: str | None = None
+    """Why the link is malformed, or None."""
+    given: tuple[str, str] = ("", "")
+    """A malformed link as it was given."""
+
+    @classmethod
+    def broken(cls, given: Any, link_type: EdgeType, message: str) -> Link:
+        """A link that cannot be explained."""
+        parts = [str(part) for part in given] if isinstance(given, tuple | list) else [str(given)]
+        src, dst = [*parts, "?", "?"][:2]
+        return cls(link_type, -1, -1, -1, message, (src, dst))
+
+
+class LinkReader:
+    """Finds the nodes and the type of links as users give them."""
+
+    def __init__(self, graph: TypedGraph, link_types: Sequence[EdgeType]) -> None:
+        self._graph = graph
+        self._link_types = tuple(link_types)
+
+    def read(self, row: LinkLike) -> Link:
+        """Return a link in flat nodes.
+
+        Raises:
+            LinkError: there is no such node or link type.
+        """
+        # Rows of tensors and arrays are welcome, too.
+        as_list = getattr(row, "tolist", None)
+        given: Any = row if as_list is None else as_list()
+        if not isinstance(given, tuple | list) or len(given) not in (2, 3):
+            raise LinkError(f"A link is (src, dst) or (src, dst, link_type), got {given!r}.")
+        link_type = self._link_types[0] if len(given) == 2 else self._find_type(given[2])
+        src = self._graph.find_node(link_type[0], given[0])
+        dst = self._graph.find_node(link_type[2], given[1])
+        if src == dst:
+            raise LinkError(
+                f"{self._graph.node_name(src)!r} is both source and target: there is no path from "
+                "a node to itself."
+            )
+        return Link(link_type, src, dst, self._graph.link_fact(src, dst, link_type))
+
+    def read_any(self, row: LinkLike) -> Link:
+        """Return a link, also a malformed one, with the message why."""
+        try:
+            return self.read(row)
+        except LinkError as error:
+            return Link.broken(row, self._link_types[0], str(error))
+
+    def _find_type(self, given: EdgeType | str) -> EdgeType:
+        known = self._link_types
+        fitting = [t for t in known if given in (t, t[1], list(t))]
+        if len(fitting) > 1:
+            choices = " or ".join(map(str, fitting))
+            raise LinkError(f"{len(fitting)} link types are called {given!r}: choose {choices}.")
+        if fitting:
+            return fitting[0]
+        words = [str(t) for t in known] + [t[1] for t in known]
+        raise LinkError(
+            f"{given!r} is not a link type of this explainer ({', '.join(map(str, known))})."
+            + did_you_mean(str(given), words)
+        )
+
+
+def as_link_types(given: EdgeType | str | Sequence[EdgeType], hetero: bool) -> tuple[EdgeType, ...]:
+    """Return the link types that were given, one or several; by name in a homogeneous graph."""
+    expected = "A link type is (source type, relation, target type)"
+    if isinstance(given, str):
+        if hetero:
+            raise LinkError(f"{expected}, got {given!r}.")
+        return ((HOMOGENEOUS_NODE_TYPE, given, HOMOGENEOUS_NODE_TYPE),)
+    if not isinstance(given, Sequence) or not given:
+        raise LinkError(f"{expected}, got {given!r}.")
+    if all(isinstance(part, str) for part in given):
+        if hetero or len(given) == 3:
+            if len(given) != 3:
+                raise LinkError(f"{expected}, got {given!r}.")
+            return (tuple(given),)  # type: ignore[return-value]
+        kind = HOMOGENEOUS_NODE_TYPE
+        return tuple((kind, str(relation), kind) for relation in given)
+    return tuple(as_link_types(link_type, hetero)[0] for link_type in given)

@@ -1,0 +1,410 @@
+"""TypedGraph: a PyG graph seen as one flat directed multigraph, with its facts and its names.
+
+Nodes of all types get one flat index, edges of all types one flat id: their position in the in-edge
+CSR, ordered by (target, relation, source, column). A *fact* is an edge together with its reverse;
+an *arc* is a fact walked one way. Only this module converts between flat and typed indices.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal, Protocol, runtime_checkable
+
+import numpy as np
+from torch_geometric.data import Data, HeteroData
+
+from pagelink.errors import GraphError, LinkError, did_you_mean
+from pagelink.graph.reverse_relations import REVERSE_PREFIX, distinct, find_reverse, given_reverse
+from pagelink.graph.schema import (
+    HOMOGENEOUS_NODE_TYPE,
+    EdgeType,
+    RawGraph,
+    check_link_type,
+    read_data,
+)
+from pagelink.runtime.arrays import Bools, Ints, Longs, Ragged
+
+__all__ = [
+    "HOMOGENEOUS_NODE_TYPE", "REVERSE_PREFIX", "Bools", "EdgeType", "Ints", "Longs", "TypedGraph",
+]  # fmt: skip
+
+Kind = Literal["name", "id"]
+
+MAX_SUGGESTIONS_FROM = 10_000
+
+
+@runtime_checkable
+class FoundOnDisk(Protocol):
+    """Texts that are too many to be held, and are looked up where they lie."""
+
+    def find(self, text: str, /) -> list[int]:
+        """Return where a text is, in order."""
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[str]: ...
+
+
+@dataclass(frozen=True)
+class TypedGraph:
+    """The message-passing graph as flat arrays.
+
+    Example:
+        >>> import torch
+        >>> data = HeteroData()
+        >>> data["user"].num_nodes, data["item"].num_nodes = 2, 2
+        >>> data["user", "buys", "item"].edge_index = torch.tensor([[0, 0, 1], [0, 1, 1]])
+        >>> graph = TypedGraph.from_data(data)
+        >>> graph.degree.tolist()
+        [2, 1, 1, 2]
+    """
+
+    node_types: tuple[str, ...]
+    node_offset: Longs
+    edge_types: tuple[EdgeType, ...]
+    """Relations by position; link types that are not in the data come last, without edges."""
+    edge_counts: tuple[int, ...]
+    mask_sizes: tuple[int, ...]
+    """Length of an edge mask per relation of the data: the columns of the edge_index it is in."""
+    reverse: Mapping[EdgeType, EdgeType]
+    """Which relations are known to be each other's reverse, both ways."""
+    names: Mapping[str, Sequence[str]]
+    relation_class: Ints
+    """Position of the relation that stands for a relation and its reverse."""
+
+    in_ptr: Longs
+    src: Ints
+    dst: Ints
+    relation: Ints
+    column: Ints
+    fact: Ints
+    """Facts are numbered; all copies and the reverse of an edge have its number."""
+    opposite: Ints
+    """First stored edge of the same fact the other way, or -1."""
+    representative: Bools
+    """True for one stored edge of every fact that is not a self-loop."""
+
+    arc_ptr: Longs
+    arc_dst: Ints
+    arc_edge: Ints
+    arc_reversed: Bools
+    degree: Ints
+    """Number of facts at a node: parallel relations count, duplicates and self-loops do not."""
+
+    attributes: Mapping[EdgeType, Any]
+    """Tables with what else is known of the edges of a relation, a row per column."""
+
+    ids: Mapping[str, Sequence[str]]
+    """What the nodes are called in the tables they come from."""
+
+    _lookup: dict[tuple[Kind, str], dict[str, list[int]]] = field(default_factory=dict, repr=False)
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes of all types."""
+        return int(self.node_offset[-1])
+
+    @property
+    def num_relations(self) -> int:
+        """Number of relations of the data; the first so many of `edge_types`."""
+        return len(self.mask_sizes)
+
+    @property
+    def num_edges(self) -> int:
+        """Number of stored edges of all types."""
+        return len(self.src)
+
+    @cached_property
+    def num_facts(self) -> int:
+        """Number of facts: an edge, its copies and its reverse are one."""
+        return int(self.fact.max(initial=-1)) + 1
+
+    @cached_property
+    def edges_of_facts(self) -> Ragged:
+        """All edges of each fact: every copy and both directions, in order."""
+        return Ragged.grouped(self.fact, self.num_facts)
+
+    @cached_property
+    def node_type_of(self) -> Ints:
+        """Position of the node type of every flat node."""
+        return np.repeat(np.arange(len(self.node_types), dtype=np.int32), np.diff(self.node_offset))
+
+    @classmethod
+    def from_data(
+        cls,
+        data: HeteroData | Data,
+        link_types: Sequence[EdgeType] = (),
+        reverse: Mapping[EdgeType, EdgeType] | None = None,
+    ) -> TypedGraph:
+        """Flatten a PyG graph.
+
+        Args:
+            data: a `HeteroData`, or a `Data` with `edge_type`, seen as a heterogeneous graph.
+            link_types: relations to predict; they need not be among the data's relations.
+            reverse: which relation is the reverse of which. None: found by PyG's `rev_` names and
+                by edge sets that mirror each other exactly. An empty mapping: there are none.
+
+        Raises:
+            GraphError: the data is malformed, with the relation and the column.
+        """
+        raw = read_data(data)
+        for link_type in link_types:
+            check_link_type(link_type, tuple(raw.sizes))
+        edge_types = [*raw.edges, *(t for t in dict.fromkeys(link_types) if t not in raw.edges)]
+        if reverse is None:
+            return _flatten(raw, edge_types, find_reverse(raw.edges, edge_types))
+        return _flatten(raw, edge_types, given_reverse(reverse, edge_types))
+
+    def flat_index(self, node_type: str, index: int) -> int:
+        """Return the flat index of a node."""
+        return int(self.node_offset[self.node_types.index(node_type)]) + index
+
+    def node(self, flat_index: int) -> tuple[str, int]:
+        """Return type and index of a flat node."""
+        position = int(self.node_type_of[flat_index])
+        return self.node_types[position], int(flat_index - self.node_offset[position])
+
+    def node_name(self, flat_index: int) -> str:
+        """Return how a node is called: its name, else its type and index."""
+        node_type, index = self.node(flat_index)
+        names = self.names.get(node_type)
+        return f"{node_type} {index}" if names is None else str(names[index])
+
+    def relation_words(self, edge_type: EdgeType) -> tuple[str, bool]:
+        """Return the words for a relation, and whether they read from target to source."""
+        name = edge_type[1]
+        if name.startswith(REVERSE_PREFIX) and len(name) > len(REVERSE_PREFIX):
+            return name.removeprefix(REVERSE_PREFIX).replace("_", " "), True
+        return name.replace("_", " "), False
+
+    def edge_column(self, edge_type: EdgeType, name: str) -> Sequence[Any] | None:
+        """Return what a column says of each edge of a relation, or None if there is none."""
+        table = self.attributes.get(edge_type)
+        if table is None or name not in table.column_names:
+            return None
+        values: Sequence[Any] = table.column(name).to_pylist()
+        return values
+
+    def edge_attributes(self, edge: int) -> dict[str, object]:
+        """Return what else is known of an edge: its source, its date, and the like."""
+        table = self.attributes.get(self.edge_types[self.relation[edge]])
+        if table is None:
+            return {}
+        (row,) = table.slice(int(self.column[edge]), 1).to_pylist()
+        return {key: value for key, value in row.items() if value is not None}
+
+    def near_reverses(self, link_type: EdgeType) -> list[EdgeType]:
+        """Relations that mirror a link type so nearly that they may be its reverse, but are not.
+
+        Their edge sets hold at least nine in ten of each other's pairs.
+        """
+        mine = self._pairs_of(link_type)
+        found = []
+        for other in self.edge_types[: self.num_relations]:
+            if (other[0], other[2]) == (link_type[2], link_type[0]) and other != link_type:
+                shared = len(np.intersect1d(mine, self._pairs_of(other, turned=True)))
+                if shared and shared >= 0.9 * max(len(mine), len(self._pairs_of(other))):
+                    found.append(other)
+        return [] if link_type in self.reverse else found
+
+    def _pairs_of(self, edge_type: EdgeType, turned: bool = False) -> Longs:
+        mine = self.relation == self.edge_types.index(edge_type)
+        first, second = (self.dst, self.src) if turned else (self.src, self.dst)
+        return distinct(first[mine].astype(np.int64) * self.num_nodes + second[mine])
+
+    def link_fact(self, src: int, dst: int, link_type: EdgeType) -> int:
+        """Return the fact that states the link itself, or -1 if it is not in the graph."""
+        link_class = self.relation_class[self.edge_types.index(link_type)]
+        for head, tail in ((dst, src), (src, dst)):
+            edges = slice(self.in_ptr[head], self.in_ptr[head + 1])
+            same = (self.src[edges] == tail) & (
+                self.relation_class[self.relation[edges]] == link_class
+            )
+            if same.any():
+                return int(self.fact[edges][same][0])
+        return -1
+
+    def find_node(self, node_type: str, key: int | str) -> int:
+        """Return the flat index of a node given by name, by index, or as ``"id:3"``.
+
+        Raises:
+            LinkError: there is no such node, or several of that name.
+        """
+        size = int(np.diff(self.node_offset)[self.node_types.index(node_type)])
+        if isinstance(key, str):
+            index = self._find_name(node_type, key)
+        else:
+            index = _as_index(key, node_type)
+        if not 0 <= index < size:
+            raise LinkError(
+                f"{node_type} index must be in 0..{size - 1}, got {index}."
+                if size
+                else f"There are no nodes of type {node_type!r}."
+            )
+        return self.flat_index(node_type, index)
+
+    def _find_name(self, node_type: str, key: str) -> int:
+        """A name wins over an id, and an id over an index; `id:` leaves the names out."""
+        bare = key.removeprefix("id:")
+        called = self._called("name", node_type, key)
+        with_id = self._called("id", node_type, bare)
+        found = called or with_id
+        if key == bare and called and with_id:
+            found = sorted({*called, *with_id})
+        names, ids = self.names.get(node_type, ()), self.ids.get(node_type, ())
+        if len(found) > 1:
+            shown = [str(ids[i]) if len(ids) else str(i) for i in found[:10]]
+            raise LinkError(
+                f"{len(found)} nodes of type {node_type!r} are called {key!r}: choose by "
+                + ", ".join(f"'id:{each}'" for each in shown) + "."
+            )  # fmt: skip
+        if found:
+            return found[0]
+        if bare.isdecimal() and not len(ids) and (bare != key or not len(names)):
+            return int(bare)
+        if not len(names) and not len(ids):
+            raise LinkError(
+                f"There is no {node_type} {key!r}: nodes of this type have no names. Give an "
+                f"index, or set data[{node_type!r}].name to a list of str."
+            )
+        kinds: tuple[Kind, ...] = ("id",) if key != bare else ("name", "id")
+        close = did_you_mean(bare, self._suggestions(node_type, kinds))
+        if key.isdecimal() and not len(ids):
+            close += f" An index is given as 'id:{key}', or as a number."
+        raise LinkError(f"There is no {node_type} called {key!r}.{close}")
+
+    def _called(self, kind: Kind, node_type: str, key: str) -> list[int]:
+        words = self._words(kind).get(node_type, ())
+        if isinstance(words, FoundOnDisk):
+            return words.find(key)
+        return self._positions(kind, node_type).get(key, [])
+
+    def _suggestions(self, node_type: str, kinds: Sequence[Kind]) -> Iterator[str]:
+        for kind in kinds:
+            words = self._words(kind).get(node_type, ())
+            if not isinstance(words, FoundOnDisk):
+                yield from self._positions(kind, node_type)
+            elif len(words) <= MAX_SUGGESTIONS_FROM:  # reading millions of names takes too long
+                yield from dict.fromkeys(words)
+
+    def _positions(self, kind: Kind, node_type: str) -> dict[str, list[int]]:
+        if (kind, node_type) not in self._lookup:
+            positions: dict[str, list[int]] = {}
+            for index, word in enumerate(self._words(kind).get(node_type, ())):
+                positions.setdefault(str(word), []).append(index)
+            self._lookup[kind, node_type] = positions
+        return self._lookup[kind, node_type]
+
+    def _words(self, kind: Kind) -> Mapping[str, Sequence[str]]:
+        return self.names if kind == "name" else self.ids
+
+    def node_id(self, flat_index: int) -> str:
+        """Return what a node is called in the table it comes from, else its index."""
+        node_type, index = self.node(flat_index)
+        return str(self.ids[node_type][index]) if node_type in self.ids else str(index)
+
+
+def _as_index(key: Any, node_type: str) -> int:
+    """Take integers of Python, NumPy and torch."""
+    try:
+        if isinstance(key, bool):
+            raise TypeError
+        return operator.index(key)
+    except (TypeError, RuntimeError):
+        raise LinkError(f"A {node_type} is given by index or name, got {key!r}.") from None
+
+
+def relation_classes(edge_types: Sequence[EdgeType], pairs: Mapping[EdgeType, EdgeType]) -> Ints:
+    """Return, per relation, the position of the one that stands for it and its reverse."""
+    position = {t: i for i, t in enumerate(edge_types)}
+    return np.array(
+        [min(i, position.get(pairs.get(t, t), i)) for i, t in enumerate(edge_types)], dtype=np.int32
+    )
+
+
+def _flatten(
+    raw: RawGraph, edge_types: Sequence[EdgeType], pairs: Mapping[EdgeType, EdgeType]
+) -> TypedGraph:
+    sizes, edges, columns = raw.sizes, raw.edges, raw.columns
+    node_types = tuple(sizes)
+    node_offset = np.cumsum([0, *sizes.values()], dtype=np.int64)
+    num_nodes = int(node_offset[-1])
+    offset = dict(zip(node_types, node_offset.tolist(), strict=False))
+    counts = tuple(edges[t].shape[1] if t in edges else 0 for t in edge_types)
+    if max(num_nodes, 2 * sum(counts)) >= 2**31:
+        raise GraphError("Graphs of 2^30 edges or more do not fit the 32-bit indices used here.")
+
+    none = np.empty((2, 0), dtype=np.int64)
+    shift = {t: np.array([[offset[t[0]]], [offset[t[2]]]]) for t in edge_types}
+    stacked = [edges.get(t, none) + shift[t] for t in edge_types]
+    src, dst = np.concatenate([none, *stacked], axis=1)
+    relation = np.repeat(np.arange(len(edge_types)), counts)
+    column = np.concatenate([none[0], *(columns.get(t, none[0]) for t in edge_types)])
+    order = np.argsort((dst * len(edge_types) + relation) * num_nodes + src, kind="stable")
+    src, dst, kind, column = (a[order].astype(np.int32) for a in (src, dst, relation, column))
+
+    relation_class = relation_classes(edge_types, pairs)
+    # Of a relation and its reverse, one direction is the canonical one; within one node type the
+    # ends are put in order, since (u, r, v) and (v, r, u) are one fact there.
+    same_type = np.array([t[0] == t[2] for t in edge_types])[kind]
+    turned = np.where(same_type, src > dst, relation_class[kind] != kind)
+    low = np.where(turned, dst, src).astype(np.int64)
+    high = np.where(turned, src, dst)
+    keys = (relation_class[kind].astype(np.int64) * num_nodes + low) * num_nodes + high
+    order = np.argsort(keys, kind="stable")
+    fact = np.empty(len(keys), dtype=np.int32)
+    fact[order] = np.cumsum(np.diff(keys[order], prepend=-1) != 0) - 1
+    num_facts = int(fact.max(initial=-1)) + 1
+
+    first = np.full((2, num_facts), -1, dtype=np.int32)
+    edge_ids = np.arange(len(src), dtype=np.int32)
+    for way in (0, 1):
+        ids = edge_ids[turned == bool(way)][::-1]  # backwards: the lowest id is written last
+        first[way, fact[ids]] = ids
+    opposite = np.where(turned, first[0, fact], first[1, fact]).astype(np.int32)
+    loop = src == dst
+    stands = np.where(first[0] >= 0, first[0], first[1])
+    representative = (stands[fact] == edge_ids) & ~loop
+
+    walked = stands[~loop[stands]]
+    forth = np.stack([src[walked], dst[walked], walked, np.zeros_like(walked)])
+    back_edge = np.where(opposite[walked] >= 0, opposite[walked], walked)
+    back = np.stack([dst[walked], src[walked], back_edge, opposite[walked] < 0])
+    arcs = np.concatenate([forth, back], axis=1).astype(np.int64)
+    arc_class = relation_class[kind[arcs[2]]]
+    arcs = arcs[:, np.lexsort((arc_class, arcs[1], arcs[0]))]
+    degree = np.bincount(arcs[0], minlength=num_nodes)
+    return TypedGraph(
+        node_types=node_types,
+        node_offset=node_offset,
+        edge_types=tuple(edge_types),
+        edge_counts=counts,
+        mask_sizes=tuple(raw.mask_sizes.values()),
+        reverse=dict(pairs),
+        names=raw.names,
+        relation_class=relation_class,
+        in_ptr=_pointers(np.bincount(dst, minlength=num_nodes)),
+        src=src,
+        dst=dst,
+        relation=kind,
+        column=column,
+        fact=fact,
+        opposite=opposite,
+        representative=representative,
+        arc_ptr=_pointers(degree),
+        arc_dst=arcs[1].astype(np.int32),
+        arc_edge=arcs[2].astype(np.int32),
+        arc_reversed=arcs[3].astype(bool),
+        degree=degree.astype(np.int32),
+        attributes=raw.attributes,
+        ids=raw.ids,
+    )
+
+
+def _pointers(counts: Longs) -> Longs:
+    pointers = np.zeros(len(counts) + 1, dtype=np.int64)
+    np.cumsum(counts, out=pointers[1:])
+    return pointers

@@ -1,0 +1,246 @@
+"""Candidate paths of a batch, and the edges that their facts are.
+
+Candidates are the best paths by the learned mask, by conciseness alone, and by the gradient of the
+model, so that neither the concise nor the influential ones are missed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pagelink.graph.computation_graph import ComputationGraphs
+from pagelink.graph.edited_graphs import Edits
+from pagelink.graph.typed_graph import TypedGraph
+from pagelink.runtime.arrays import Doubles, Floats, Longs, Ragged
+from pagelink.runtime.kernels import kernel
+from pagelink.search.paths import FIXED_POINT, FoundPaths, PathGraphs, best_paths, cheapest_paths
+
+DRAWN = 3
+"""Paths of high mean gradient that are looked at for each one of a high sum that is wanted."""
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Candidate paths of the links of a batch, grouped by link."""
+
+    ptr: Longs
+    """Range of each link's candidates."""
+    arcs: Longs
+    """[num_candidates, max_length]: arcs of the path graphs, -1 behind a path's end."""
+    lengths: Longs
+    scores: Doubles
+    """Score(p) by the learned mask."""
+    concise: Doubles
+    """Score(p) without the mask: minus the sum of log D_v."""
+    slots: Ragged
+    """Per candidate, all edges of its facts: every copy and both directions."""
+
+    @property
+    def link(self) -> Longs:
+        """The link of each candidate."""
+        return np.repeat(np.arange(len(self.ptr) - 1), np.diff(self.ptr))
+
+    def found(self, links: Longs, members: Longs) -> FoundPaths:
+        """The chosen candidates of some links, as the result of a search."""
+        there = members >= 0
+        return FoundPaths(
+            arcs=np.where(there[:, :, None], self.arcs[members], -1),
+            lengths=np.where(there, self.lengths[members], 0),
+            complete=np.ones(len(links), dtype=np.bool_),
+        )
+
+    def joined(self, more: Candidates) -> tuple[Candidates, Longs, Longs]:
+        """Put further candidates of the same batch beside these, each path once.
+
+        Returns:
+            All of them, and where these and the further ones are among them.
+        """
+        arcs = np.concatenate([self.arcs, more.arcs])
+        link = np.concatenate([self.link, more.link])
+        # Arcs are numbered through the batch, so that equal rows are of one link.
+        _, first, same = np.unique(arcs, axis=0, return_index=True, return_inverse=True)
+        order = np.lexsort((first, link[first]))
+        place = np.empty(len(order), dtype=np.int64)
+        place[order] = np.arange(len(order))
+        position = place[same.reshape(-1)]
+        taken = first[order]
+        everything = Candidates(
+            ptr=np.searchsorted(link[taken], np.arange(len(self.ptr))),
+            arcs=arcs[taken],
+            lengths=np.concatenate([self.lengths, more.lengths])[taken],
+            scores=np.concatenate([self.scores, more.scores])[taken],
+            concise=np.concatenate([self.concise, more.concise])[taken],
+            slots=self.slots.followed_by(more.slots).take(taken),
+        )
+        return everything, position[: len(self.arcs)], position[len(self.arcs) :]
+
+    def removal(self, link: Longs, members: Longs) -> Edits:
+        """Edits by the facts of sets of candidates.
+
+        Args:
+            link: per set, its link.
+            members: [num_sets, most], candidates, -1 behind the last.
+        """
+        chosen = members >= 0
+        slots = self.slots.take(members[chosen])
+        ptr = np.concatenate([[0], np.cumsum(chosen.sum(1))])
+        together = slots.joined(ptr)
+        return Edits(link, together.ptr, together.values)
+
+
+class CandidateFinder:
+    """Finds candidate paths for some links of a batch.
+
+    Args:
+        facts: the facts of the graph.
+        batch: the computation graphs.
+        paths: where paths may be.
+        links: the links; the others have no candidates.
+        edge_logits: M, the learned mask, per edge of the batch.
+    """
+
+    def __init__(
+        self,
+        facts: FactIndex,
+        batch: ComputationGraphs,
+        paths: PathGraphs,
+        links: Longs,
+        edge_logits: Floats,
+    ) -> None:
+        self._paths, self._links, self._num_links = paths, links, batch.num_links
+        self._arc_logits = edge_logits[paths.arc_slot]
+        self._arc_facts = facts.of_slots(batch, paths.arc_slot)
+
+    def taken(self, *rankings: FoundPaths) -> Candidates:
+        """Take the paths of searches over the links, each path where it comes first."""
+        return _together(
+            self._paths, self._links, rankings, self._arc_logits, self._arc_facts, self._num_links
+        )
+
+    def most_concise(self, count: int) -> FoundPaths:
+        """The best paths by degree alone."""
+        no_mask = np.full(len(self._arc_logits), np.inf, dtype=np.float32)
+        return best_paths(self._paths, no_mask, count, self._links)
+
+    def best_by_mask(self, count: int) -> FoundPaths:
+        """The best paths by the learned mask, as the paper ranks them."""
+        return best_paths(self._paths, self._arc_logits, count, self._links)
+
+    def steepest(self, edge_gradient: Floats, count: int) -> FoundPaths:
+        """The paths of the highest sum of gradients of the logit by the weights of their facts.
+
+        That is the first-order estimate of the effect of taking the path out.
+        """
+        gain = _sums(edge_gradient[self._arc_facts.values].astype(np.float64), self._arc_facts.ptr)
+        return steepest_paths(self._paths, gain, count, self._links, DRAWN)
+
+
+def steepest_paths(
+    paths: PathGraphs, arc_gain: Doubles, count: int, links: Longs, drawn: int
+) -> FoundPaths:
+    """Find the paths of the highest sum of any values of their arcs.
+
+    Among paths of equal length the order is exact; a longer path is found if fewer than `drawn`
+    times as many paths as are wanted come before it by its mean value.
+    """
+    # Each link by its own measure: the paths must not depend on who else is in the batch.
+    first = paths.arc_ptr[paths.node_ptr[:-1] + np.arange(paths.num_links)]
+    size = np.diff(first, append=len(arc_gain))
+    full = np.flatnonzero(size)
+    highest, lowest = np.zeros(len(size)), np.zeros(len(size))
+    highest[full] = np.maximum.reduceat(arc_gain, first[full])
+    lowest[full] = np.minimum.reduceat(arc_gain, first[full])
+    span = np.where(highest > lowest, highest - lowest, 1.0)
+    cost = (np.repeat(highest, size) - arc_gain) / np.repeat(span, size)  # costs are from 0 up
+    found = cheapest_paths(
+        paths, np.rint(cost * FIXED_POINT).astype(np.int64), drawn * count, links
+    )
+    sums = np.where(found.arcs >= 0, arc_gain[found.arcs], 0.0).sum(2)
+    best = np.argsort(np.where(found.lengths > 0, -sums, np.inf), axis=1, kind="stable")[:, :count]
+    return FoundPaths(
+        np.take_along_axis(found.arcs, best[:, :, None], axis=1),
+        np.take_along_axis(found.lengths, best, axis=1),
+        found.complete,
+    )
+
+
+def _together(
+    paths: PathGraphs,
+    links: Longs,
+    rankings: Sequence[FoundPaths],
+    arc_logits: Floats,
+    arc_facts: Ragged,
+    num_links: int,
+) -> Candidates:
+    """Put rankings one after the other, each path where it comes first."""
+    arcs = np.concatenate([found.arcs for found in rankings], axis=1)
+    link = np.repeat(links, arcs.shape[1])
+    arcs = arcs.reshape(-1, arcs.shape[2])
+    there = arcs[:, 0] >= 0
+    arcs, link = arcs[there], link[there]
+    # Arcs are numbered through the batch, so that equal rows are of one link.
+    _, first = np.unique(arcs, axis=0, return_index=True)
+    first.sort()
+    arcs, link = arcs[first], link[first]
+    order = np.argsort(link, kind="stable")
+    arcs, link = arcs[order], link[order]
+    walked = arcs >= 0
+    lengths = walked.sum(1)
+    degrees = paths.arc_log_degree[arcs[walked]]
+    cost = np.logaddexp(0, -arc_logits[arcs[walked]].astype(np.float64)) + degrees
+    bounds = np.concatenate([[0], np.cumsum(lengths)])
+    return Candidates(
+        ptr=np.searchsorted(link, np.arange(num_links + 1)),
+        arcs=arcs,
+        lengths=lengths,
+        scores=-_sums(cost, bounds),
+        concise=-_sums(degrees, bounds),
+        slots=arc_facts.take(arcs[walked]).joined(bounds),
+    )
+
+
+def _sums(values: Doubles, ptr: Longs) -> Doubles:
+    """Sums of values[ptr[i]:ptr[i + 1]]."""
+    total = np.concatenate([[0.0], np.cumsum(values)])
+    return np.diff(total[ptr])
+
+
+class FactIndex:
+    """All edges of each fact of a graph: every copy and both directions."""
+
+    def __init__(self, graph: TypedGraph) -> None:
+        self._edges = graph.edges_of_facts
+        self._fact = graph.fact
+
+    def of_slots(self, batch: ComputationGraphs, slots: Longs) -> Ragged:
+        """Per edge of a batch, all edges of its link's graph that state the same fact."""
+        ptr, values = _slots_of_facts(
+            slots, batch.edges, batch.edge_ptr, self._fact, self._edges.ptr, self._edges.values
+        )
+        return Ragged(ptr, values)
+
+
+@kernel
+def _slots_of_facts(slots, edges, edge_ptr, fact, fact_ptr, fact_edges):  # type: ignore[no-untyped-def]
+    ptr = np.zeros(len(slots) + 1, dtype=np.int64)
+    most = 0
+    for i in range(len(slots)):
+        f = fact[edges[slots[i]]]
+        most += fact_ptr[f + 1] - fact_ptr[f]
+    values = np.empty(most, dtype=np.int64)
+    count = 0
+    for i in range(len(slots)):
+        slot = slots[i]
+        link = np.searchsorted(edge_ptr, slot, side="right") - 1
+        first, last = edge_ptr[link], edge_ptr[link + 1]
+        f = fact[edges[slot]]
+        for j in range(fact_ptr[f], fact_ptr[f + 1]):
+            place = first + np.searchsorted(edges[first:last], fact_edges[j])
+            if place < last and edges[place] == fact_edges[j]:
+                values[count] = place
+                count += 1
+        ptr[i + 1] = count
+    return ptr, values[:count]

@@ -1,0 +1,122 @@
+"""What facts are worth to the model: its logits after really removing them, or really adding them.
+
+Many edited copies of the computation graphs of a batch go through the model in one pass. A mask of
+0 is not removal (a mean still counts the edge), so edges are taken out of the model's input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from pagelink.graph.computation_graph import ComputationGraphs
+from pagelink.graph.edited_graphs import Copier, Edits
+from pagelink.model.inputs import ModelInput
+from pagelink.model.predictor import LinkPredictor
+from pagelink.runtime.arrays import Bools, Doubles, Longs
+
+EDGES_A_PASS = 400_000
+
+
+def edge_gradient(
+    predictor: LinkPredictor, recorded: ModelInput, num_edges: int, without: Longs | None = None
+) -> npt.NDArray[np.float32]:
+    """Return the gradient of each link's logit by the weights of its edges, at weight 1.
+
+    The weight of edges that are to be left out is 0, and so is what is returned for them.
+
+    Args:
+        predictor: the model.
+        recorded: links of a batch as they went through the model.
+        num_edges: edges of the batch.
+        without: edges to leave out, by position in the batch.
+    """
+    weights = torch.ones(num_edges, device=predictor.device)
+    if without is not None:
+        weights[torch.from_numpy(without).to(weights.device)] = 0
+    weights.requires_grad_()
+    with predictor.weighted(recorded) as run:
+        logits = run(weights)
+        gradient = torch.zeros_like(weights)
+        if logits.requires_grad:
+            (gradient,) = torch.autograd.grad(logits.sum(), weights, materialize_grads=True)
+    found: npt.NDArray[np.float32] = gradient.float().cpu().numpy()
+    if without is not None:
+        found[without] = 0
+    return np.nan_to_num(found, posinf=0.0, neginf=0.0)
+
+
+class Influence:
+    """Asks the model about edited graphs of the links of a batch.
+
+    Args:
+        predictor: the model.
+        batch: the computation graphs.
+        relation: per link, the position of its link type in `graph.edge_types`.
+        edges_a_pass: edges that go through the model at once, about.
+    """
+
+    def __init__(
+        self,
+        predictor: LinkPredictor,
+        batch: ComputationGraphs,
+        relation: Longs,
+        edges_a_pass: int = EDGES_A_PASS,
+    ) -> None:
+        self._predictor = predictor
+        self._batch = batch
+        self._relation = relation
+        self._edges_a_pass = edges_a_pass
+        self._copier = None
+        if predictor.mode == "subgraphs" and predictor.shares_copies and batch.num_hops:
+            self._copier = Copier(batch, batch.num_hops)
+
+    def logits(self, graph: Bools, edits: Edits) -> Doubles:
+        """Return the logit of each copy's link, on its copy.
+
+        Args:
+            graph: the graphs that are edited: which edges of the batch they have.
+            edits: what is other in each copy.
+        """
+        answers = np.empty(edits.num_copies, dtype=np.float64)
+        if self._copier is None:
+            for i in range(edits.num_copies):
+                answers[i] = self._alone(graph, edits.part(i, i + 1))
+            return answers
+        order = np.argsort(edits.link, kind="stable")
+        sorted_edits = edits.chosen(order)
+        for first, last in self._passes(graph, sorted_edits):
+            part = sorted_edits.part(first, last)
+            inputs = self._predictor.copied_inputs(
+                self._batch, graph, self._copier.copy(part, graph), part.link, self._relation
+            )
+            logits = self._predictor.logits(inputs)
+            answers[order[first:last]] = logits.cpu().double().numpy()
+        return answers
+
+    def _alone(self, graph: Bools, edit: Edits) -> float:
+        wanted = graph.copy()
+        wanted[edit.slots] = ~graph[edit.slots]
+        inputs = self._predictor.inputs(self._batch, wanted, edit.link, self._relation)
+        return float(self._predictor.logits(inputs))
+
+    def _passes(self, graph: Bools, edits: Edits) -> Iterator[tuple[int, int]]:
+        """Cut copies, in order of their links, into ranges of so many edges, graphs included."""
+        assert self._copier is not None
+        total = np.concatenate([[0], np.cumsum(graph)])
+        whole = np.diff(total[self._batch.edge_ptr])
+        costs = self._copier.most_edges(edits)
+        first, room, inside = 0, float(self._edges_a_pass), -1
+        for i, (link, cost) in enumerate(zip(edits.link.tolist(), costs.tolist(), strict=True)):
+            needed = cost + (whole[link] if link != inside else 0)
+            if i > first and needed > room:
+                yield first, i
+                first, room = i, float(self._edges_a_pass)
+                needed = cost + whole[link]
+            room -= needed
+            inside = link
+        if edits.num_copies:
+            yield first, edits.num_copies

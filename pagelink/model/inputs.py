@@ -1,0 +1,156 @@
+"""What the model is called with: parts of the user's graph, of the user's own class."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch_geometric.data import Data, HeteroData
+
+from pagelink.graph.typed_graph import TypedGraph
+from pagelink.model.fused import PlainCall
+from pagelink.runtime.arrays import Ints, Longs
+
+
+@dataclass(frozen=True)
+class ModelInput:
+    """What the model is called with, for some links of a batch."""
+
+    data: Any
+    """A graph of the user's own class, with plain `edge_index` tensors."""
+    edge_label_index: Tensor
+    slots: Tensor
+    """For every input edge, in the order of `data`, its position in the batch's edges, or -1."""
+    calls: tuple[Tensor, ...] = ()
+    """Per propagation, the position in the batch's edges behind each message, or -1."""
+    plain: tuple[PlainCall | None, ...] = ()
+    """Per propagation, how it is done without writing the messages out."""
+
+    def renumbered(self, number: Tensor) -> ModelInput:
+        """Count the weights otherwise: `number` maps a position in the batch's edges to the new."""
+        extended = torch.cat([number, number.new_tensor([-1])])
+        return dataclasses.replace(self, calls=tuple(extended[call] for call in self.calls))
+
+
+class InputMaker:
+    """Makes graphs for the model, with all attributes of the nodes and edges that are in them.
+
+    Args:
+        data: the user's graph.
+        graph: the same, flat.
+        origin: per node type, what `n_id` is to count by, if the graph is a part of a larger one.
+    """
+
+    def __init__(
+        self,
+        data: HeteroData | Data,
+        graph: TypedGraph,
+        origin: Mapping[str, Tensor] | None = None,
+    ) -> None:
+        self._data, self._graph, self._origin = data, graph, origin
+        self._hetero = isinstance(data, HeteroData)
+        self.device = _device_of(data)
+
+    def on_all_nodes(
+        self, edges: Ints | Longs, slots: Longs, ends: Longs, relation: Longs
+    ) -> ModelInput:
+        """Make a graph of all nodes and these edges (ordered by relation), with these links.
+
+        Args:
+            edges: flat edges.
+            slots: per edge, its position in the edges of the batch, or -1.
+            ends: [2, num_links], flat nodes.
+            relation: per link, the position of its type in `graph.edge_types`.
+        """
+        graph = self._graph
+        sizes = np.diff(graph.node_offset)
+        flat = np.stack([graph.src[edges], graph.dst[edges]]).astype(np.int64)
+        edge_index = flat - graph.node_offset[graph.node_type_of[flat]]
+        label_index = ends - graph.node_offset[graph.node_type_of[ends]]
+        node_ids = [np.arange(size) for size in sizes]
+        return self.assemble(
+            node_ids, edges, edge_index, slots, label_index, relation, all_nodes=True
+        )
+
+    def assemble(
+        self,
+        node_ids: Sequence[Longs],
+        edges: Ints | Longs,
+        edge_index: Longs,
+        slots: Longs,
+        label_index: Longs,
+        relation: Longs,
+        all_nodes: bool = False,
+    ) -> ModelInput:
+        """Make a graph of the user's class of these nodes and edges (ordered by relation)."""
+        graph, device = self._graph, self.device
+        column = torch.from_numpy(graph.column[edges].astype(np.int64)).to(device)
+        index = torch.from_numpy(edge_index).to(device)
+        data = copy.copy(self._data)
+        if self._hetero:
+            for node_type, ids in zip(graph.node_types, node_ids, strict=True):
+                keep = torch.from_numpy(ids).to(device)
+                _slice_store(data[node_type], "num_nodes", None if all_nodes else keep, len(keep))
+                data[node_type].n_id = (
+                    keep if self._origin is None else self._origin[node_type][keep]
+                )
+            bounds = np.searchsorted(graph.relation[edges], np.arange(len(graph.edge_types) + 1))
+            for k, edge_type in enumerate(graph.edge_types):
+                if k < graph.num_relations:
+                    part = slice(int(bounds[k]), int(bounds[k + 1]))
+                    _slice_store(data[edge_type], "edge_index", column[part], 0)
+                    data[edge_type].edge_index = index[:, part]
+        else:
+            keep = torch.from_numpy(node_ids[0]).to(device)
+            _slice_homogeneous(data, None if all_nodes else keep, column)
+            data.n_id, data.num_nodes, data.edge_index = keep, len(keep), index
+        data.edge_label_type = torch.from_numpy(relation.astype(np.int64)).to(device)
+        return ModelInput(
+            data=data,
+            edge_label_index=torch.from_numpy(label_index).to(device),
+            slots=torch.from_numpy(slots).to(device),
+        )
+
+
+def _slice_store(store: Any, skip: str, keep: Tensor | None, size: int) -> None:
+    """Cut every per-node (per-edge) tensor of a store down to the kept nodes (edges), in order."""
+    is_edges = skip == "edge_index"
+    total = store["edge_index"].shape[1] if is_edges else store.num_nodes
+    for key, value in list(store.items()):
+        if key in (skip, "edge_label", "edge_label_index") or keep is None:
+            continue
+        if key == "name":
+            del store[key]
+        elif isinstance(value, Tensor) and value.dim() > 0 and value.shape[0] == total:
+            store[key] = value[keep.to(value.device)]
+    if not is_edges:
+        store.num_nodes = size
+
+
+def _slice_homogeneous(data: Data, keep: Tensor | None, column: Tensor) -> None:
+    tensors = {key: value for key, value in data.items() if isinstance(value, Tensor)}
+    # Which is which is asked before anything is cut: PyG tells by the sizes of the others.
+    of_edges = [key for key in tensors if key != "edge_index" and data.is_edge_attr(key)]
+    of_nodes = [key for key in tensors if key not in of_edges and data.is_node_attr(key)]
+    for key in of_edges:
+        data[key] = tensors[key][column.to(tensors[key].device)]
+    if keep is not None:
+        for key in of_nodes:
+            data[key] = tensors[key][keep.to(tensors[key].device)]
+    if "name" in data:
+        del data["name"]
+
+
+def _device_of(data: HeteroData | Data) -> torch.device:
+    stores = data.edge_stores if isinstance(data, HeteroData) else [data]
+    for store in stores:
+        if "edge_index" in store:
+            device: torch.device = store["edge_index"].device
+            return device
+    return torch.device("cpu")

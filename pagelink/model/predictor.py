@@ -1,0 +1,378 @@
+"""LinkPredictor: any model -> logits of links on (edited, weighted) graphs, a batch at a time.
+
+The links of a batch go through the model side by side, as one graph made of their sub-graphs.
+Models that fail on sub-graphs run on all nodes with only the needed edges, and models that are not
+local on the full graph; both take one link at a time.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch_geometric.data import Data, HeteroData
+from torch_geometric.nn import MessagePassing
+
+from pagelink.errors import ModelError, SettingsError
+from pagelink.graph.computation_graph import ComputationGraphs
+from pagelink.graph.edited_graphs import Copies
+from pagelink.graph.ego_kernels import FAR
+from pagelink.graph.schema import EdgeType
+from pagelink.graph.typed_graph import TypedGraph
+from pagelink.model.fused import PlainCall, summed
+from pagelink.model.inputs import InputMaker, ModelInput
+from pagelink.model.masking import Weighting, borrowed, check_maskable
+from pagelink.model.tracing import Tracer
+from pagelink.runtime.arrays import Bools, Ints, Longs, Ragged
+
+Forward = Callable[[nn.Module, Any, Tensor], Tensor]
+Mode = Literal["subgraphs", "all_nodes", "full"]
+Output = Literal["logit", "probability"]
+
+
+class LinkPredictor:
+    """Runs the user's model.
+
+    Args:
+        model: any `torch.nn.Module`.
+        data: the user's graph.
+        graph: the same, flat.
+        forward: `callable(model, data, edge_label_index)`; None: the model is called as
+            `model(x_dict, edge_index_dict, edge_label_index)`, for a homogeneous graph as
+            `model(x, edge_index, [edge_type,] edge_label_index)`.
+        output: what the model returns, one number per link.
+        origin: per node type, what the model is to take for the positions of its nodes, if the
+            graph is a part of a larger one.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        data: HeteroData | Data,
+        graph: TypedGraph,
+        forward: Forward | None = None,
+        output: Output = "logit",
+        *,
+        origin: Mapping[str, Tensor] | None = None,
+    ) -> None:
+        if not isinstance(model, nn.Module):
+            raise ModelError(f"model must be a torch.nn.Module, got {type(model).__name__}.")
+        if output not in ("logit", "probability"):
+            raise SettingsError(f"output must be 'logit' or 'probability', got {output!r}.")
+        check_maskable(model)
+        self.model = model
+        self.graph = graph
+        self.output = output
+        self.mode: Mode = "subgraphs"
+        self.shares_rim = True
+        """Links side by side may share the nodes at the rim of the model's reach."""
+        self.shares_copies = True
+        """Edited copies of a graph may share the nodes that the edits cannot change."""
+        self.fuses = True
+        """Layers that only sum their neighbours are done without writing messages out."""
+        self._plain_layers: Mapping[MessagePassing, PlainCall] = {}
+        self.data = data
+        self._hetero = isinstance(data, HeteroData)
+        self.before_pass: Callable[[], None] = lambda: None
+        """Called before each pass of the model: what shows progress or gives up listens here."""
+        self._forward = forward or (_call_hetero if self._hetero else _call_homogeneous)
+        self._described_call = "forward(model, data, edge_label_index)" if forward else (
+            "model(x_dict, edge_index_dict, edge_label_index)" if self._hetero
+            else "model(x, edge_index, [edge_type,] edge_label_index)"
+        )  # fmt: skip
+        self._maker = InputMaker(data, graph, origin)
+        self.device = self._maker.device
+
+    @cached_property
+    def _by_relation(self) -> Longs:
+        """All edges, relation by relation: made only where the model runs on the whole graph."""
+        return np.argsort(self.graph.relation, kind="stable")
+
+    def on_part(self, edges: Longs, link_types: Sequence[EdgeType]) -> LinkPredictor:
+        """Return the same model on a graph of its own: some edges, with the nodes at them.
+
+        Args:
+            edges: flat edges, whole facts.
+            link_types: the predicted relations.
+        """
+        graph = self.graph
+        edges = edges[np.argsort(graph.relation[edges], kind="stable")]
+        nodes = np.unique(np.concatenate([graph.src[edges], graph.dst[edges]])).astype(np.int64)
+        kinds = graph.node_type_of[nodes]
+        first = np.searchsorted(kinds, np.arange(len(graph.node_types) + 1))
+        ends = np.searchsorted(nodes, np.stack([graph.src[edges], graph.dst[edges]]))
+        node_ids = [
+            nodes[first[k] : first[k + 1]] - graph.node_offset[k]
+            for k in range(len(graph.node_types))
+        ]
+        none = np.empty(0, dtype=np.int64)
+        made = self._maker.assemble(
+            node_ids, edges, ends - first[kinds[ends]], np.full(len(edges), -1), none.reshape(2, 0),
+            none,
+        )  # fmt: skip
+        data = made.data
+        del data.edge_label_type
+        for store in (*data.node_stores, *data.edge_stores):
+            for key in {"name", "id", "attributes"} & set(store.keys()):
+                del store[key]  # of the whole graph, and nothing to a model
+        origin = {t: data[t].n_id for t in graph.node_types}
+        part = TypedGraph.from_data(data, link_types, graph.reverse)
+        forward = None if self._forward is _call_hetero else self._forward
+        return LinkPredictor(self.model, data, part, forward, self.output, origin=origin)
+
+    def adopt(self, other: LinkPredictor) -> None:
+        """Run the model in the way that was found with another predictor of it."""
+        self.mode = other.mode
+        self.shares_rim, self.shares_copies = other.shares_rim, other.shares_copies
+        self.fuses = other.fuses
+
+    def inputs(
+        self, batch: ComputationGraphs, wanted: Bools, links: Sequence[int] | Longs, relation: Longs
+    ) -> ModelInput:
+        """Put links of a batch side by side, each with its wanted edges.
+
+        Args:
+            batch: computation graphs.
+            wanted: the edges of the batch to hand to the model. In mode `full` all edges outside of
+                the computation graph go in, too.
+            links: positions in the batch. More than one only in mode `subgraphs`.
+            relation: position in `graph.edge_types` of the link type of each link of the batch.
+        """
+        if self.mode == "subgraphs":
+            return self._subgraphs(batch, wanted, np.asarray(links), relation)
+        (link,) = links
+        first, last = batch.edge_ptr[link], batch.edge_ptr[link + 1]
+        if self.mode == "all_nodes":
+            slots = first + np.flatnonzero(wanted[first:last])
+            edges = batch.edges[slots]
+            order = np.argsort(self.graph.relation[edges], kind="stable")
+            edges, slots = edges[order], slots[order]
+        else:
+            edges = self._by_relation[self.graph.fact[self._by_relation] != batch.link_fact[link]]
+            place = np.searchsorted(batch.edges[first:last], edges)
+            place = np.minimum(place, max(last - first - 1, 0))
+            inside = batch.edges[first:last][place] == edges if last > first else edges < 0
+            slots = np.where(inside, first + place, -1)
+            chosen = ~inside | wanted[np.where(inside, first + place, 0)]
+            edges, slots = edges[chosen], slots[chosen]
+        ends = np.array([[batch.link_src[link]], [batch.link_dst[link]]])
+        return self._maker.on_all_nodes(edges, slots, ends, relation[[link]])
+
+    def needed(self, batch: ComputationGraphs) -> Bools:
+        """The edges of a batch that the model needs for its true score."""
+        return batch.visible if self.mode != "full" else np.ones(len(batch.edges), dtype=np.bool_)
+
+    def full_graph(
+        self, link_src: Longs, link_dst: Longs, relation: Longs, without: Bools | None = None
+    ) -> ModelInput:
+        """The whole graph with some links, as the user would run it; without some of its edges."""
+        edges = self._by_relation
+        if without is not None:
+            edges = edges[~without[edges]]
+        slots = np.full(len(edges), -1)
+        return self._maker.on_all_nodes(edges, slots, np.stack([link_src, link_dst]), relation)
+
+    def with_other_sources(self, inputs: ModelInput) -> ModelInput:
+        """The same inputs, but every edge comes from the source of another edge of its relation.
+
+        Targets keep their number of edges, and no self-loop comes or goes.
+        """
+        data = copy.copy(inputs.data)
+        stores = [data] if not self._hetero else [data[t] for t in self.graph.edge_types
+                                                  [: self.graph.num_relations]]  # fmt: skip
+        for store in stores:
+            src, dst = store.edge_index
+            other = src.roll(1)
+            same_type = not self._hetero or store._key[0] == store._key[2]
+            loop = (src == dst) | (other == dst) if same_type else torch.zeros_like(src).bool()
+            store.edge_index = torch.stack([torch.where(loop, src, other), dst])
+        return dataclasses.replace(inputs, data=data)
+
+    def logits(self, inputs: ModelInput) -> Tensor:
+        """Return the model's logits of the links, without weights and without gradients."""
+        with (
+            borrowed(self.model),
+            torch.no_grad(),
+            summed(self._plain_layers if self.fuses else {}),
+        ):
+            return self._run(inputs.data, inputs.edge_label_index)
+
+    def record(self, inputs: ModelInput) -> tuple[Tensor, ModelInput, Tracer]:
+        """Return the logits, the inputs ready for `weighted`, and what was noted on the way."""
+        tracer = Tracer()
+        data = copy.copy(inputs.data)
+        if self._hetero:
+            first = 0
+            for edge_type in self.data.edge_types:
+                if "edge_index" in data[edge_type]:
+                    edge_index = data[edge_type].edge_index
+                    data[edge_type].edge_index = tracer.trace(edge_index, first)
+                    first += edge_index.shape[1]
+        else:
+            data.edge_index = tracer.trace(data.edge_index, 0)
+        with borrowed(self.model), torch.no_grad(), tracer.listen(self.model):
+            logits = self._run(data, inputs.edge_label_index)
+        self._plain_layers = tracer.plain_layers()
+        slots = torch.cat([inputs.slots, inputs.slots.new_tensor([-1])])
+        calls = tuple(slots[numbers] for numbers in tracer.calls)
+        return logits, dataclasses.replace(inputs, calls=calls, plain=tuple(tracer.plain)), tracer
+
+    @contextmanager
+    def weighted(self, recorded: ModelInput) -> Iterator[Callable[[Tensor], Tensor]]:
+        """Give a function from edge weights to logits, with gradients.
+
+        The weights are one per number in `recorded.calls`.
+
+        The model is borrowed for as long as the context is open.
+        """
+        weighting = Weighting(recorded.calls, recorded.plain if self.fuses else ())
+
+        def run(weights: Tensor) -> Tensor:
+            weighting.set(weights)
+            logits = self._run(recorded.data, recorded.edge_label_index)
+            weighting.finish()
+            return logits
+
+        with borrowed(self.model), torch.enable_grad(), weighting.attach(self.model):
+            yield run
+
+    def _run(self, data: Any, edge_label_index: Tensor) -> Tensor:
+        self.before_pass()
+        output = self._forward(self.model, data, edge_label_index)
+        count = edge_label_index.shape[1]
+        if not isinstance(output, Tensor) or output.numel() != count:
+            got = list(output.shape) if isinstance(output, Tensor) else type(output).__name__
+            raise ModelError(
+                f"The model must return one number per link ({count} here), got {got}. If it "
+                "returns node embeddings, give forward=callable(model, data, edge_label_index)."
+            )
+        output = output.reshape(count)
+        if not output.is_floating_point():
+            raise ModelError(f"The model must return floating-point scores, got {output.dtype}.")
+        if self.output == "logit":
+            return output
+        if bool(((output < 0) | (output > 1)).any()):
+            raise ModelError(
+                f"output='probability' but the model returned {float(output.detach().max()):.4g}: "
+                "say output='logit' if these are logits."
+            )
+        tiny = torch.finfo(output.dtype).eps
+        return torch.logit(output, eps=tiny)
+
+    def copied_inputs(
+        self,
+        batch: ComputationGraphs,
+        graph: Bools,
+        copies: Copies,
+        links: Longs,
+        relation: Longs,
+    ) -> ModelInput:
+        """Put edited copies of the links' graphs side by side, with the graphs they are copies of.
+
+        Args:
+            batch: computation graphs.
+            graph: the edges of the batch that the edited graphs have.
+            copies: the copies, of those graphs.
+            links: per copy, the link it is of.
+            relation: position in `graph.edge_types` of the link type of each link of the batch.
+        """
+        slots, src, dst = _edges_of(batch, graph, links)
+        return self._side_by_side(
+            batch,
+            np.concatenate([slots, copies.slots]),
+            np.concatenate([src, copies.src]),
+            np.concatenate([dst, copies.dst]),
+            copies.ends,
+            relation[links],
+            copies.node_of,
+        )
+
+    def _subgraphs(
+        self, batch: ComputationGraphs, wanted: Bools, links: Longs, relation: Longs
+    ) -> ModelInput:
+        num_nodes = self.graph.num_nodes
+        link_of = np.repeat(np.arange(batch.num_links), np.diff(batch.node_ptr))
+        keys = link_of * num_nodes + batch.nodes  # ascending, as the nodes of a link are
+        ends = np.searchsorted(
+            keys, links * num_nodes + np.stack([batch.link_src, batch.link_dst])[:, links]
+        )
+        return self._side_by_side(batch, *_edges_of(batch, wanted, links), ends, relation[links])
+
+    def _side_by_side(
+        self,
+        batch: ComputationGraphs,
+        slots: Longs,
+        src: Longs,
+        dst: Longs,
+        ends: Longs,
+        relation: Longs,
+        copied: Ints | None = None,
+    ) -> ModelInput:
+        """One graph of these edges; ends count the nodes of the batch, then the copied ones."""
+        graph = self.graph
+        flat = batch.nodes if copied is None else np.concatenate([batch.nodes, batch.nodes[copied]])
+        # At the rim of the model's reach nothing counts but a node's own features, which are the
+        # same for every link: one node stands for all its copies.
+        used = np.zeros(len(flat), dtype=np.bool_)
+        used[src] = used[dst] = used[ends] = True
+        rim = np.zeros(len(flat), dtype=np.bool_)
+        if self.shares_rim:
+            rim[: len(batch.hops)] = batch.hops >= (batch.num_hops or FAR)
+        own_at, shared_at = np.flatnonzero(used & ~rim), np.flatnonzero(used & rim)
+        shared_flat, stands_for = np.unique(flat[shared_at], return_inverse=True)
+        nodes = np.concatenate([flat[own_at], shared_flat]).astype(np.int64)
+        by_type = Ragged.grouped(graph.node_type_of[nodes], len(graph.node_types))
+        start, order = by_type.ptr, by_type.values
+        place = np.empty(len(nodes), dtype=np.int64)
+        place[order] = np.arange(len(nodes))
+        nodes = nodes[order]
+        place -= start[graph.node_type_of[nodes[place]]]
+        number = np.zeros(len(flat), dtype=np.int64)
+        number[own_at] = place[: len(own_at)]
+        number[shared_at] = place[len(own_at) :][stands_for]
+        node_ids = [
+            nodes[start[k] : start[k + 1]] - graph.node_offset[k]
+            for k in range(len(graph.node_types))
+        ]
+        kinds = graph.relation[batch.edges[slots]]
+        order = Ragged.grouped(kinds, len(graph.edge_types)).values
+        slots, src, dst = slots[order], src[order], dst[order]
+        edge_index = np.stack([number[src], number[dst]])
+        return self._maker.assemble(
+            node_ids, batch.edges[slots], edge_index, slots, number[ends], relation
+        )
+
+    @property
+    def described_call(self) -> str:
+        """How the model is called, for messages."""
+        return self._described_call
+
+
+def _edges_of(batch: ComputationGraphs, wanted: Bools, links: Longs) -> tuple[Longs, Longs, Longs]:
+    """The wanted edges of some links, and their ends, counted through the nodes of the batch."""
+    chosen = np.zeros(batch.num_links, dtype=np.bool_)
+    chosen[links] = True
+    slots = np.flatnonzero(wanted & np.repeat(chosen, np.diff(batch.edge_ptr)))
+    count = np.diff(np.searchsorted(slots, batch.edge_ptr))
+    shift = np.repeat(batch.node_ptr[:-1], count)
+    return slots, shift + batch.src[slots], shift + batch.dst[slots]
+
+
+def _call_hetero(model: nn.Module, data: Any, edge_label_index: Tensor) -> Tensor:
+    x_dict = {t: data[t].x if "x" in data[t] else data[t].n_id for t in data.node_types}
+    output: Tensor = model(x_dict, data.edge_index_dict, edge_label_index)
+    return output
+
+
+def _call_homogeneous(model: nn.Module, data: Any, edge_label_index: Tensor) -> Tensor:
+    x = data.x if "x" in data and data.x is not None else data.n_id
+    kind = (data.edge_type,) if "edge_type" in data else ()
+    output: Tensor = model(x, data.edge_index, *kind, edge_label_index)
+    return output

@@ -1,0 +1,349 @@
+"""How far the model sees.
+
+L is found, not asked: the smallest radius at which the ego graph gives the full graph's logit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from pagelink.graph.computation_graph import ComputationGraphs, Extractor
+from pagelink.graph.ego_kernels import FAR
+from pagelink.graph.schema import EdgeType
+from pagelink.graph.typed_graph import TypedGraph
+from pagelink.model.predictor import LinkPredictor, Mode
+from pagelink.runtime.arrays import Bools, Longs
+
+TOLERANCE = 1e-4
+"""Relative difference of logits that counts as none."""
+MAX_HOPS = 8
+LINKS_A_ROUND = 8
+ROUNDS = 4
+EDGES_A_PASS = 200_000
+LEFT_OUT = 0.2
+"""An ego graph tells about locality only if it leaves out this share of the edges."""
+NOT_LOCAL = (
+    "The model is not local: its score depends on the whole graph, not only on the neighbourhood "
+    "of the link, so it was run on the full graph."
+)
+TOO_SMALL = (
+    "Too much of the graph lies around each link to tell how far the model sees, so it was run on "
+    "the full graph."
+)
+
+
+@dataclass(frozen=True)
+class Reach:
+    """What the model sees of the graph."""
+
+    mode: Mode
+    num_hops: int | None
+    """L; None if the model is not local."""
+    seen_relations: Bools
+    """Per relation, whether the model passes messages along it."""
+    along_relations: Bools
+    """Per relation, whether messages may come from the source of its edges."""
+    note: str = ""
+    """Why the model runs on the full graph, if it does."""
+    bytes_an_edge: float = 0.0
+    """What a step of learning takes in the model, per edge that goes through it."""
+    uses_edges: bool = True
+    """Without any edge the score of some link was another one."""
+    in_unit_range: bool = False
+    """All scores that were seen lie between 0 and 1."""
+
+
+class _FailsOnPartError(Exception):
+    """The model fails on a part of its graph; which is no fault of the user's.
+
+    The next way to run it is tried instead, at last the full graph, on which it was seen to run.
+    """
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Links to try, and their logits on the full graph."""
+
+    src: Longs
+    dst: Longs
+    relation: Longs
+    logits: torch.Tensor
+
+    def part(self, number: int) -> Probe:
+        """The links of one round."""
+        links = slice(number * LINKS_A_ROUND, (number + 1) * LINKS_A_ROUND)
+        return Probe(self.src[links], self.dst[links], self.relation[links], self.logits[links])
+
+
+def extractor_for(graph: TypedGraph, reach: Reach, num_hops: int | None) -> Extractor:
+    """Return the extractor of computation graphs for a model of this reach.
+
+    For a model that is not local the computation graph is the whole graph.
+    """
+    if reach.num_hops is None:
+        all_visible = reach.note == NOT_LOCAL
+        return Extractor(
+            graph, None, reach.seen_relations, along_relations=reach.along_relations,
+            all_visible=all_visible,
+        )  # fmt: skip
+    return Extractor(
+        graph, num_hops or reach.num_hops, reach.seen_relations,
+        along_relations=reach.along_relations, visible_hops=reach.num_hops,
+    )  # fmt: skip
+
+
+def try_modes(predictor: LinkPredictor, probe: Probe, seen: Bools) -> Reach:
+    """Try the ways to run a model, the cheapest first.
+
+    A model may also turn edges around inside, so that messages come along the reverses of the
+    relations that it uses.
+    """
+    graph = predictor.graph
+    used = [t for t, is_seen in zip(graph.edge_types, seen, strict=True) if is_seen]
+    turned = np.array([is_seen or graph.reverse.get(t) in used
+                       for t, is_seen in zip(graph.edge_types, seen, strict=True)])  # fmt: skip
+    modes: tuple[Mode, ...] = ("subgraphs", "all_nodes")
+    untold: Bools | None = None
+    for mode in modes:
+        for along in [seen] if np.array_equal(seen, turned) else [seen, turned]:
+            predictor.mode = mode
+            try:
+                found = _find_num_hops(predictor, probe, seen, along)
+            except _FailsOnPartError:
+                continue
+            if (
+                found is not None
+                and mode == "subgraphs"
+                and not _stands_many_nodes(predictor, probe, seen, along, found[0])
+            ):
+                continue
+            if found is not None and found[1] >= LINKS_A_ROUND:
+                return Reach(mode, found[0], seen, along)
+            if found is not None and untold is None:
+                untold = along
+    if untold is None:
+        return Reach("full", None, seen, turned, NOT_LOCAL)
+    return Reach("full", None, seen, untold, TOO_SMALL)
+
+
+def _stands_many_nodes(
+    predictor: LinkPredictor, probe: Probe, seen: Bools, along: Bools, num_hops: int
+) -> bool:
+    """Whether links side by side may have more nodes than the graph has.
+
+    A table with a row for each node of the graph, used whole, may go unnoticed before that.
+    """
+    graph, few = predictor.graph, probe.part(0)
+    extractor = Extractor(graph, num_hops, seen, along_relations=along)
+    batch = extractor.extract(few.src, few.dst, np.full(len(few.src), -1))
+    times = graph.num_nodes // max(len(batch.nodes), 1) + 1
+    if times * visible_count(batch).sum() > EDGES_A_PASS:
+        return True  # a graph so large is never outnumbered by a batch
+    many = ComputationGraphs.joined([batch] * times)
+    relation = np.tile(few.relation, times)
+    shares, predictor.shares_rim = predictor.shares_rim, False  # else nodes do not add up
+    try:
+        inputs = predictor.inputs(many, many.visible, np.arange(many.num_links), relation)
+        logits = predictor.logits(inputs)
+    except Exception:  # whatever it is, the next way to run the model is tried
+        return False
+    finally:
+        predictor.shares_rim = shares
+    return torch.allclose(logits, few.logits.repeat(times), rtol=1e-3, atol=1e-4)
+
+
+def _find_num_hops(
+    predictor: LinkPredictor, probe: Probe, seen: Bools, along: Bools
+) -> tuple[int, int] | None:
+    """The largest radius needed by any link, and how many links were telling; None: not local.
+
+    Links are tried until eight were telling.
+    """
+    largest, telling = 1, 0
+    for number in range(-(-len(probe.src) // LINKS_A_ROUND)):
+        found = _radius(predictor, probe.part(number), seen, along)
+        if found is None:
+            return None
+        largest, telling = max(largest, found[0]), telling + found[1]
+        if telling >= LINKS_A_ROUND:
+            break
+    return largest, telling
+
+
+def _radius(
+    predictor: LinkPredictor, probe: Probe, seen: Bools, along: Bools
+) -> tuple[int, int] | None:
+    """The radius at which all links of a probe have the full graph's logits, or None.
+
+    Also how many of them are telling: if next to nothing is left out of an ego graph, that the
+    logit is the same says nothing about a model.
+    """
+    graph = predictor.graph
+    no_fact = np.full(len(probe.src), -1)
+    wrong = np.ones(len(probe.src), dtype=np.bool_)
+    telling = 0
+
+    def extract(radius: int) -> ComputationGraphs:
+        extractor = Extractor(graph, radius, seen, along_relations=along)
+        return extractor.extract(probe.src, probe.dst, no_fact)
+
+    batch = extract(1)
+    for radius in range(1, MAX_HOPS + 1):
+        wider = extract(radius + 1)
+        grows = (visible_count(wider) > visible_count(batch)) | (_reached(wider) > _reached(batch))
+        much = visible_count(batch) <= (1 - LEFT_OUT) * seen[graph.relation].sum()
+        same = _same_logits(predictor, probe, batch)
+        telling += int((wrong & same & much).sum())
+        wrong = ~same
+        if not wrong.any():
+            return radius, telling
+        if bool((wrong & ~grows).any()):
+            return None
+        batch = wider
+    return None
+
+
+def _reached(batch: ComputationGraphs) -> Longs:
+    total = np.concatenate([[0], np.cumsum(batch.hops != FAR)])
+    return np.diff(total[batch.node_ptr])
+
+
+def visible_count(batch: ComputationGraphs) -> Longs:
+    """Number of visible edges of each link."""
+    total = np.concatenate([[0], np.cumsum(batch.visible)])
+    return np.diff(total[batch.edge_ptr])
+
+
+def _same_logits(predictor: LinkPredictor, probe: Probe, batch: ComputationGraphs) -> Bools:
+    scale = probe.logits.abs().mean()
+    bound = TOLERANCE * torch.maximum(probe.logits.abs(), scale)
+    if predictor.output == "probability":
+        # Near 0 and 1 a probability says little about its logit.
+        p = torch.sigmoid(probe.logits)
+        bound = bound + 8 * torch.finfo(p.dtype).eps / (p * (1 - p))
+    same = np.zeros(batch.num_links, dtype=np.bool_)
+    for links in chunks_by_edges(visible_count(batch), EDGES_A_PASS, predictor.mode):
+        inputs = predictor.inputs(batch, batch.visible, links, probe.relation)
+        try:
+            logits = predictor.logits(inputs)
+        except Exception as error:
+            raise _FailsOnPartError from error
+        same[links] = ((logits - probe.logits[links]).abs() <= bound[links]).cpu().numpy()
+    return same
+
+
+def chunks_by_edges(counts: Longs, limit: int, mode: Mode) -> list[list[int]]:
+    """Cut links, in order, into chunks of at most `limit` edges (at least one link each)."""
+    chunks: list[list[int]] = []
+    total = 0
+    for link, count in enumerate(counts.tolist()):
+        if not chunks or mode != "subgraphs" or total + count > limit:
+            chunks.append([])
+            total = 0
+        chunks[-1].append(link)
+        total += count
+    return chunks
+
+
+# A patch: a small part of a large graph, on which the model is tried in place of the whole.
+#
+# How far a model sees, and whether edge weights reach it, is a matter of the model, not of the
+# graph: where the graph is too large to run the model on, it is found on a part of it, taken for a
+# graph of its own. The part is the neighbourhood of some links, thinned where nodes have very many
+# edges, with edges of every relation.
+
+
+MOST_EDGES = 8_000
+"""Edges of a patch, about."""
+HOPS = 5
+EDGES_A_NODE = 4
+"""In-edges of a node that are followed at most."""
+SEEDS = 24
+EXAMPLES = 16
+"""Edges of each relation at least, where there are so many."""
+
+
+def patch_predictor(
+    predictor: LinkPredictor, link_types: Sequence[EdgeType], seed: int
+) -> LinkPredictor:
+    """Return the same model on a patch of its graph.
+
+    Args:
+        predictor: the model on the whole graph; only its arrays are looked into, not run.
+        link_types: the predicted relations, whose nodes the patch grows from.
+        seed: where the patch is taken from.
+    """
+    graph = predictor.graph
+    rng = np.random.default_rng((seed, 2))
+    edges = _grown(graph, _seeds(graph, link_types, rng), rng)
+    edges = np.unique(np.concatenate([edges, *_examples(predictor, edges, rng)]))
+    edges = _whole_facts(graph, edges)
+    return predictor.on_part(edges, link_types)
+
+
+def _seeds(graph: TypedGraph, link_types: Sequence[EdgeType], rng: np.random.Generator) -> Longs:
+    """Nodes of the link types, at random, those that receive messages where there are such."""
+    drawn = []
+    for node_type in {end for link_type in link_types for end in (link_type[0], link_type[2])}:
+        k = graph.node_types.index(node_type)
+        first, last = int(graph.node_offset[k]), int(graph.node_offset[k + 1])
+        if first == last:
+            continue
+        nodes = rng.integers(first, last, 4 * SEEDS)
+        receives = graph.in_ptr[nodes + 1] > graph.in_ptr[nodes]
+        drawn.append(np.concatenate([nodes[receives], nodes[~receives]])[:SEEDS])
+    return np.unique(np.concatenate(drawn)) if drawn else np.empty(0, dtype=np.int64)
+
+
+def _grown(graph: TypedGraph, nodes: Longs, rng: np.random.Generator) -> Longs:
+    """In-edges of the nodes, of the nodes they come from, and so on; of each node but a few."""
+    taken: list[Longs] = [np.empty(0, dtype=np.int64)]
+    seen, ring, total = nodes, nodes, 0
+    for _ in range(HOPS):
+        if not len(ring) or total > MOST_EDGES:
+            break
+        start, count = graph.in_ptr[ring], graph.in_ptr[ring + 1] - graph.in_ptr[ring]
+        draws = np.minimum(count, EDGES_A_NODE)
+        node = np.repeat(np.arange(len(ring)), draws)
+        edges = np.unique(start[node] + rng.integers(0, count[node]))
+        taken.append(edges)
+        total += len(edges)
+        ring = np.setdiff1d(graph.src[edges].astype(np.int64), seen)
+        ring = ring if len(ring) <= MOST_EDGES else rng.choice(ring, MOST_EDGES, replace=False)
+        seen = np.union1d(seen, ring)
+    return np.concatenate(taken)
+
+
+def _examples(predictor: LinkPredictor, edges: Longs, rng: np.random.Generator) -> list[Longs]:
+    """Further edges of relations that have too few of them among these."""
+    graph = predictor.graph
+    have = np.bincount(graph.relation[edges], minlength=len(graph.edge_types))
+    found = []
+    for position, count in enumerate(graph.edge_counts):
+        wanted = min(EXAMPLES, count) - int(have[position])
+        if wanted <= 0:
+            continue
+        columns = np.sort(rng.choice(count, min(EXAMPLES, count), replace=False))
+        targets = predictor.data[graph.edge_types[position]].edge_index[1, columns].tolist()
+        ends = zip(columns.tolist(), targets, strict=True)
+        found.append(np.array([_edge(graph, position, *each) for each in ends]))
+    return found
+
+
+def _edge(graph: TypedGraph, position: int, column: int, target: int) -> int:
+    """Return the flat edge of a column of a relation; only edges into its target are looked at."""
+    node = graph.flat_index(graph.edge_types[position][2], target)
+    first, last = graph.in_ptr[node : node + 2].tolist()
+    # Edges into a node are ordered by relation.
+    start, stop = first + np.searchsorted(graph.relation[first:last], [position, position + 1])
+    return int(start + np.flatnonzero(graph.column[start:stop] == column)[0])
+
+
+def _whole_facts(graph: TypedGraph, edges: Longs) -> Longs:
+    """All edges of the facts that some edges state: a fact goes both ways, or not at all."""
+    facts = np.unique(graph.fact[edges]).astype(np.int64)
+    return np.unique(graph.edges_of_facts.take(facts).values)

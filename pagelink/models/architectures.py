@@ -1,0 +1,256 @@
+"""RGCN: the relational graph convolution of the paper, as a PyG module."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.data import HeteroData
+from torch_geometric.nn import HGTConv, MessagePassing, SAGEConv
+
+from pagelink.errors import ModelError, did_you_mean
+from pagelink.graph.schema import EdgeType
+from pagelink.models.link_model import LinkModel, Relations
+from pagelink.models.messages import Adjacency
+
+
+class RelationConv(MessagePassing):
+    """Mean over the in-neighbours u by one relation of W_r h_u + b_r; 0 where there are none."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__(aggr="mean")
+        self.linear = nn.Linear(dim, dim)
+
+    def forward(self, src: Tensor, edge_index: Tensor | Adjacency, num_dst: int) -> Tensor:
+        """Return one vector per target node."""
+        if isinstance(edge_index, Adjacency):
+            return edge_index.mean_mapped(src, self.linear.weight, self.linear.bias)
+        # The linear map comes before the messages are gathered: there are fewer nodes than edges.
+        out: Tensor = self.propagate(
+            edge_index, x=(self.linear(src), None), size=(src.shape[0], num_dst)
+        )
+        return out
+
+
+class RGCNLayer(nn.Module):
+    """h_v becomes W_0 h_v + b_0 plus what comes in by each relation; W_0 is one for all types."""
+
+    def __init__(self, edge_types: Sequence[EdgeType], dim: int) -> None:
+        super().__init__()
+        self.edge_types = tuple(edge_types)
+        self.own = nn.Linear(dim, dim)
+        self.relations = nn.ModuleList(RelationConv(dim) for _ in self.edge_types)
+
+    def forward(
+        self, h_dict: Mapping[str, Tensor], edge_index_dict: Relations
+    ) -> dict[str, Tensor]:
+        """Return the new vectors of all nodes."""
+        out: dict[str, Tensor] = {node_type: self.own(h) for node_type, h in h_dict.items()}
+        for edge_type, relation in zip(self.edge_types, self.relations, strict=True):
+            if edge_type not in edge_index_dict:
+                continue
+            src_type, _, dst_type = edge_type
+            num_dst = h_dict[dst_type].shape[0]
+            incoming = relation(h_dict[src_type], edge_index_dict[edge_type], num_dst)
+            out[dst_type] = out[dst_type] + incoming
+        return out
+
+
+class RGCN(LinkModel):
+    """RGCN encoder with a head on top; see `LinkModel` for the arguments.
+
+    Example:
+        >>> import torch
+        >>> buys = ("user", "buys", "item")
+        >>> model = RGCN({"user": 3, "item": 2}, [buys], ("user", "likes", "item"), hidden=8)
+        >>> nodes = {"user": torch.arange(3), "item": torch.arange(2)}
+        >>> edges = {buys: torch.tensor([[0, 1], [1, 0]])}
+        >>> model(nodes, edges, torch.tensor([[0, 2], [0, 1]])).shape
+        torch.Size([2])
+    """
+
+    takes_adjacency = True
+
+    def make_layer(self, dim: int) -> RGCNLayer:
+        """Return a layer with a linear map of its own per relation."""
+        return RGCNLayer(self.config["edge_types"], dim)
+
+
+# SAGE: a GraphSAGE convolution per relation, as a PyG module.
+
+
+class MeanConv(SAGEConv):
+    """PyG's SAGEConv; it takes an `Adjacency` too."""
+
+    def forward(self, x: tuple[Tensor, Tensor], edge_index: Tensor | Adjacency) -> Tensor:
+        """Return one vector per target node."""
+        if isinstance(edge_index, Adjacency):
+            return edge_index.mean_mapped(x[0], self.lin_l.weight)
+        out: Tensor = super().forward(x, edge_index)
+        return out
+
+
+class SAGELayer(nn.Module):
+    """h_v becomes U h_v + b plus the mean of W_r m_r(v) over the relations r into v's type.
+
+    m_r(v) is the mean of the in-neighbours by r, 0 where there are none. U and b are v's type's.
+    """
+
+    def __init__(self, node_types: Sequence[str], edge_types: Sequence[EdgeType], dim: int) -> None:
+        super().__init__()
+        self.node_types = tuple(node_types)
+        self.edge_types = tuple(edge_types)
+        self.own = nn.ModuleList(nn.Linear(dim, dim) for _ in self.node_types)
+        self.relations = nn.ModuleList(
+            MeanConv((dim, dim), dim, root_weight=False, bias=False) for _ in self.edge_types
+        )
+        entered = [edge_type[2] for edge_type in self.edge_types]
+        self.num_relations = {node_type: entered.count(node_type) for node_type in node_types}
+
+    def forward(
+        self, h_dict: Mapping[str, Tensor], edge_index_dict: Relations
+    ) -> dict[str, Tensor]:
+        """Return the new vectors of all nodes."""
+        out: dict[str, Tensor] = {
+            node_type: own(h_dict[node_type])
+            for node_type, own in zip(self.node_types, self.own, strict=True)
+            if node_type in h_dict
+        }
+        for edge_type, relation in zip(self.edge_types, self.relations, strict=True):
+            if edge_type not in edge_index_dict:
+                continue
+            src_type, _, dst_type = edge_type
+            incoming = relation((h_dict[src_type], h_dict[dst_type]), edge_index_dict[edge_type])
+            # Divided by a number of the schema, not of the sub-graph: a node's vector must not
+            # depend on which relations other nodes have.
+            out[dst_type] = out[dst_type] + incoming / self.num_relations[dst_type]
+        return out
+
+
+class SAGE(LinkModel):
+    """GraphSAGE encoder with a head on top; see `LinkModel` for the arguments.
+
+    Example:
+        >>> import torch
+        >>> buys = ("user", "buys", "item")
+        >>> model = SAGE({"user": 3, "item": 2}, [buys], ("user", "likes", "item"), hidden=8)
+        >>> nodes = {"user": torch.arange(3), "item": torch.arange(2)}
+        >>> edges = {buys: torch.tensor([[0, 1], [1, 0]])}
+        >>> model(nodes, edges, torch.tensor([[0, 2], [0, 1]])).shape
+        torch.Size([2])
+    """
+
+    takes_adjacency = True
+
+    def make_layer(self, dim: int) -> SAGELayer:
+        """Return a layer with a linear map of its own per relation and per node type."""
+        node_types = [*self.config["num_nodes"], *self.config["num_features"]]
+        return SAGELayer(node_types, self.config["edge_types"], dim)
+
+
+# HGT: the heterogeneous graph transformer, by PyG's own convolution.
+
+
+ATTENTION_HEADS = 4
+
+
+class HGTLayer(nn.Module):
+    """Attention over all in-neighbours of a node, whatever the relation.
+
+    Nodes of a type that no relation enters stay as they are.
+    """
+
+    def __init__(self, node_types: Sequence[str], edge_types: Sequence[EdgeType], dim: int) -> None:
+        super().__init__()
+        self.node_types = tuple(node_types)
+        self.edge_types = tuple(edge_types)
+        # The convolution makes names of parameters out of the types, and fails on dots in them.
+        self.plain = {node_type: f"n{i}" for i, node_type in enumerate(node_types)}
+        plain_relations = [
+            (self.plain[src], f"r{i}", self.plain[dst])
+            for i, (src, _, dst) in enumerate(edge_types)
+        ]
+        self.plain_relations = tuple(plain_relations)
+        self.conv = HGTConv(dim, dim, (list(self.plain.values()), plain_relations), ATTENTION_HEADS)
+
+    def forward(
+        self, h_dict: Mapping[str, Tensor], edge_index_dict: Mapping[EdgeType, Tensor]
+    ) -> dict[str, Tensor]:
+        """Return the new vectors of all nodes."""
+        some = next(iter(h_dict.values()))
+        # The convolution wants every relation it was made for, in that very order.
+        vectors = {
+            plain: h_dict.get(node_type, some[:0]) for node_type, plain in self.plain.items()
+        }
+        no_edges = torch.empty(2, 0, dtype=torch.long, device=some.device)
+        edges = {
+            plain: edge_index_dict.get(edge_type, no_edges)
+            for edge_type, plain in zip(self.edge_types, self.plain_relations, strict=True)
+        }
+        new = self.conv(vectors, edges)
+        return {t: new.get(self.plain[t], h) for t, h in h_dict.items()}
+
+
+class HGT(LinkModel):
+    """HGT encoder with a head on top; see `LinkModel` for the arguments.
+
+    Example:
+        >>> buys = ("user", "buys", "item")
+        >>> model = HGT({"user": 3, "item": 2}, [buys], ("user", "likes", "item"), hidden=8)
+        >>> nodes = {"user": torch.arange(3), "item": torch.arange(2)}
+        >>> edges = {buys: torch.tensor([[0, 1], [1, 0]])}
+        >>> model(nodes, edges, torch.tensor([[0, 2], [0, 1]])).shape
+        torch.Size([2])
+    """
+
+    def make_layer(self, dim: int) -> HGTLayer:
+        """Return a layer with four attention heads."""
+        if dim % ATTENTION_HEADS:
+            raise ModelError(f"HGT needs a hidden size divisible by {ATTENTION_HEADS}, got {dim}.")
+        node_types = [*self.config["num_nodes"], *self.config["num_features"]]
+        return HGTLayer(node_types, self.config["edge_types"], dim)
+
+
+# The kinds of link predictors, by name.
+
+
+MODELS: dict[str, type[LinkModel]] = {"rgcn": RGCN, "sage": SAGE, "hgt": HGT}
+
+
+def model_class(name: str) -> type[LinkModel]:
+    """Return the kind of model of that name.
+
+    Raises:
+        ModelError: there is none.
+    """
+    if name not in MODELS:
+        raise ModelError(
+            f"A model is one of {', '.join(MODELS)}, got {name!r}.{did_you_mean(name, MODELS)}"
+        )
+    return MODELS[name]
+
+
+def make_model(
+    name: str, data: HeteroData, link_type: EdgeType, *, paper_split: bool = False, **options: Any
+) -> LinkModel:
+    """Return an untrained model for a graph.
+
+    Args:
+        name: one of `MODELS`.
+        data: the graph.
+        link_type: the relation to predict.
+        paper_split: as in the settings of the training.
+        options: see `LinkModel`.
+
+    Raises:
+        ModelError: there is no such model, or no such option.
+
+    Example:
+        >>> data = HeteroData()
+        >>> data["user"].num_nodes = data["item"].num_nodes = 2
+        >>> type(make_model("sage", data, ("user", "likes", "item"), hidden=8)).__name__
+        'SAGE'
+    """
+    return model_class(name).for_data(data, link_type, paper_split=paper_split, **options)

@@ -1,0 +1,172 @@
+"""The exhaustive greedy search: the measure of what paths can do to a score.
+
+It adds, among all simple paths of at most l_max facts, the one lowering f most, again and again, as
+many as are wanted. Where every path raises f it adds the one that raises it least, because two
+paths may stand in for each other. Of the sets on its way, of one path or more, the one of highest
+effect counts; explanations, too, may have fewer paths than are wanted, but not none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from pagelink.explain.explainer import PaGELink
+from pagelink.explain.result import Explanation
+from pagelink.measure.candidates import Candidates
+from pagelink.rivals.gradients import arc_gradient
+from pagelink.rivals.ground import Ground, Ranked
+from pagelink.runtime.arrays import Bools, Doubles, Longs
+from pagelink.search.paths import FoundPaths, best_paths
+
+MOST_PATHS = 5000
+"""Paths of a link that all are tried; see `GreedySearch.exhaustive`."""
+
+
+@dataclass(frozen=True)
+class GreedySearch:
+    """What the search found."""
+
+    chain: Ranked
+    """Per link, the paths in the order they were added."""
+    reached: Doubles
+    """[num_links, num_paths + 1]: the effect of the first 0, 1, ... of them together; -inf where
+    there are no more."""
+    exhaustive: Bools
+    """[num_links]: all paths of the link were tried. Where there are too many, the search is over
+    the most concise ones and those of the highest gradient, and its effect is a lower bound."""
+    num_paths: Longs
+    """[num_links]: paths that were tried."""
+    alone: Doubles
+    """Per path that was tried, its effect alone, in the order of `candidates`."""
+    candidates: Candidates
+
+    def best(self, count: int) -> Ranked:
+        """Of the sets of one to so many paths on its way, the one of highest effect."""
+        sizes = 1 + np.argmax(self.reached[:, 1 : count + 1], axis=1)
+        return [paths[:size] for paths, size in zip(self.chain, sizes.tolist(), strict=True)]
+
+    def effects(self, count: int) -> Doubles:
+        """The effect of that set; 0 where there is no path."""
+        return _known(self.reached[:, 1 : count + 1].max(1))
+
+    def effects_of_all(self, count: int) -> Doubles:
+        """The effect of exactly so many paths, be it less than that of fewer of them."""
+        sizes = np.minimum(count, [len(paths) for paths in self.chain])
+        return _known(self.reached[np.arange(len(sizes)), sizes])
+
+    def effects_or_none(self, count: int) -> Doubles:
+        """The highest effect, where the search may also return no path at all."""
+        return np.maximum(self.effects(count), 0.0)
+
+
+def rank_greedily(ground: Ground, num_paths: int, most: int = MOST_PATHS) -> Ranked:
+    """The paths of the greedy search, in the order they are added."""
+    return greedy_search(ground, num_paths, most).best(num_paths)
+
+
+def greedy_search(ground: Ground, num_paths: int, most: int = MOST_PATHS) -> GreedySearch:
+    """Search greedily for the set of paths whose removal lowers the score most.
+
+    Args:
+        ground: the links.
+        num_paths: paths of a set at most.
+        most: paths of a link that are tried at most.
+    """
+    found, exhaustive = _all_paths(ground, most)
+    tried = ground.candidates(found)
+    num_links, count = ground.num_links, len(tried.lengths)
+    chosen = np.full((num_links, num_paths), -1)
+    reached = np.full((num_links, num_paths + 1), -np.inf)
+    reached[:, 0] = 0.0
+    alone = np.zeros(count)
+    for place in range(num_paths):
+        members = chosen[tried.link].copy()
+        members[:, place] = np.arange(count)
+        # A path that is in the set already is no next one.
+        again = (chosen[tried.link] == np.arange(count)[:, None]).any(1)
+        after = ground.influence.logits(ground.whole, tried.removal(tried.link, members))
+        effect = np.where(again, -np.inf, ground.logits[tried.link] - after)
+        alone = effect if place == 0 else alone
+        for link in range(num_links):
+            first, last = tried.ptr[link : link + 2]
+            best = first + int(np.argmax(effect[first:last])) if last > first else -1
+            if best >= 0 and np.isfinite(effect[best]):
+                chosen[link, place], reached[link, place + 1] = best, effect[best]
+    ranked = [
+        [ground.as_facts(tried.arcs[one]) for one in members if one >= 0] for members in chosen
+    ]
+    return GreedySearch(ranked, reached, exhaustive, np.diff(tried.ptr), alone, tried)
+
+
+def _known(values: Doubles) -> Doubles:
+    return np.where(np.isfinite(values), values, 0.0)
+
+
+def _all_paths(ground: Ground, most: int) -> tuple[FoundPaths, Bools]:
+    """All paths of each link; of a link with too many, half of them by degree, half by gradient."""
+    paths = ground.paths
+    no_mask = np.full(len(paths.arc_slot), np.inf, dtype=np.float32)
+    found = best_paths(paths, no_mask, most + 1)
+    exhaustive: Bools = found.lengths[:, most] == 0
+    arcs = found.arcs[:, :most].copy()
+    if not exhaustive.all():
+        cut = np.flatnonzero(~exhaustive)
+        half = most // 2
+        steep = best_paths(
+            replace(paths, arc_log_degree=np.zeros_like(paths.arc_log_degree)),
+            _relative_gradient(ground), most - half, cut,
+        )  # fmt: skip
+        arcs[cut, half:] = steep.arcs  # those that are among the first half are tried once
+    return FoundPaths(arcs, (arcs >= 0).sum(2), found.complete), exhaustive
+
+
+def _relative_gradient(ground: Ground) -> npt.NDArray[np.float32]:
+    """Per arc, the gradient of its fact as a share of the mean of its link."""
+    gain = arc_gradient(ground)
+    for link in range(ground.num_links):
+        mine = ground.paths.arcs_of(link)
+        if mine.stop > mine.start:
+            gain[mine] /= max(float(np.abs(gain[mine]).mean()), 1e-30)
+    relative: npt.NDArray[np.float32] = gain.astype(np.float32)
+    return relative
+
+
+# Free edges: the facts of the highest mask, whether they make paths or not.
+#
+# That is what rivals without paths explain by: an edge-induced subgraph of so many facts.
+
+
+class FreeEdges:
+    """Takes facts out of the masks of an explainer's explanations.
+
+    Args:
+        explainer: the explainer, or any other one of the same graph.
+    """
+
+    def __init__(self, explainer: PaGELink) -> None:
+        graph = explainer.graph
+        self._graph = graph
+        self._edge_at: dict[int, Longs] = {}
+        for position, size in enumerate(graph.mask_sizes[: graph.num_relations]):
+            mine = np.flatnonzero(graph.relation == position)
+            self._edge_at[position] = np.full(size, -1, dtype=np.int64)
+            self._edge_at[position][graph.column[mine]] = mine
+
+    def facts(self, explanation: Explanation, budget: int) -> list[int]:
+        """The `budget` facts of the highest mask, best first; fewer if fewer have a mask.
+
+        The mask of a fact is the highest of its edges. Of equal ones, the fact that comes first in
+        the graph is first.
+        """
+        facts, values = [], []
+        for position, edge_type in enumerate(self._graph.edge_types[: self._graph.num_relations]):
+            columns, mask = explanation.edge_mask.stored(edge_type)
+            facts.append(self._graph.fact[self._edge_at[position][columns]])
+            values.append(mask)
+        fact, value = np.concatenate(facts), np.concatenate(values)
+        order = np.lexsort((fact, -value))
+        _, first = np.unique(fact[order], return_index=True)
+        return [int(f) for f in fact[order][np.sort(first)[:budget]]]

@@ -1,0 +1,184 @@
+"""Ground: links of an explainer with all their paths, and the model to ask about them.
+
+A path is the tuple of its facts in order from the source, which is enough: two paths of a link are
+equal if and only if these agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pagelink.explain.explainer import PaGELink
+from pagelink.explain.result import Explanation
+from pagelink.graph.batches import Batches
+from pagelink.graph.computation_graph import ComputationGraphs
+from pagelink.graph.edited_graphs import Edits
+from pagelink.graph.links import Link, LinkLike, LinkReader
+from pagelink.measure.candidates import CandidateFinder, Candidates, FactIndex
+from pagelink.measure.evidence import without_paths
+from pagelink.model.edited_logits import Influence
+from pagelink.model.inputs import ModelInput
+from pagelink.runtime.arrays import Bools, Doubles, Longs
+from pagelink.search.paths import FoundPaths, PathGraphs, allowed_facts, build_path_graphs
+
+FactPath = tuple[int, ...]
+Ranked = list[list[FactPath]]
+"""Per link, its paths, best first."""
+
+LINKS_AT_ONCE = 64
+
+
+@dataclass(frozen=True)
+class Ground:
+    """Links side by side, with every simple path of at most l_max facts: nothing is pruned."""
+
+    explainer: PaGELink
+    links: list[Link]
+    batch: ComputationGraphs
+    relation: Longs
+    logits: Doubles
+    """f(G)"""
+    recorded: ModelInput
+    paths: PathGraphs
+    facts: FactIndex
+    whole: Bools
+    """G: the edges of the batch that the model sees."""
+    bare: Bools
+    """G0: G without any fact on a path."""
+    influence: Influence
+
+    @classmethod
+    def of(cls, explainer: PaGELink, pairs: Sequence[LinkLike]) -> Ground:
+        """Take links of an explainer side by side.
+
+        Raises:
+            LinkError: there is no such node.
+        """
+        reader = LinkReader(explainer.graph, explainer.link_types)
+        links = [reader.read(pair) for pair in pairs]
+        return cls._made(
+            explainer, links, ComputationGraphs.joined(_batches(explainer).extract(links))
+        )
+
+    @classmethod
+    def cut(cls, explainer: PaGELink, pairs: Sequence[LinkLike]) -> Iterator[Ground]:
+        """Yield all links in order, as many side by side as fit into a gigabyte."""
+        reader = LinkReader(explainer.graph, explainer.link_types)
+        links = [reader.read(pair) for pair in pairs]
+        for batch in _batches(explainer).cut(links, LINKS_AT_ONCE, 1.0):
+            yield cls._made(explainer, batch.links, ComputationGraphs.joined(batch.graphs))
+
+    @classmethod
+    def _made(cls, explainer: PaGELink, links: list[Link], batch: ComputationGraphs) -> Ground:
+        graph, predictor = explainer.graph, explainer.predictor
+        relation = np.array([graph.edge_types.index(link.type) for link in links])
+        whole = predictor.needed(batch)
+        inputs = predictor.inputs(batch, whole, np.arange(len(links)), relation)
+        logits, recorded, _ = predictor.record(inputs)
+        facts = FactIndex(graph)
+        length = explainer.settings.max_length
+        return cls(
+            explainer=explainer,
+            links=links,
+            batch=batch,
+            relation=relation,
+            logits=logits.cpu().double().numpy(),
+            recorded=recorded,
+            paths=build_path_graphs(graph, batch, allowed_facts(graph, batch), length),
+            facts=facts,
+            whole=whole,
+            bare=without_paths(graph, facts, batch, whole, length),
+            influence=Influence(predictor, batch, relation),
+        )
+
+    @property
+    def num_links(self) -> int:
+        """Number of links."""
+        return len(self.links)
+
+    def pairs(self) -> list[tuple[int, int]]:
+        """The links by index of source and target."""
+        node = self.explainer.graph.node
+        return [(node(link.src)[1], node(link.dst)[1]) for link in self.links]
+
+    def candidates(self, found: FoundPaths) -> Candidates:
+        """The paths of a search over all links, ready to be taken out."""
+        even = np.zeros(len(self.batch.edges), dtype=np.float32)
+        links = np.arange(self.num_links)
+        return CandidateFinder(self.facts, self.batch, self.paths, links, even).taken(found)
+
+    def as_facts(self, arcs: Longs) -> FactPath:
+        """The facts of one path that is given by its arcs, -1 behind the last."""
+        edges = self.batch.edges[self.paths.arc_slot[arcs[arcs >= 0]]]
+        return tuple(self.explainer.graph.fact[edges].tolist())
+
+    def ranked(self, found: FoundPaths) -> Ranked:
+        """The paths of a search over all links."""
+        return [[self.as_facts(arcs) for arcs in of_link if arcs[0] >= 0] for of_link in found.arcs]
+
+    def slots(self, link: int, facts: Sequence[int]) -> Longs:
+        """All edges of a link's graph that state some facts, by position in the batch."""
+        first, last = self.batch.edge_ptr[link : link + 2]
+        stated = np.isin(self.explainer.graph.fact[self.batch.edges[first:last]], list(facts))
+        found: Longs = first + np.flatnonzero(stated)
+        return found
+
+    def edits(self, links: Sequence[int], facts: Sequence[Sequence[int]]) -> Edits:
+        """One copy for each set of facts: without them, or, where the graph lacks them, with."""
+        slots = [self.slots(link, each) for link, each in zip(links, facts, strict=True)]
+        ptr = np.concatenate([[0], np.cumsum([len(each) for each in slots])]).astype(np.int64)
+        joined = np.concatenate([*slots, np.empty(0, dtype=np.int64)]).astype(np.int64)
+        return Edits(np.asarray(links, dtype=np.int64), ptr, joined)
+
+    def effects(self, links: Sequence[int], facts: Sequence[Sequence[int]]) -> Doubles:
+        """f(G) - f(G without the facts), for each set of facts."""
+        after = self.influence.logits(self.whole, self.edits(links, facts))
+        effects: Doubles = self.logits[np.asarray(links, dtype=np.int64)] - after
+        return effects
+
+    def path_facts(self, link: int) -> Longs:
+        """All facts on some path of a link, in ascending order."""
+        slots = self.paths.arc_slot[self.paths.arcs_of(link)]
+        return np.unique(self.explainer.graph.fact[self.batch.edges[slots]]).astype(np.int64)
+
+
+def facts_of(paths: Sequence[FactPath]) -> list[int]:
+    """The distinct facts of some paths.
+
+    Example:
+        >>> facts_of([(4, 2), (4, 3)])
+        [2, 3, 4]
+    """
+    return sorted({fact for path in paths for fact in path})
+
+
+def fact_paths(explainer: PaGELink, explanations: Iterable[Explanation]) -> Ranked:
+    """The paths of explanations, one list per explanation."""
+    graph = explainer.graph
+    edge_at = _edge_at(explainer)
+    position = {edge_type: i for i, edge_type in enumerate(graph.edge_types)}
+    return [
+        [
+            tuple(int(graph.fact[edge_at[position[e.type]][e.index]]) for e in path.edges)
+            for path in explanation.paths
+        ]
+        for explanation in explanations
+    ]
+
+
+def _batches(explainer: PaGELink) -> Batches:
+    one_by_one = explainer.predictor.mode != "subgraphs"
+    return Batches(explainer.extractor, explainer.reach.bytes_an_edge, one_by_one)
+
+
+def _edge_at(explainer: PaGELink) -> list[Longs]:
+    """Per relation, the flat edge of each stored column."""
+    graph = explainer.graph
+    found = [np.full(size, -1, dtype=np.int64) for size in graph.mask_sizes]
+    for position, table in enumerate(found):
+        mine = np.flatnonzero(graph.relation == position)
+        table[graph.column[mine]] = mine
+    return found

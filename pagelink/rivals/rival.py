@@ -1,0 +1,180 @@
+"""Rival: another explainer with the face of PaGELink.
+
+A rival says what its mask is, and, if it is not by the same search on that mask, which paths it
+returns. Everything else is PaGELink's: links read and batched, the reasons, the explanations. Where
+`Settings.measure` is on, what its paths are worth is measured, and never used to choose them.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+import numpy as np
+from torch import nn
+from torch_geometric.data import Data, HeteroData
+
+from pagelink.errors import SettingsError
+from pagelink.explain.explainer import PaGELink
+from pagelink.graph.schema import EdgeType
+from pagelink.measure.candidates import CandidateFinder, Candidates
+from pagelink.measure.evidence import Measured, Work, measure_paths
+from pagelink.measure.selection import Selection, set_effects
+from pagelink.model.edited_logits import Influence
+from pagelink.runtime.arrays import Bools, Doubles, Floats, Longs
+from pagelink.search.mask_learning import LearnedMasks
+from pagelink.search.paths import FoundPaths
+from pagelink.settings import Settings
+
+LOWEST = -20.0
+"""Mask logit of edges that are worth nothing: a mask of 2e-9. None is lower."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a rival can be told beyond `Settings`; numbers from 0 up."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            # A count must be whole and at least 1; weights and rates may be anything from 0 up.
+            whole = field.type == "int"
+            right = isinstance(value, int if whole else int | float) and value >= whole
+            if not right or isinstance(value, bool) or not np.isfinite(value):
+                words = "a whole number from 1 up" if whole else "a number from 0 up"
+                raise SettingsError(f"{field.name} must be {words}, got {value!r}.")
+
+
+class Rival(PaGELink, ABC):
+    """An explainer that PaGELink is compared with.
+
+    Args:
+        model: as for `PaGELink`, and so are the others.
+        data: the graph.
+        link_type: the predicted relation.
+        settings: which paths may be returned, and the rest where it has a meaning here.
+        seed: where random numbers come from.
+        options: what is this rival's own. None: its defaults.
+        arguments: further ones of `PaGELink`.
+    """
+
+    name: ClassVar[str]
+    options_type: ClassVar[type[Options]] = Options
+
+    def __init__(
+        self,
+        model: nn.Module,
+        data: HeteroData | Data,
+        link_type: EdgeType | str | Sequence[EdgeType],
+        settings: Settings | None = None,
+        seed: int = 0,
+        *,
+        options: Options | None = None,
+        **arguments: Any,
+    ) -> None:
+        options = self.options_type() if options is None else options
+        if not isinstance(options, self.options_type):
+            raise SettingsError(
+                f"The options of {self.name} must be {self.options_type.__name__}, "
+                f"got {type(options).__name__}."
+            )
+        self.options: Any = options
+        super().__init__(model, data, link_type, settings, seed, **arguments)
+        self._given["options"] = options
+
+    def _adopt(self, settings: Settings, seed: int) -> None:
+        super()._adopt(self.own_settings(settings, self.options), seed)
+
+    @classmethod
+    def own_settings(cls, settings: Settings, options: Any) -> Settings:
+        """The settings that it really works under; the explanations carry them."""
+        return settings
+
+    def _warnings(self) -> list[str]:
+        told = ", ".join(f"{f.name}={getattr(self.options, f.name)}" for f in fields(self.options))
+        return [f"Explained by {self.name}{f' ({told})' if told else ''}.", *super()._warnings()]
+
+    @abstractmethod
+    def masks(self, work: Work) -> LearnedMasks:
+        """The mask of each link of a batch; `RivalMasks`, if its paths are not by the mask."""
+
+    def _learn(self, work: Work) -> LearnedMasks:
+        return self.masks(work)
+
+    def _choose(
+        self, work: Work, masks: LearnedMasks
+    ) -> tuple[FoundPaths, dict[int, Measured] | None]:
+        found = masks.found if isinstance(masks, RivalMasks) else None
+        if found is None:
+            found = self._best_by_mask(work, masks)
+        if not self._measures(work):
+            return found, None
+        finder = CandidateFinder(self._facts, work.batch, work.paths, work.links, masks.edge_logits)
+        measured = measure_paths(
+            self.predictor, self._facts, work, finder.taken(found), all_in_order, self.settings
+        )[1]
+        return found, measured
+
+
+@dataclass(frozen=True)
+class RivalMasks(LearnedMasks):
+    """Masks of a batch, with the paths that go with them."""
+
+    found: FoundPaths | None = None
+    """The paths of the links to explain, at least one for each; None: the best by the mask."""
+
+
+def made_masks(
+    work: Work,
+    edge_logits: Floats,
+    found: FoundPaths | None = None,
+    *,
+    epochs: Longs | None = None,
+    out_of_time: Bools | None = None,
+) -> RivalMasks:
+    """Masks of a batch from the mask logits of all of its edges; pruned ones have none."""
+    num_links = work.batch.num_links
+    logits = np.clip(np.nan_to_num(edge_logits, nan=LOWEST), LOWEST, -LOWEST)
+    return RivalMasks(
+        edge_logits=np.where(work.kept, logits, -np.inf).astype(np.float32),
+        epochs=np.zeros(num_links, dtype=np.int64) if epochs is None else epochs,
+        out_of_time=np.zeros(num_links, dtype=np.bool_) if out_of_time is None else out_of_time,
+        found=found,
+    )
+
+
+def all_in_order(
+    influence: Influence,
+    candidates: Candidates,
+    alone: Doubles,
+    graph: Bools,
+    without_paths: Bools,
+    logits: Doubles,
+    logits_without_paths: Doubles,
+    settings: Settings,
+) -> Selection:
+    """Choose all candidates as they come: what is measured changes nothing."""
+    link, num_links = candidates.link, len(candidates.ptr) - 1
+    counts = np.diff(candidates.ptr)
+    members = np.full((num_links, max(int(counts.max(initial=0)), 1)), -1)
+    members[link, np.arange(len(link)) - candidates.ptr[link]] = np.arange(len(link))
+    by_removal = np.zeros(num_links, dtype=np.bool_)
+    effect, rest = set_effects(
+        influence, candidates, graph, without_paths, members, by_removal, logits,
+        logits_without_paths,
+    )  # fmt: skip
+    largest = np.abs(effect)
+    np.maximum.at(largest, link, np.abs(alone))
+    return Selection(
+        candidates=candidates,
+        members=members,
+        influence=np.where(counts > 0, effect, np.nan),
+        marginal=effect[:, None] - rest,
+        best=np.full(num_links, np.nan),  # no other set is measured to compare with
+        largest=largest,
+        inserted=by_removal,
+        alone=alone,
+        num_sets=(counts > 0).astype(np.int64),
+    )

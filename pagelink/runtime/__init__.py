@@ -1,0 +1,1 @@
+"""What everything else runs on: array types, compiled kernels and their threads, files, time."""

@@ -1,0 +1,127 @@
+"""How kernels are compiled: to machine code, kept on disk, run without Python's lock.
+
+A compile takes seconds and happens once for each version of a kernel, so it is announced.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
+from itertools import pairwise
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from numba import njit
+from numba.core import event
+
+kernel: Any = njit(cache=True, nogil=True)
+"""Decorator of functions on plain arrays."""
+
+COMPILING = "pagelink: compiling, once (about half a minute)"
+
+
+class _Announcer(event.Listener):
+    """Says so when the first kernel of pagelink is compiled; one loaded from disk is not."""
+
+    def __init__(self) -> None:
+        self._said = False
+
+    def on_start(self, event: Any) -> None:
+        """Compiling starts."""
+        module = str(event.data["dispatcher"].py_func.__module__)
+        if module.startswith("pagelink.") and not self._said:
+            self._said = True
+            print(COMPILING, file=sys.stderr, flush=True)
+
+    def on_end(self, event: Any) -> None:
+        """Compiling is done; nobody waits for word of that."""
+
+
+event.register("numba:compile", _Announcer())  # type: ignore[no-untyped-call]
+
+
+# Work on the links of a batch by several threads, a range of links at a time.
+#
+# The kernels leave Python's lock alone, so that threads are enough. As many run as torch uses;
+# which thread works on which range never shows in a result.
+
+
+T = TypeVar("T")
+Range = tuple[int, int]
+
+RANGES_A_THREAD = 4
+"""More ranges than threads: who is done early takes the next one, as weights are guesses."""
+
+_pools: dict[int, ThreadPoolExecutor] = {}
+
+
+class Deadline:
+    """A time by `time.perf_counter`, and a flag that kernels look at and that is set by then."""
+
+    def __init__(self, until: float | None) -> None:
+        self.until = until
+        late = until is not None and time.perf_counter() >= until
+        self.passed = np.array([late], dtype=np.int64)
+
+
+def over_ranges(
+    work: Callable[[int, int], T],
+    weights: npt.NDArray[np.int64],
+    deadline: Deadline | None = None,
+) -> list[T]:
+    """Call `work(first, last)` for ranges that together are all of 0..len(weights).
+
+    Args:
+        work: works on the items first..last-1; several calls run side by side.
+        weights: about how much work each item is, at least 1.
+        deadline: its flag is set when its time has come, while the work goes on; `work` is to look
+            at it.
+
+    Returns:
+        What the calls returned, in the order of the ranges.
+    """
+    threads = torch.get_num_threads()
+    timed = deadline is not None and deadline.until is not None and not deadline.passed[0]
+    if not timed and (threads == 1 or len(weights) <= 1):
+        return [work(0, len(weights))]
+    ranges = balanced(weights, 1 if threads == 1 else threads * RANGES_A_THREAD)
+    running = [_pool(threads).submit(work, first, last) for first, last in ranges]
+    if deadline is not None and deadline.until is not None:
+        try:
+            wait(running, timeout=max(0.0, deadline.until - time.perf_counter()))
+        finally:  # also when the wait is interrupted: nobody is left to use the answer
+            deadline.passed[0] = 1
+    return [each.result() for each in running]
+
+
+def balanced(weights: npt.NDArray[np.int64], count: int) -> list[Range]:
+    """Cut items, in order, into at most so many ranges of about the same weight.
+
+    Example:
+        >>> balanced(np.array([1, 1, 1, 5, 1, 1]), 2)
+        [(0, 3), (3, 6)]
+    """
+    total = np.cumsum(weights)
+    if len(total) == 0:
+        return [(0, 0)]
+    # An item belongs to the range that its middle falls into.
+    number = (2 * total - weights) * count // (2 * total[-1])
+    cuts = np.flatnonzero(np.diff(number)) + 1
+    edges = [0, *cuts.tolist(), len(total)]
+    return list(pairwise(edges))
+
+
+def _pool(threads: int) -> ThreadPoolExecutor:
+    if threads not in _pools:
+        _pools[threads] = ThreadPoolExecutor(threads, thread_name_prefix="pagelink")
+    return _pools[threads]
+
+
+# A forked process has the pools, but not their threads.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pools.clear)

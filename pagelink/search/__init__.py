@@ -1,0 +1,1 @@
+"""Which edges and paths come into question: pruning, constraints, masks, best paths."""

@@ -1,0 +1,369 @@
+"""Sums over all s-t walks of a length, by powers of the weighted adjacency and in log space.
+
+The entry (s, t) of the l-th power of a weighted adjacency is the sum, over all walks of l arcs from
+s to t, of the product of their weights; parallel arcs add up. One row of the power is enough, so a
+vector is multiplied by the adjacency l times.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor
+
+from pagelink.errors import ModelError
+from pagelink.graph.computation_graph import ComputationGraphs
+from pagelink.graph.typed_graph import TypedGraph
+from pagelink.model.inputs import ModelInput
+from pagelink.model.predictor import LinkPredictor
+from pagelink.runtime.arrays import Bools, Doubles, Floats, Longs
+from pagelink.runtime.timer import Timer
+from pagelink.search.paths import PathGraphs, best_paths_in_time
+from pagelink.settings import Settings
+
+
+class Walks:
+    """The walks from source to target in the path graphs of a batch.
+
+    No walk goes through its source or target in between: path graphs have no such arcs. Sequences
+    of relations that paths are held to do not count here.
+
+    Args:
+        paths: where walks may be.
+        device: where weights are.
+    """
+
+    def __init__(self, paths: PathGraphs, device: torch.device | None = None) -> None:
+        count = np.diff(paths.node_ptr)
+        link = np.repeat(np.arange(paths.num_links), count)
+        # A link has one more entry of arc_ptr than it has nodes.
+        first = np.arange(len(paths.nodes)) + link
+        out_degree = paths.arc_ptr[first + 1] - paths.arc_ptr[first]
+        tail = np.repeat(np.arange(len(paths.nodes)), out_degree)
+        head = paths.arc_dst + paths.node_ptr[link[tail]]
+        self._max_length = paths.max_length
+        self._num_nodes = len(paths.nodes)
+        self._tail = torch.from_numpy(tail).to(device)
+        self._head = torch.from_numpy(head.astype(np.int64)).to(device)
+        self.links = np.flatnonzero(count)
+        """The links that have walks."""
+        start = paths.node_ptr[self.links]
+        self._source = torch.from_numpy(start).to(device)
+        counts = self.log_weights(torch.zeros(len(tail), dtype=torch.float64, device=device))
+        self.log_counts = counts
+        """[links, max_length]: log of the number of walks of length 1, 2, ...; -inf: there is none.
+        """
+
+    def log_weights(self, arc_log_weight: Tensor) -> Tensor:
+        """Return the log of the summed weights of all walks of length 1 to l_max.
+
+        Args:
+            arc_log_weight: log of the weight of every arc, finite.
+
+        Returns:
+            [links, max_length], with gradients; -inf where there is no walk of the length.
+        """
+        # -inf has no usable gradient, so that unreached nodes have a finite stand-in for it.
+        nowhere = -torch.finfo(arc_log_weight.dtype).max / 4
+        reached = arc_log_weight.new_full((self._num_nodes,), nowhere)
+        reached = reached.index_fill(0, self._source, 0.0)
+        lengths = []
+        for _ in range(self._max_length):
+            step = reached[self._tail] + arc_log_weight
+            with torch.no_grad():
+                highest = torch.full_like(reached, nowhere).scatter_reduce(
+                    0, self._head, step, "amax"
+                )
+            there = highest > nowhere / 2
+            share = torch.where(there[self._head], (step - highest[self._head]).exp(), 0.0)
+            total = torch.zeros_like(reached).index_add(0, self._head, share)
+            reached = torch.where(there, highest + torch.where(there, total, 1.0).log(), nowhere)
+            lengths.append(reached[self._source + 1])  # the target comes after the source
+        found = torch.stack(lengths, dim=1)
+        return torch.where(found > nowhere / 2, found, -math.inf)
+
+    def loss(self, arc_log_weight: Tensor) -> Tensor:
+        """Return, per link that has walks, minus the log of its mean weight of walks.
+
+        Of each length, the mean weight of its walks, to the power of one over the length (so that
+        long walks are not light by their length alone); of these, the mean over the lengths that
+        there are.
+        """
+        there = torch.isfinite(self.log_counts)
+        length = torch.arange(1, self._max_length + 1, device=arc_log_weight.device)
+        summed = torch.where(there, self.log_weights(arc_log_weight), 0.0)
+        counts = torch.where(there, self.log_counts, 0.0).to(summed.dtype)
+        mean = torch.where(there, (summed - counts) / length, -math.inf)
+        return there.sum(1).to(summed.dtype).log() - torch.logsumexp(mean, dim=1)
+
+
+# Mask learning: prediction loss plus path loss, one Adam step per epoch for a batch of links.
+#
+# Every edge of the pruned computation graph has a value M_e, its mask is sigmoid(M_e). The links
+# of a batch share the passes through the model and nothing else: losses are summed, the start
+# comes from the seed and the link, Adam works value by value.
+
+
+@dataclass(frozen=True)
+class LearnedMasks:
+    """The result of mask learning for a batch."""
+
+    edge_logits: Floats
+    """M, one value per edge of the batch; -inf where the edge was pruned."""
+    epochs: Longs
+    """Steps taken per link."""
+    out_of_time: Bools
+    """Links whose deadline stopped the learning."""
+
+
+def start_logits(
+    graph: TypedGraph, batch: ComputationGraphs, kept: Bools, settings: Settings, seed: int
+) -> Floats:
+    """Return M before learning: even, or the paper's noise, from the seed and the link alone."""
+    logits = np.zeros(len(batch.edges), dtype=np.float32)
+    if settings.start == "even":
+        return logits
+    node_type = [
+        (graph.node_types.index(t[0]), graph.node_types.index(t[2])) for t in graph.edge_types
+    ]
+    for i in range(batch.num_links):
+        edges = np.flatnonzero(kept[batch.edge_ptr[i] : batch.edge_ptr[i + 1]]) + batch.edge_ptr[i]
+        alive = np.zeros(batch.node_ptr[i + 1] - batch.node_ptr[i], dtype=np.bool_)
+        alive[batch.src[edges]] = alive[batch.dst[edges]] = True
+        nodes = batch.nodes[batch.node_ptr[i] : batch.node_ptr[i + 1]][alive]
+        count = np.bincount(graph.node_type_of[nodes], minlength=len(graph.node_types))
+        around = np.array([count[a] + (count[b] if a != b else 0) for a, b in node_type])
+        deviation = np.sqrt(2) * np.sqrt(2 / np.maximum(2 * around, 1))
+        rng = np.random.default_rng((seed, int(batch.link_src[i]), int(batch.link_dst[i])))
+        relation = graph.relation[batch.edges[edges]]
+        logits[edges] = rng.standard_normal(len(edges)) * deviation[relation]
+    return logits
+
+
+def learn_masks(
+    predictor: LinkPredictor,
+    batch: ComputationGraphs,
+    kept: Bools,
+    paths: PathGraphs,
+    relation: Longs,
+    links: Longs,
+    settings: Settings,
+    seed: int,
+    timer: Timer | None = None,
+    recorded: ModelInput | None = None,
+) -> LearnedMasks:
+    """Learn the masks of some links of a batch, all of them side by side.
+
+    Each epoch adds the gradients of
+    L_pred = -log sigmoid(f) on the graph whose messages are weighted by the mask, and of
+    L_path = -alpha * mean of M over E_path + beta * mean of M over the other edges,
+    where E_path are the edges of the best paths by the current mask. A link whose E_path has not
+    changed for `patience` epochs is done and leaves the model's input.
+
+    Args:
+        predictor: the model.
+        batch: the computation graphs.
+        kept: which edges pruning kept; they have a mask.
+        paths: the path graphs, within the kept edges.
+        relation: per link, the position of its link type in `graph.edge_types`.
+        links: the links to learn, each with a path.
+        settings: weights of the losses and the rest.
+        seed: where the start comes from.
+        timer: says when the time of the batch is over. None: never.
+        recorded: all links of the batch as they went through the model before, if they did.
+    """
+    timer = timer or Timer(None)
+    start = start_logits(predictor.graph, batch, kept, settings, seed)
+    logits = np.where(kept, start, -np.inf).astype(np.float32)
+    epochs = np.zeros(batch.num_links, dtype=np.int64)
+    out_of_time = np.zeros(batch.num_links, dtype=np.bool_)
+    if settings.epochs == 0 or len(links) == 0:
+        return LearnedMasks(logits, epochs, out_of_time)
+    state = _State(predictor, batch, kept, paths, start, links, settings)
+    active = links
+    wanted = predictor.needed(batch)
+    if settings.remove_pruned:
+        wanted = wanted & kept
+        recorded = None
+    epoch = 0
+    while len(active):
+        if recorded is not None and 2 * len(active) > batch.num_links:
+            inside = np.arange(batch.num_links)
+        else:
+            inside = active
+            recorded = predictor.record(predictor.inputs(batch, wanted, active, relation))[1]
+        with predictor.weighted(recorded.renumbered(state.number)) as run:
+            recorded = None
+            while len(active) and 2 * len(active) > len(inside):
+                if timer.no_time_for_another():
+                    state.write(active, logits)
+                    epochs[active] = epoch
+                    out_of_time[active] = True
+                    return LearnedMasks(logits, epochs, out_of_time)
+                state.step(run, active, np.searchsorted(inside, active))
+                epoch += 1
+                late = active[state.late[active]]
+                if len(late):  # their search alone has used up their time
+                    state.write(late, logits)
+                    epochs[late] = epoch
+                    out_of_time[late] = True
+                    active = np.setdiff1d(active, late)
+                done = active[state.steady[active] >= (settings.patience or settings.epochs)]
+                if epoch == settings.epochs:
+                    done = active
+                if len(done):
+                    state.write(done, logits)
+                    epochs[done] = epoch
+                    active = np.setdiff1d(active, done)
+    return LearnedMasks(logits, epochs, out_of_time)
+
+
+class _State:
+    """Values, optimizer and E_path of the links being learned."""
+
+    def __init__(
+        self,
+        predictor: LinkPredictor,
+        batch: ComputationGraphs,
+        kept: Bools,
+        paths: PathGraphs,
+        start: Floats,
+        links: Longs,
+        settings: Settings,
+    ) -> None:
+        self._settings = settings
+        self._paths = paths
+        learned = np.zeros(batch.num_links, dtype=np.bool_)
+        learned[links] = True
+        mine = kept & np.repeat(learned, np.diff(batch.edge_ptr))
+        moved = batch.visible.copy()
+        moved[paths.arc_slot] = True
+        if settings.entropy or settings.size:
+            moved[:] = True
+        # Kept edges that no message and no path ever touches all move alike, by beta alone: one
+        # value per link stands for them.
+        self._idle_edges = mine & ~moved
+        self._slots = np.flatnonzero(mine & moved)
+        self._edge_ptr = batch.edge_ptr
+        self._ptr = np.searchsorted(self._slots, batch.edge_ptr)
+        self._link_of = np.repeat(np.arange(batch.num_links), np.diff(self._ptr))
+        idle = np.add.reduceat(np.append(self._idle_edges, False), batch.edge_ptr[:-1], dtype=int)
+        self._num_kept = np.diff(self._ptr) + np.where(np.diff(batch.edge_ptr) > 0, idle, 0)
+        # Arcs of links that are not learned have no value; the search never looks at them.
+        last = len(self._slots) - 1
+        self._arc_value = np.minimum(np.searchsorted(self._slots, paths.arc_slot), last)
+
+        device = predictor.device
+        number = np.full(len(batch.edges), -1, dtype=np.int32)
+        number[self._slots] = np.arange(len(self._slots))
+        self.number = torch.from_numpy(number).to(device)
+        self._values = torch.from_numpy(start[self._slots]).to(device).requires_grad_()
+        self._idle = torch.zeros(batch.num_links, device=device).requires_grad_()
+        self._adam = torch.optim.Adam([self._values, self._idle], lr=settings.learning_rate)
+        self._share = torch.from_numpy(1 / self._num_kept[self._link_of]).float().to(device)
+        self._best = np.zeros(len(self._slots), dtype=np.bool_)
+        self._walks: Walks | None = None
+        if settings.path_loss == "power":
+            self._walks = Walks(paths, device)
+            self._learned = torch.from_numpy(learned[self._walks.links]).to(device)
+            self._arc_value_on_device = torch.from_numpy(self._arc_value).to(device)
+        self._epoch = 0
+        self.steady = np.zeros(batch.num_links, dtype=np.int64)
+        """Per link, for how many epochs E_path has not changed."""
+        self.late = np.zeros(batch.num_links, dtype=np.bool_)
+        """Links whose search for paths took longer than they have."""
+
+    def step(
+        self,
+        run: Callable[[Tensor], Tensor],
+        active: Longs,
+        place: Longs,
+    ) -> None:
+        """Take one epoch for the active links, given their places among the model's answers."""
+        settings, values = self._settings, self._values
+        mask = torch.sigmoid(values)
+        loss: Tensor | float = 0.0
+        if settings.pred_weight:
+            answers = run(mask)[torch.from_numpy(place).to(values.device)]
+            loss = settings.pred_weight * F.softplus(-answers).sum()
+        if settings.entropy:
+            entropy = mask * F.softplus(-values) + (1 - mask) * F.softplus(values)
+            loss = loss + settings.entropy * (self._share * entropy).sum()
+        if settings.size:
+            loss = loss + settings.size * mask.sum()
+        if self._walks is not None and settings.alpha:
+            weight = F.logsigmoid(values[self._arc_value_on_device])
+            loss = loss + settings.alpha * self._walks.loss(weight)[self._learned].sum()
+        if isinstance(loss, Tensor) and loss.requires_grad:
+            (gradient,) = torch.autograd.grad(loss, values, materialize_grads=True)
+        else:
+            gradient = torch.zeros_like(values)
+        if not bool(torch.isfinite(gradient).all()):
+            raise ModelError("The model's score has a gradient that is not finite.")
+        path_gradient, idle_gradient = self._path_gradients(active)
+        values.grad = gradient + torch.from_numpy(path_gradient).to(values.device)
+        self._idle.grad = torch.from_numpy(idle_gradient).to(values.device)
+        self._adam.step()
+
+    def _path_gradients(self, active: Longs) -> tuple[Floats, Floats]:
+        """Gradients of L_path by M, and find E_path on the way."""
+        settings = self._settings
+        num_links = len(self.steady)
+        up, down = np.zeros(num_links), np.zeros(num_links)
+        up[active], down[active] = settings.alpha, settings.beta
+        if self._walks is not None:  # what the walks add is part of the loss
+            return self._signed(self._on_walks, 0 * up, down)
+        if not settings.alpha and not settings.beta and settings.patience is None:
+            # No path counts for anything, so none is searched.
+            return self._signed(self._best, up, down)
+        arc_logits = self._values.detach().cpu().numpy()[self._arc_value]
+        found = best_paths_in_time(
+            self._paths, arc_logits, settings.paths_per_epoch, active, settings.deadline
+        )
+        self.late[active] = ~found.complete
+        best = self._edges_of(found.arcs)
+        changed = np.bincount(self._link_of[best != self._best], minlength=num_links) > 0
+        self.steady = np.where(changed, 0, self.steady + 1)
+        self._best = best
+        on_path = best
+        if settings.path_schedule == "cycle":
+            count = settings.paths_per_epoch - self._epoch % settings.paths_per_epoch
+            on_path = self._edges_of(found.arcs[:, :count])
+        self._epoch += 1
+
+        return self._signed(on_path, up, down)
+
+    def _signed(self, on_path: Bools, up: Doubles, down: Doubles) -> tuple[Floats, Floats]:
+        """Gradients that raise the edges on paths and lower the others, and the idle ones."""
+        if self._settings.path_loss != "sum":
+            num_on_path = np.bincount(self._link_of[on_path], minlength=len(up))
+            up = up / np.maximum(num_on_path, 1)
+            down = down / np.maximum(self._num_kept - num_on_path, 1)
+        gradient = np.where(on_path, -up[self._link_of], down[self._link_of])
+        return gradient.astype(np.float32), down.astype(np.float32)
+
+    @cached_property
+    def _on_walks(self) -> Bools:
+        """The edges on some walk from source to target."""
+        mine = self._slots[self._arc_value] == self._paths.arc_slot
+        return self._edges_of(np.flatnonzero(mine))
+
+    def _edges_of(self, arcs: Longs) -> Bools:
+        on_path = np.zeros(len(self._slots), dtype=np.bool_)
+        on_path[self._arc_value[arcs[arcs >= 0]]] = True
+        return on_path
+
+    def write(self, links: Longs, logits: Floats) -> None:
+        """Write the values of some links to where the result is kept."""
+        values, idle = self._values.detach().cpu().numpy(), self._idle.detach().cpu().numpy()
+        for link in links.tolist():
+            first, last = self._ptr[link], self._ptr[link + 1]
+            logits[self._slots[first:last]] = values[first:last]
+            edges = slice(self._edge_ptr[link], self._edge_ptr[link + 1])
+            logits[edges][self._idle_edges[edges]] += idle[link]

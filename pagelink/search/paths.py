@@ -1,0 +1,255 @@
+"""The k best simple paths under a hop bound and a degree bound, on true multigraphs.
+
+First, per link, the few arcs that can lie on a path of at most l_max facts are cut out (two
+breadth-first searches): the `PathGraphs`. They depend on the graph only. Then, for any edge mask,
+the cheapest paths are found in them exactly: costs to the target by number of remaining hops are
+computed and steer a best-first search. Costs are whole numbers (fixed point), so sums do not depend
+on the order of adding, and ties are real ties; they are broken by the order of (node, relation).
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.nn.functional as F  # noqa: N812
+
+from pagelink.graph.computation_graph import ComputationGraphs
+from pagelink.graph.typed_graph import TypedGraph
+from pagelink.runtime.arrays import Bools, Ints, Longs
+from pagelink.runtime.kernels import Deadline, over_ranges
+from pagelink.search.constraints import Automaton, Constraints
+from pagelink.search.path_kernels import cheapest_paths_kernel
+from pagelink.search.walk_kernels import cut_out_walks
+
+FIXED_POINT = 2.0**32
+"""Cost units per nat: resolution 2e-10, far below the precision of a mask."""
+MAX_COST = 1e6
+"""Costs are cut here (exp(-1e6) is zero anyway), so that sums stay within 64 bits."""
+NO_CONSTRAINTS = Constraints()
+
+
+@dataclass(frozen=True)
+class PathGraphs:
+    """Per link, the arcs that lie on an s-t walk of at most l_max allowed facts.
+
+    `arc_ptr[node_ptr[i]:]` are the arc ranges of the nodes of link i, source first, target second.
+    """
+
+    max_length: int
+    node_ptr: Longs
+    nodes: Ints
+    """Flat nodes."""
+    arc_ptr: Longs
+    """One more than nodes per link: range of arcs of each node."""
+    arc_dst: Ints
+    """Position of the head within the link's nodes."""
+    arc_slot: Longs
+    """Position of the walked edge within the edges of the batch."""
+    arc_reversed: Bools
+    arc_log_degree: npt.NDArray[np.float64]
+    """log D_v of the head v; 0 where the head is the target."""
+    arc_symbol: Ints
+    """What the automaton reads; all 0 where it reads nothing."""
+    automaton: Automaton
+
+    @property
+    def num_links(self) -> int:
+        """Number of links."""
+        return len(self.node_ptr) - 1
+
+    def has_path(self, until: float | None = None) -> Bools:
+        """Whether each link has any path; with a deadline, whether one was found by then."""
+        if self.automaton.reads_nothing:  # then a shortest walk is a simple path
+            return np.diff(self.node_ptr) > 0
+        free = np.zeros(len(self.arc_slot), dtype=np.int64)
+        return cheapest_paths(self, free, 1, until=until).lengths[:, 0] > 0
+
+    def arcs_of(self, link: int) -> slice:
+        """The arcs of a link."""
+        first = self.node_ptr[link] + link
+        return slice(self.arc_ptr[first], self.arc_ptr[self.node_ptr[link + 1] + link])
+
+
+@dataclass(frozen=True)
+class FoundPaths:
+    """The best paths of each link, best first: arcs of `PathGraphs`, -1 behind a path's end."""
+
+    arcs: Longs
+    """[num_links, num_paths, max_length]"""
+    lengths: Longs
+    """[num_links, num_paths], 0 where there are no more paths."""
+    complete: Bools
+    """[num_links], False where the deadline cut the search: there may be more paths."""
+
+
+def allowed_facts(
+    graph: TypedGraph,
+    batch: ComputationGraphs,
+    kept: Bools | None = None,
+    constraints: Constraints = NO_CONSTRAINTS,
+) -> Bools:
+    """Return the edges of the batch that stand for a fact that may lie on a path.
+
+    A fact may if the model can see it, pruning kept it, and no constraint leaves it out.
+    """
+    allowed = graph.representative[batch.edges] & batch.fact_visible
+    if constraints.edges is not None:
+        allowed &= constraints.edges[batch.edges]
+    return allowed if kept is None else allowed & kept
+
+
+def build_path_graphs(
+    graph: TypedGraph,
+    batch: ComputationGraphs,
+    allowed: Bools,
+    max_length: int,
+    max_degree: int | None = None,
+    constraints: Constraints = NO_CONSTRAINTS,
+) -> PathGraphs:
+    """Cut out of each computation graph what can lie on a path of at most `max_length` facts.
+
+    Args:
+        graph: the flat graph.
+        batch: the computation graphs.
+        allowed: the representative edges of the facts that may lie on a path.
+        max_length: l_max.
+        max_degree: D_max, for inner nodes. None: no bound.
+        constraints: what else must hold of a path.
+    """
+    ends = [np.ascontiguousarray(a, dtype=np.int64) for a in (batch.link_src, batch.link_dst)]
+    nodes_allowed = np.empty(0, np.bool_) if constraints.nodes is None else constraints.nodes
+    highest = np.iinfo(np.int64).max if max_degree is None else max_degree
+    found = over_ranges(
+        lambda first, last: cut_out_walks(
+            first, last, *ends, batch.node_ptr, batch.nodes, batch.edge_ptr, batch.edges, batch.src,
+            batch.dst, allowed, nodes_allowed, graph.degree, highest, max_length, graph.opposite,
+            graph.relation, graph.relation_class,
+        ),
+        1 + np.diff(batch.edge_ptr),
+    )  # fmt: skip
+    columns = (np.concatenate(column) for column in zip(*found, strict=True))
+    node_count, nodes, out_degree, arc_dst, head, slot, is_reversed = columns
+    node_ptr = np.cumsum(np.concatenate([[0], node_count]), dtype=np.int64)
+    # One more than nodes per link: a link's first entry repeats the end of the link before.
+    arc_ptr = np.zeros(len(nodes) + batch.num_links, dtype=np.int64)
+    arc_ptr[np.arange(len(nodes)) + np.repeat(np.arange(1, batch.num_links + 1), node_count)] = (
+        out_degree
+    )
+    return PathGraphs(
+        max_length=max_length,
+        node_ptr=node_ptr,
+        nodes=nodes,
+        arc_ptr=np.cumsum(arc_ptr),
+        arc_dst=arc_dst,
+        arc_slot=slot,
+        arc_reversed=is_reversed,
+        arc_log_degree=np.log(np.where(arc_dst == 1, 1, graph.degree[head])),
+        arc_symbol=_symbols(graph, batch, constraints, slot, is_reversed, head),
+        automaton=constraints.automaton,
+    )
+
+
+def _symbols(
+    graph: TypedGraph,
+    batch: ComputationGraphs,
+    constraints: Constraints,
+    slot: Longs,
+    is_reversed: Bools,
+    head: Ints,
+) -> Ints:
+    if constraints.automaton.reads_nothing:
+        return np.zeros(len(slot), dtype=np.int32)
+    required = np.zeros(len(slot), dtype=np.bool_)
+    if constraints.required is not None:
+        required = constraints.required[head]
+    return Automaton.symbols(graph.relation[batch.edges[slot]], is_reversed, required)
+
+
+def best_paths(
+    paths: PathGraphs,
+    arc_logits: npt.NDArray[np.float32],
+    num_paths: int,
+    links: Longs | None = None,
+    until: float | None = None,
+) -> FoundPaths:
+    """Find the `num_paths` paths of highest Score(p) = sum of log sigmoid(M_e) - log D_v per link.
+
+    Args:
+        paths: where to search.
+        arc_logits: M of the walked edge of every arc. `inf` leaves the mask out of the score.
+        num_paths: k.
+        links: which links to search, in this order. None: all of them.
+        until: when to stop at the latest, by `time.perf_counter`. None: never.
+    """
+    # log sigmoid by torch: many times faster than numpy's logaddexp, and this runs in every epoch.
+    logits = torch.from_numpy(arc_logits.astype(np.float64))
+    cost = F.softplus(-logits, threshold=40).numpy() + paths.arc_log_degree
+    whole = np.rint(np.minimum(cost, MAX_COST) * FIXED_POINT).astype(np.int64)
+    return cheapest_paths(paths, whole, num_paths, links, until)
+
+
+def best_paths_in_time(
+    paths: PathGraphs,
+    arc_logits: npt.NDArray[np.float32],
+    num_paths: int,
+    links: Longs,
+    seconds: float | None,
+) -> FoundPaths:
+    """Find the best paths of some links, none of which may take longer than so many seconds.
+
+    A link whose search takes longer costs the others nothing but that time: they are searched again
+    by themselves.
+    """
+    if seconds is None:
+        return best_paths(paths, arc_logits, num_paths, links)
+    found = best_paths(paths, arc_logits, num_paths, links, time.perf_counter() + seconds)
+    late = np.flatnonzero(~found.complete)
+    for i in late if len(links) > 1 else ():
+        until = time.perf_counter() + seconds
+        again = best_paths(paths, arc_logits, num_paths, links[[i]], until)
+        found.arcs[i], found.lengths[i] = again.arcs[0], again.lengths[0]
+        found.complete[i] = again.complete[0]
+    return found
+
+
+def cheapest_paths(
+    paths: PathGraphs,
+    arc_cost: Longs,
+    num_paths: int,
+    links: Longs | None = None,
+    until: float | None = None,
+) -> FoundPaths:
+    """Find the `num_paths` cheapest simple paths per link for whole, non-negative arc costs."""
+    return _search(paths, arc_cost, num_paths, links, until)[0]
+
+
+def _search(
+    paths: PathGraphs, arc_cost: Longs, num_paths: int, links: Longs | None, until: float | None
+) -> tuple[FoundPaths, Longs]:
+    """Return the paths, and how many partial paths were put on the heap for each link."""
+    chosen = np.arange(paths.num_links) if links is None else np.ascontiguousarray(links, np.int64)
+    automaton = paths.automaton
+    next_state = automaton.next_state
+    if automaton.reads_nothing:
+        next_state = np.zeros((1, 1), dtype=np.int32)
+    arcs = np.full((len(chosen), num_paths, paths.max_length), -1, dtype=np.int64)
+    lengths = np.zeros((len(chosen), num_paths), dtype=np.int64)
+    complete = np.ones(len(chosen), dtype=np.bool_)
+    opened = np.zeros(len(chosen), dtype=np.int64)
+    deadline = Deadline(until)
+    first_arc = paths.arc_ptr[paths.node_ptr[:-1] + np.arange(paths.num_links)]
+    weights = 1 + np.diff(first_arc, append=len(paths.arc_dst))[chosen]
+    over_ranges(
+        lambda first, last: cheapest_paths_kernel(
+            first, last, chosen, paths.node_ptr, paths.arc_ptr, paths.arc_dst, arc_cost,
+            paths.arc_symbol, next_state, automaton.accepting, paths.max_length, deadline.passed,
+            arcs, lengths, complete, opened,
+        ),
+        weights,
+        deadline,
+    )  # fmt: skip
+    return FoundPaths(arcs, lengths, complete), opened

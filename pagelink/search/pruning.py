@@ -1,0 +1,157 @@
+"""Pruning of computation graphs: the k-core with s and t protected, and removal of hubs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pagelink.graph.computation_graph import ComputationGraphs
+from pagelink.graph.typed_graph import TypedGraph
+from pagelink.runtime.arrays import Bools, Ints, Longs
+from pagelink.runtime.kernels import kernel, over_ranges
+
+
+def prune(
+    graph: TypedGraph, batch: ComputationGraphs, core: int, hub_degree: int | None = None
+) -> Bools:
+    """Return which edges of each computation graph are kept.
+
+    Hubs (nodes whose degree in the whole graph is above `hub_degree`) go first; then nodes with
+    fewer than `core` facts inside what is left go, again and again, until none is left to go. s and
+    t are never pruned. A kept edge has both of its ends kept.
+
+    Args:
+        graph: the flat graph.
+        batch: the computation graphs.
+        core: k of the k-core.
+        hub_degree: D above which a node is a hub. None: no node is.
+
+    Returns:
+        One bool per edge of the batch, in its order.
+    """
+    hub = np.iinfo(np.int64).max if hub_degree is None else hub_degree
+    kept = np.empty(len(batch.edges), dtype=np.bool_)
+    ends = [np.ascontiguousarray(a, dtype=np.int64) for a in (batch.link_src, batch.link_dst)]
+
+    def work(first: int, last: int) -> None:
+        _prune_links(
+            first, last, *ends, batch.node_ptr, batch.nodes, batch.edge_ptr, batch.edges, batch.src,
+            batch.dst, graph.representative, graph.degree, core, hub, kept,
+        )  # fmt: skip
+
+    over_ranges(work, 1 + np.diff(batch.edge_ptr))
+    return kept
+
+
+def protected_core(
+    src: Ints | Longs,
+    dst: Ints | Longs,
+    num_nodes: int,
+    protected: Longs,
+    core: int,
+    removed: Bools,
+) -> Bools:
+    """Return which nodes of an undirected multigraph are in its k-core.
+
+    The largest set of nodes, without the `removed` ones and with all `protected` ones, in which
+    every node that is not protected has at least `core` edges to the set. Parallel edges count.
+
+    Args:
+        src: first ends of the undirected edges, no self-loops among them.
+        dst: second ends.
+        num_nodes: number of nodes.
+        protected: nodes that are never taken out.
+        core: k.
+        removed: nodes that are out from the start, unless protected.
+
+    Example:
+        >>> import numpy as np
+        >>> a, b = np.array([0, 1, 2, 2]), np.array([1, 2, 0, 3])
+        >>> out = np.zeros(4, dtype=bool)
+        >>> protected_core(a, b, 4, np.array([0]), 2, out).tolist()
+        [True, True, True, False]
+    """
+    alive = ~removed
+    safe = np.zeros(num_nodes, dtype=np.bool_)
+    alive[protected] = safe[protected] = True
+    first, second = (np.ascontiguousarray(ends, dtype=np.int32) for ends in (src, dst))
+    ptr, degree, stack = (np.empty(num_nodes + 2, dtype=np.int64) for _ in range(3))
+    neighbour = np.empty(2 * len(first), dtype=np.int32)
+    _peel(first, second, safe, core, alive, ptr, degree, stack, neighbour)
+    return alive
+
+
+@kernel
+def _prune_links(  # type: ignore[no-untyped-def]
+    first, last, link_src, link_dst, node_ptr, nodes, edge_ptr, edges, src, dst, representative,
+    degree, core, hub_degree, kept,
+):  # fmt: skip
+    """Prune some links, one after the other in the same scratch."""
+    most_nodes, most_edges = 0, 0
+    for link in range(first, last):
+        most_nodes = max(most_nodes, node_ptr[link + 1] - node_ptr[link])
+        most_edges = max(most_edges, edge_ptr[link + 1] - edge_ptr[link])
+    alive = np.empty(most_nodes, dtype=np.bool_)
+    safe = np.empty(most_nodes, dtype=np.bool_)
+    ptr = np.empty(most_nodes + 2, dtype=np.int64)
+    inside = np.empty(most_nodes, dtype=np.int64)
+    stack = np.empty(most_nodes, dtype=np.int64)
+    fact_src = np.empty(most_edges, dtype=np.int32)
+    fact_dst = np.empty(most_edges, dtype=np.int32)
+    neighbour = np.empty(2 * most_edges, dtype=np.int32)
+    for link in range(first, last):
+        base = node_ptr[link]
+        n = node_ptr[link + 1] - base
+        for i in range(n):
+            v = nodes[base + i]
+            safe[i] = v == link_src[link] or v == link_dst[link]
+            alive[i] = safe[i] or degree[v] <= hub_degree
+        count = 0
+        for k in range(edge_ptr[link], edge_ptr[link + 1]):
+            fact_src[count] = src[k]
+            fact_dst[count] = dst[k]
+            count += representative[edges[k]]
+        _peel(
+            fact_src[:count], fact_dst[:count], safe[:n], core, alive[:n], ptr, inside, stack,
+            neighbour,
+        )  # fmt: skip
+        for k in range(edge_ptr[link], edge_ptr[link + 1]):
+            kept[k] = alive[src[k]] and alive[dst[k]]
+
+
+@kernel
+def _peel(src, dst, safe, core, alive, ptr, degree, stack, neighbour):  # type: ignore[no-untyped-def]
+    """Take weak nodes out of the living ones. The last four are scratch, in any state."""
+    num_nodes = len(alive)
+    degree[:num_nodes] = 0
+    for i in range(len(src)):
+        both = alive[src[i]] and alive[dst[i]]
+        degree[src[i]] += both
+        degree[dst[i]] += both
+    height = 0
+    ptr[:2] = 0
+    for v in range(num_nodes):
+        ptr[v + 2] = ptr[v + 1] + (degree[v] if alive[v] else 0)
+        if alive[v] and not safe[v] and degree[v] < core:
+            stack[height] = v
+            height += 1
+    if height == 0:
+        return
+    for i in range(len(src)):
+        u, v = src[i], dst[i]
+        if alive[u] and alive[v]:
+            neighbour[ptr[u + 1]] = v
+            ptr[u + 1] += 1
+            neighbour[ptr[v + 1]] = u
+            ptr[v + 1] += 1
+    for i in range(height):
+        alive[stack[i]] = False
+    while height:
+        height -= 1
+        v = stack[height]
+        for i in range(ptr[v], ptr[v + 1]):
+            u = neighbour[i]
+            degree[u] -= 1
+            if alive[u] and not safe[u] and degree[u] < core:
+                alive[u] = False
+                stack[height] = u
+                height += 1

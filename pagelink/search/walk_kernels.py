@@ -1,0 +1,199 @@
+"""The kernels that cut the arcs of short s-t walks out of computation graphs; see `paths`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pagelink.graph.ego_kernels import grown, grown_rows
+from pagelink.runtime.kernels import kernel
+
+
+@kernel
+def cut_out_walks(  # type: ignore[no-untyped-def]
+    first, last, link_src, link_dst, node_ptr, nodes, edge_ptr, edges, src, dst, allowed,
+    node_allowed, degree, max_degree, max_length, opposite, relation, relation_class,
+):  # fmt: skip
+    """The arcs u -> v of some links with hops(s, u) + 1 + hops(v, t) <= max_length.
+
+    Returns:
+        Per link the number of its nodes; per node, s and t first and the others in order,
+        which it is and how many arcs leave it; per arc, by tail, head and relation: number of the
+        head among the link's nodes, flat head, walked edge of the batch, whether it is reversed.
+    """
+    most_nodes, most_facts = 0, 0
+    for link in range(first, last):
+        most_nodes = max(most_nodes, node_ptr[link + 1] - node_ptr[link])
+        count = 0
+        for k in range(edge_ptr[link], edge_ptr[link + 1]):
+            count += allowed[k]
+        most_facts = max(most_facts, count)
+    facts = np.empty(most_facts, dtype=np.int64)
+    ptr = np.empty(most_nodes + 2, dtype=np.int64)
+    neighbour = np.empty(2 * most_facts, dtype=np.int32)
+    from_s = np.empty(most_nodes, dtype=np.int64)
+    to_t = np.empty(most_nodes, dtype=np.int64)
+    queue = np.empty(most_nodes, dtype=np.int64)
+    inner = np.empty(most_nodes, dtype=np.bool_)
+    number = np.empty(most_nodes, dtype=np.int32)
+    bucket = np.empty(max(most_nodes, len(relation_class)) + 2, dtype=np.int64)
+
+    node_count = np.zeros(last - first, dtype=np.int64)
+    out_node = np.empty(64, dtype=np.int32)
+    out_degree = np.empty(64, dtype=np.int64)
+    out_dst = np.empty(64, dtype=np.int32)
+    out_head = np.empty(64, dtype=np.int32)
+    out_slot = np.empty(64, dtype=np.int64)
+    out_reversed = np.empty(64, dtype=np.bool_)
+    arcs = np.empty((64, 4), dtype=np.int64)
+    order = np.empty(64, dtype=np.int64)
+    other_order = np.empty(64, dtype=np.int64)
+    num_nodes, num_arcs = 0, 0
+    for link in range(first, last):
+        base, begin, end = node_ptr[link], edge_ptr[link], edge_ptr[link + 1]
+        n = node_ptr[link + 1] - base
+        s, t = 0, 0
+        for i in range(n):
+            v = nodes[base + i]
+            if v == link_src[link]:
+                s = i
+            if v == link_dst[link]:
+                t = i
+            inner[i] = degree[v] <= max_degree and (len(node_allowed) == 0 or node_allowed[v])
+        count = 0
+        for k in range(begin, end):
+            if allowed[k]:
+                facts[count] = k
+                count += 1
+        mine = facts[:count]
+        _neighbours(src, dst, mine, n, ptr, neighbour)
+        _hops(s, t, inner, max_length, ptr, neighbour, queue, from_s[:n])
+        _hops(t, s, inner, max_length, ptr, neighbour, queue, to_t[:n])
+
+        count = 0
+        number[:n] = -1
+        for k in mine:
+            for turn in range(2):
+                u, v = (src[k], dst[k]) if turn == 0 else (dst[k], src[k])
+                if u != t and v != s and from_s[u] + 1 + to_t[v] <= max_length:
+                    if count == len(arcs):
+                        arcs = grown_rows(arcs, 2 * count)
+                    arcs[count, 0] = relation_class[relation[edges[k]]]
+                    arcs[count, 1] = v
+                    arcs[count, 2] = u
+                    arcs[count, 3] = 2 * k + turn
+                    number[u] = number[v] = 0
+                    count += 1
+        if count == 0:
+            continue
+
+        if num_nodes + n > len(out_node):
+            out_node = grown(out_node, num_nodes, 2 * (num_nodes + n))
+            out_degree = grown(out_degree, num_nodes, 2 * (num_nodes + n))
+        out_node[num_nodes] = nodes[base + s]
+        out_node[num_nodes + 1] = nodes[base + t]
+        number[s], number[t] = 0, 1
+        m = 2
+        for i in range(n):
+            if number[i] >= 0 and i != s and i != t:
+                number[i] = m
+                out_node[num_nodes + m] = nodes[base + i]
+                m += 1
+        out_degree[num_nodes : num_nodes + m] = 0
+
+        # By relation, then by head, then by tail, each time keeping the order before.
+        if count > len(order):
+            order = np.empty(2 * count, dtype=np.int64)
+            other_order = np.empty(2 * count, dtype=np.int64)
+        for i in range(count):
+            order[i] = i
+        _sort(arcs[:count, 0], order, other_order, len(relation_class), bucket)
+        _sort(arcs[:count, 1], other_order, order, n, bucket)
+        for i in range(count):
+            arcs[i, 2] = number[arcs[i, 2]]
+        _sort(arcs[:count, 2], order, other_order, m, bucket)
+
+        if num_arcs + count > len(out_dst):
+            size = 2 * (num_arcs + count)
+            out_dst = grown(out_dst, num_arcs, size)
+            out_head = grown(out_head, num_arcs, size)
+            out_slot = grown(out_slot, num_arcs, size)
+            out_reversed = grown(out_reversed, num_arcs, size)
+        for i in range(count):
+            arc = other_order[i]
+            k, backwards = arcs[arc, 3] // 2, arcs[arc, 3] % 2 == 1
+            out_degree[num_nodes + arcs[arc, 2]] += 1
+            out_dst[num_arcs] = number[arcs[arc, 1]]
+            out_head[num_arcs] = nodes[base + arcs[arc, 1]]
+            turned = backwards and opposite[edges[k]] >= 0
+            out_slot[num_arcs] = _slot(edges, begin, end, opposite[edges[k]]) if turned else k
+            out_reversed[num_arcs] = backwards and not turned
+            num_arcs += 1
+        node_count[link - first] = m
+        num_nodes += m
+    return (
+        node_count, out_node[:num_nodes], out_degree[:num_nodes], out_dst[:num_arcs],
+        out_head[:num_arcs], out_slot[:num_arcs], out_reversed[:num_arcs],
+    )  # fmt: skip
+
+
+@kernel
+def _neighbours(src, dst, facts, n, ptr, neighbour):  # type: ignore[no-untyped-def]
+    """Write the neighbours of node v to neighbour[ptr[v]:ptr[v + 1]]."""
+    ptr[: n + 2] = 0
+    for k in facts:
+        ptr[src[k] + 2] += 1
+        ptr[dst[k] + 2] += 1
+    for v in range(n):
+        ptr[v + 2] += ptr[v + 1]
+    for k in facts:
+        neighbour[ptr[src[k] + 1]] = dst[k]
+        ptr[src[k] + 1] += 1
+        neighbour[ptr[dst[k] + 1]] = src[k]
+        ptr[dst[k] + 1] += 1
+
+
+@kernel
+def _hops(start, end, inner, max_length, ptr, neighbour, queue, hops):  # type: ignore[no-untyped-def]
+    """Distances from the start through inner nodes; max_length stands for that and all above."""
+    hops[:] = max_length
+    hops[start] = 0
+    queue[0] = start
+    count, i = 1, 0
+    while i < count:
+        u = queue[i]
+        i += 1
+        # No arc can leave a node at max_length - 1 that would leave room for another.
+        if hops[u] >= max_length - 1 or u == end:
+            continue
+        for j in range(ptr[u], ptr[u + 1]):
+            v = neighbour[j]
+            if hops[v] == max_length and (v == end or inner[v]):
+                hops[v] = hops[u] + 1
+                queue[count] = v
+                count += 1
+
+
+@kernel
+def _sort(keys, order, result, num_keys, bucket):  # type: ignore[no-untyped-def]
+    """Counting sort: put positions in the order of their keys, equal ones as they came."""
+    bucket[: num_keys + 1] = 0
+    for i in range(len(keys)):
+        bucket[keys[i] + 1] += 1
+    for key in range(num_keys):
+        bucket[key + 1] += bucket[key]
+    for i in range(len(keys)):
+        key = keys[order[i]]
+        result[bucket[key]] = order[i]
+        bucket[key] += 1
+
+
+@kernel
+def _slot(edges, begin, end, edge):  # type: ignore[no-untyped-def]
+    """Position of an edge among those of a link, which are in ascending order."""
+    while begin < end:
+        middle = (begin + end) // 2
+        if edges[middle] < edge:
+            begin = middle + 1
+        else:
+            end = middle
+    return begin

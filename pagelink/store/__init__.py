@@ -1,0 +1,1 @@
+"""The same graph on disk, mapped into memory."""

@@ -1,0 +1,304 @@
+"""GraphStore: a graph that stays on disk, mapped into memory.
+
+Nothing is read when a store is opened but its manifest; what an explanation needs of the arrays is
+read page by page, and the pages are shared by all processes of a machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+from torch_geometric.data import HeteroData
+
+from pagelink.errors import GraphError, StoreError
+from pagelink.graph.reverse_relations import PairSet, given_reverse, reverse_of_sets
+from pagelink.graph.schema import EdgeType, Schema, check_link_type, graph_schema, read_data
+from pagelink.graph.typed_graph import TypedGraph, relation_classes
+from pagelink.runtime.arrays import Ragged
+from pagelink.store.files import begin_store
+from pagelink.store.manifest import (
+    MANIFEST,
+    Array,
+    Signature,
+    check_file,
+    finish_store,
+    is_store,
+    map_array,
+    read_manifest,
+    signature,
+    write_errors,
+)
+from pagelink.store.strings import PARTS, StoredStrings
+from pagelink.store.values import make_manifest, write_values
+
+__all__ = ["GraphStore", "is_store", "save_store"]
+
+FLAT_ARRAYS = (
+    "in_ptr", "src", "dst", "relation", "column", "fact", "opposite", "representative", "arc_ptr",
+    "arc_dst", "arc_edge", "arc_reversed", "degree",
+)  # fmt: skip
+"""Arrays of a `TypedGraph` that a store holds under these names."""
+
+
+class GraphStore:
+    """A graph on disk. `open` it; `data` and `graph()` are the graph as it would be in memory."""
+
+    def __init__(
+        self, folder: Path, manifest: dict[str, Any], digest: str, seen: dict[str, Signature]
+    ) -> None:
+        self.folder = folder
+        self.manifest = manifest
+        self.digest = digest
+        """The sha256 of the manifest: two stores with the same are the same."""
+        self._seen = seen
+        self._maps: dict[str, Any] = {}
+
+    @classmethod
+    def open(cls, folder: Path | str, *, verify: bool = False) -> GraphStore:
+        """Open a store.
+
+        Args:
+            folder: that `pagelink store` or `save_store` made.
+            verify: also compare the sha256 of every file, which reads all of them.
+
+        Raises:
+            StoreError: the folder is no store, half-written, of another version, or a file of it
+                is missing or not the one that was written; with its name.
+        """
+        folder = Path(folder)
+        manifest, digest = read_manifest(folder)
+        seen = {MANIFEST: signature(folder / MANIFEST)}
+        try:
+            for file, entry in manifest["files"].items():
+                seen[file] = check_file(folder / file, entry, verify=verify)
+        except (LookupError, TypeError, AttributeError) as error:
+            raise StoreError(f"{folder / MANIFEST}: damaged. Build the store again.") from error
+        return cls(folder, manifest, digest, seen)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy in another process opens the files anew; no array is sent."""
+        return _opened_again, (self.folder.absolute(), self.digest)
+
+    def check_unchanged(self) -> None:
+        """Refuse to go on with a store that was changed since it was opened.
+
+        Raises:
+            StoreError: with the file that was written, replaced or removed.
+        """
+        for file, before in self._seen.items():
+            if signature(self.folder / file) != before:
+                raise StoreError(
+                    f"{self.folder / file}: the file was changed while the store was open. "
+                    "Open the store again."
+                )
+
+    @property
+    def schema(self) -> Schema:
+        """What `graph_schema` says of the graph, without reading it."""
+        schema: Schema = self.manifest["schema"]
+        return schema
+
+    @property
+    def edge_types(self) -> tuple[EdgeType, ...]:
+        """The relations, in order."""
+        return tuple(_edge_type(each["type"]) for each in self.manifest["relations"])
+
+    @cached_property
+    def data(self) -> HeteroData:
+        """The graph as PyG knows it. Names and ids are `StoredStrings`."""
+        data = HeteroData()
+        for each in self.manifest["nodes"]:
+            store = data[each["type"]]
+            for key, value in each["values"].items():
+                store[key] = self._value(value)
+            store.num_nodes = each["count"]
+        columns = torch.from_numpy(self._map("edge_index.npy"))
+        start = 0
+        for each in self.manifest["relations"]:
+            store = data[_edge_type(each["type"])]
+            stop = start + 2 * each["count"]
+            store.edge_index = columns[start:stop].view(2, each["count"])
+            start = stop
+            for key, value in each["values"].items():
+                store[key] = self._value(value)
+        return data
+
+    def graph(
+        self,
+        link_types: Sequence[EdgeType] = (),
+        reverse: Mapping[EdgeType, EdgeType] | None = None,
+    ) -> TypedGraph:
+        """Return the flat graph over the files; no edge is read.
+
+        Args:
+            link_types: relations to predict, stored or not.
+            reverse: as `TypedGraph.from_data` takes it. Facts are stored, so that only the reverses
+                the store was made with can be given.
+
+        Raises:
+            StoreError: other reverses are given, or follow from the names of the link types.
+        """
+        nodes, relations = self.manifest["nodes"], self.manifest["relations"]
+        node_types = tuple(each["type"] for each in nodes)
+        for link_type in link_types:
+            check_link_type(link_type, node_types)
+        stored = self.edge_types
+        new = [t for t in dict.fromkeys(link_types) if t not in stored]
+        edge_types = (*stored, *new)
+        if reverse is None:
+            sets = {
+                t: PairSet(**each["pairs"]) for t, each in zip(stored, relations, strict=True)
+            }  # fmt: skip
+            pairs = reverse_of_sets(sets, edge_types)
+        else:
+            pairs = given_reverse(reverse, edge_types)
+        classes = relation_classes(edge_types, pairs)
+        if classes[: len(stored)].tolist() != self.manifest["relation_class"]:
+            raise StoreError(
+                f"{self.folder}: the store was made with other reverse relations than "
+                f"{pairs}. Leave reverse out, or explain on the graph in memory: "
+                "load_graph(...) of its tables, or GraphStore.data."
+            )
+        flat: dict[str, Any] = {name: self._map(f"{name}.npy") for name in FLAT_ARRAYS}
+        return StoredGraph(
+            node_types=node_types,
+            node_offset=np.cumsum([0, *(each["count"] for each in nodes)], dtype=np.int64),
+            edge_types=edge_types,
+            edge_counts=(*(each["count"] for each in relations), *(0 for _ in new)),
+            mask_sizes=tuple(each["count"] for each in relations),
+            reverse=pairs,
+            names=self._words("name"),
+            relation_class=classes,
+            attributes=self._tables(),
+            ids=self._words("id"),
+            store=self,
+            **flat,
+        )
+
+    def _words(self, key: str) -> dict[str, Sequence[str]]:
+        return {
+            each["type"]: self._value(each["values"][key])
+            for each in self.manifest["nodes"] if key in each["values"]
+        }  # fmt: skip
+
+    def _tables(self) -> dict[EdgeType, Any]:
+        return {
+            _edge_type(each["type"]): self._value(each["values"]["attributes"])
+            for each in self.manifest["relations"] if "attributes" in each["values"]
+        }  # fmt: skip
+
+    def _value(self, value: dict[str, Any]) -> Any:
+        ((kind, said),) = value.items()
+        if kind == "array":
+            return torch.from_numpy(self._map(said))
+        if kind == "strings":
+            return StoredStrings(*(self._map(f"{said}.{part}.npy") for part in PARTS))
+        if kind == "table":
+            if said not in self._maps:
+                source = pa.memory_map(str(self.folder / said))
+                self._maps[said] = pa.ipc.open_file(source).read_all()
+            return self._maps[said]
+        return said
+
+    def _map(self, file: str) -> Array:
+        if file not in self._maps:
+            self._maps[file] = map_array(self.folder / file, self.manifest["files"][file])
+        array: Array = self._maps[file]
+        return array
+
+
+@dataclass(frozen=True)
+class StoredGraph(TypedGraph):
+    """A `TypedGraph` over the files of a store, which also has what others work out."""
+
+    store: GraphStore = field(kw_only=True, repr=False)
+
+    @cached_property
+    def num_facts(self) -> int:
+        """Number of facts: an edge, its copies and its reverse are one."""
+        return len(self.edges_of_facts.ptr) - 1
+
+    @cached_property
+    def edges_of_facts(self) -> Ragged:
+        """All edges of each fact: every copy and both directions, in order."""
+        return Ragged(self.store._map("fact_ptr.npy"), self.store._map("fact_edges.npy"))
+
+    @cached_property
+    def node_type_of(self) -> Any:
+        """Position of the node type of every flat node."""
+        return self.store._map("node_type.npy")
+
+    def near_reverses(self, link_type: EdgeType) -> list[EdgeType]:
+        """Relations that mirror a link type so nearly that they may be its reverse, but are not."""
+        if link_type in self.reverse or link_type not in self.store.edge_types:
+            return []
+        position = self.store.edge_types.index(link_type)
+        near = self.store.manifest["relations"][position]["near_reverses"]
+        return [_edge_type(other) for other in near]
+
+
+def save_store(data: HeteroData, folder: Path | str) -> GraphStore:
+    """Write a graph that is in memory as a store.
+
+    Args:
+        data: the graph. Its node and edge values are tensors with a row per node or edge, `name`
+            and `id`, `x_names`, and `attributes`; others cannot be stored.
+        folder: to make; there may be a half-written store in it.
+
+    Raises:
+        StoreError: the folder cannot be written, or the graph holds what a store cannot hold.
+        GraphError: the graph is malformed.
+
+    Example:
+        >>> import tempfile
+        >>> data = HeteroData()
+        >>> data["user"].name, data["user"].num_nodes = ["Ada", "Bo"], 2
+        >>> data["user", "knows", "user"].edge_index = torch.tensor([[0], [1]])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     store = save_store(data, Path(folder) / "store")
+        ...     store.graph().find_node("user", "Bo")
+        1
+    """
+    folder = Path(folder)
+    if not isinstance(data, HeteroData):
+        raise GraphError(f"save_store needs a HeteroData, got {type(data).__name__}.")
+    raw = read_data(data)
+    lost = [t for t in data.edge_types if t not in raw.edges]
+    if lost:
+        raise StoreError(f"data[{lost[0]}] cannot be stored: it has no edge_index.")
+    graph = TypedGraph.from_data(data)
+    with write_errors(folder), begin_store(folder) as files:
+        for name in FLAT_ARRAYS:
+            files.array(name, getattr(graph, name))
+        files.array("node_type", graph.node_type_of)
+        files.array("fact_ptr", graph.edges_of_facts.ptr)
+        files.array("fact_edges", graph.edges_of_facts.values)
+        none = np.empty(0, dtype=np.int64)
+        files.array("edge_index", np.concatenate([none, *(e.ravel() for e in raw.edges.values())]))
+        node_values, edge_values = write_values(files, data)
+        manifest = make_manifest(
+            raw.sizes, node_values, {t: PairSet.of(e) for t, e in raw.edges.items()},
+            {t: graph.near_reverses(t) for t in raw.edges}, edge_values,
+            graph.relation_class.tolist(), graph.reverse, graph_schema(data), files.entries,
+        )  # fmt: skip
+        finish_store(folder, manifest)
+    return GraphStore.open(folder)
+
+
+def _opened_again(folder: Path, digest: str) -> GraphStore:
+    store = GraphStore.open(folder)
+    if store.digest != digest:
+        raise StoreError(f"{folder}: not the store that was sent here, but another one.")
+    return store
+
+
+def _edge_type(given: list[str]) -> EdgeType:
+    src_type, relation, dst_type = given
+    return src_type, relation, dst_type

@@ -1,0 +1,409 @@
+"""The answers of a study as plain rows, and as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from pagelink.errors import StudyError
+from pagelink.metrics.averages import bootstrap_interval
+from pagelink.runtime.arrays import Doubles
+from pagelink.study.database import Study
+from pagelink.study.questions import NONE, Kind, Truth
+
+WITHOUT = "without"
+"""The variant of a forecast that shows no explanation."""
+COLUMNS = (
+    "participant", "question", "kind", "link", "fact", "variant", "order_shown", "choice",
+    "explainer", "true_answer", "correct", "seconds", "background", "background_line",
+)  # fmt: skip
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+_ANSWERS = """
+SELECT answer.participant, question.id, kind, link, fact, truth, shown, choice, given - first_seen,
+    level, line
+FROM answer
+JOIN assignment USING (participant, question)
+JOIN question ON question.id = answer.question
+JOIN participant ON participant.id = answer.participant
+ORDER BY answer.participant, assignment.number
+"""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One answer of one person."""
+
+    participant: int
+    """Their number; the key is told nowhere."""
+    question: int
+    kind: Kind
+    link: str
+    fact: str | None
+    truth: Truth | None
+    order: tuple[tuple[str, ...], ...]
+    """The explainers of what was shown, in the order shown; without an explanation, `((),)`."""
+    choice: str
+    seconds: float
+    level: str | None
+    line: str | None
+
+    @property
+    def position(self) -> int | None:
+        """Best: the place that was chosen, from 0; None for none of these."""
+        return None if self.kind != "best" or self.choice == NONE else int(self.choice) - 1
+
+    @property
+    def chosen(self) -> tuple[str, ...]:
+        """Best: whose explanation was chosen; `("none",)` for none of these."""
+        return (NONE,) if self.position is None else self.order[self.position]
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """Forecast: whose explanation was shown beside it, `("without",)` for nobody's."""
+        return self.order[0] or (WITHOUT,)
+
+    @property
+    def correct(self) -> bool:
+        """Forecast: the model does what was said."""
+        return self.choice == self.truth
+
+
+@dataclass(frozen=True)
+class Records:
+    """All that people did."""
+
+    answers: list[Answer]
+    joined: int
+    """People who have a key."""
+    questions: dict[Kind, int]
+    """How many there are of each kind."""
+    truths: dict[str, int]
+    """How often each answer to a forecast is right, over the questions."""
+
+
+def read_records(study: Study) -> Records:
+    """Read all answers at one moment."""
+    with study.transaction() as now:
+        explainers = {
+            (question, number): tuple(json.loads(names))
+            for question, number, names in now.execute(
+                "SELECT question, number, explainers FROM option"
+            )
+        }
+        rows = now.execute(_ANSWERS).fetchall()
+        (joined,) = now.execute("SELECT COUNT(*) FROM participant").fetchone()
+        kinds = dict(now.execute("SELECT kind, COUNT(*) FROM question GROUP BY kind"))
+        truths = dict(
+            now.execute(
+                "SELECT truth, COUNT(*) FROM question WHERE truth IS NOT NULL GROUP BY truth"
+            )
+        )
+    answers = [
+        Answer(
+            person, question, kind, link, fact, truth,
+            tuple(explainers[question, number] for number in json.loads(shown)), choice, seconds,
+            level, line,
+        )
+        for person, question, kind, link, fact, truth, shown, choice, seconds, level, line in rows
+    ]  # fmt: skip
+    return Records(answers, joined, kinds, truths)
+
+
+def to_csv(answers: Sequence[Answer]) -> str:
+    """Return the raw data, one row an answer."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for each in answers:
+        best = each.kind == "best"
+        writer.writerow(
+            map(
+                _safe,
+                (
+                    each.participant, each.question, each.kind, each.link, each.fact,
+                    "" if best else "+".join(each.variants),
+                    "|".join("+".join(names) or WITHOUT for names in each.order), each.choice,
+                    "+".join(each.chosen) if best else "", each.truth,
+                    "" if best else int(each.correct), f"{each.seconds:.1f}", each.level, each.line,
+                ),
+            )
+        )  # fmt: skip
+    return text.getvalue()
+
+
+def _safe(cell: object) -> object:
+    """A text that a spreadsheet would take for a formula is marked as text."""
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
+
+
+# Figures of a study with intervals two ways: over questions, and over people.
+#
+# Answers to one question are alike, and so are answers of one person; so whole questions, or whole
+# people, are drawn, never single answers.
+
+
+Interval = tuple[float, float]
+LEVEL = 0.95
+DRAWS = 4000
+FEWEST = 2
+"""Questions, or people, below which there is no interval."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure with its intervals."""
+
+    value: float | None
+    """None: nobody answered."""
+    answers: int
+    by_question: Interval | None
+    by_participant: Interval | None
+
+    @property
+    def known(self) -> list[Interval]:
+        """The intervals that there are."""
+        return [each for each in (self.by_question, self.by_participant) if each is not None]
+
+
+def mean_figure(answers: Sequence[Answer], values: Sequence[float], seed: int) -> Figure:
+    """Return the mean of one value an answer."""
+    if not answers:
+        return Figure(None, 0, None, None)
+    of = np.asarray(values, dtype=np.float64)
+    intervals = []
+    for groups in groups_of(answers):
+        sums, counts = np.bincount(groups, of), np.bincount(groups).astype(np.float64)
+        interval = None
+        if len(sums) >= FEWEST:
+            interval = bootstrap_interval(sums, seed, LEVEL, DRAWS, over=counts)
+        intervals.append(interval)
+    return Figure(float(of.mean()), len(answers), *intervals)
+
+
+def difference_figure(
+    answers: Sequence[Answer], values: Sequence[float], first: Sequence[bool],
+    second: Sequence[bool], seed: int,
+) -> Figure:  # fmt: skip
+    """Return the mean over some answers minus that over others, drawn together."""
+    of = np.asarray(values, dtype=np.float64)
+    sides = [np.asarray(side, dtype=np.float64) for side in (first, second)]
+    if not all(side.any() for side in sides):
+        return Figure(None, 0, None, None)
+    one, other = (float(of @ side / side.sum()) for side in sides)
+    intervals = []
+    for groups in groups_of(answers):
+        size = int(groups.max()) + 1
+        drawn = np.random.default_rng(seed).multinomial(size, np.full(size, 1 / size), DRAWS)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            means = [
+                (drawn @ np.bincount(groups, of * side)) / (drawn @ np.bincount(groups, side))
+                for side in sides
+            ]
+        found = means[0] - means[1]
+        found = found[np.isfinite(found)]  # a draw without one of the sides says nothing
+        interval = None
+        # Of one question, or one person, nothing is known of how others differ.
+        fewest = min(len(np.unique(groups[side > 0])) for side in sides)
+        if fewest >= FEWEST and len(found):
+            low, high = np.quantile(found, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+            interval = float(low), float(high)
+        intervals.append(interval)
+    return Figure(one - other, int(sides[0].sum() + sides[1].sum()), *intervals)
+
+
+def groups_of(answers: Sequence[Answer]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return the number of the question of each answer, and of the person, counted through."""
+    found = []
+    for name in ("question", "participant"):
+        ids = [getattr(answer, name) for answer in answers]
+        found.append(np.unique(ids, return_inverse=True)[1].astype(np.int64))
+    return found[0], found[1]
+
+
+def credit(answer: Answer, name: str) -> float:
+    """Return what an answer counts for an explainer, or for "none of these".
+
+    Explainers that show the same facts are one option, and who chooses it chooses none of them over
+    the other: each gets an equal part, so that all parts of an answer add up to 1.
+    """
+    return 1 / len(answer.chosen) if name in answer.chosen else 0.0
+
+
+def expected(answer: Answer, name: str) -> float:
+    """Return what an explainer would get of an answer by chance, "none of these" included."""
+    places = len(answer.order) + 1
+    if name == NONE:
+        return 1 / places
+    return next(1 / len(names) for names in answer.order if name in names) / places
+
+
+# How far people agree: Krippendorff's alpha, and the questions on which they do not.
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Krippendorff's alpha for names: 1 if all agree, 0 if no more than by chance."""
+
+    alpha: float | None
+    """None: no question has two answers."""
+    interval: Interval | None
+    """Over questions."""
+    questions: int
+    """Those with two or more answers."""
+    answers: int
+
+
+@dataclass(frozen=True)
+class Disagreed:
+    """A question, and how it was answered."""
+
+    question: int
+    kind: str
+    link: str
+    fact: str | None
+    answers: dict[str, int]
+    """How often each answer was given, the commonest first."""
+    disagreement: float
+    """The share of pairs of people who answered differently."""
+
+
+def label_of(answer: Answer) -> str:
+    """What an answer says, whatever its place on the page."""
+    return "+".join(answer.chosen) if answer.kind == "best" else answer.choice
+
+
+def agreement(answers: Sequence[Answer], seed: int) -> Agreement:
+    """Return alpha over the questions that two or more people answered.
+
+    Raises:
+        StudyError: nltk is not there.
+    """
+    counts = Counter(answer.question for answer in answers)
+    shared = [answer for answer in answers if counts[answer.question] > 1]
+    if not shared:
+        return Agreement(None, None, 0, 0)
+    triples = [(str(a.participant), str(a.question), label_of(a)) for a in shared]
+    questions = len({answer.question for answer in shared})
+    return Agreement(alpha(triples), _interval(shared, seed), questions, len(shared))
+
+
+def alpha(triples: Sequence[tuple[str, str, str]]) -> float:
+    """Return Krippendorff's alpha of (person, question, label); answers may be missing.
+
+    Raises:
+        StudyError: nltk is not there.
+
+    Example:
+        >>> alpha([("a", "1", "x"), ("b", "1", "x"), ("a", "2", "x"), ("b", "2", "y")])
+        0.0
+    """
+    try:
+        from nltk.metrics.agreement import AnnotationTask
+    except ImportError as error:
+        raise StudyError(
+            "Krippendorff's alpha needs nltk: install it by `pip install 'pagelink[study]'`."
+        ) from error
+    return float(AnnotationTask(data=list(triples)).alpha())
+
+
+def _interval(answers: Sequence[Answer], seed: int) -> Interval | None:
+    """Draw questions, and compute alpha of each draw from their tables of labels."""
+    table = _table(answers)
+    if len(table) < FEWEST:
+        return None
+    drawn = np.random.default_rng(seed).multinomial(
+        len(table), np.full(len(table), 1 / len(table)), DRAWS
+    )
+    sizes = table.sum(axis=1)
+    observed = (sizes**2 - (table**2).sum(axis=1)) / (sizes - 1)
+    totals, number = drawn @ table, drawn @ sizes
+    expected = (number**2 - (totals**2).sum(axis=1)) / (number - 1)
+    # All labels of a draw are one: alpha is 1, as nltk has it.
+    ratio = np.divide(drawn @ observed, expected, out=np.zeros(DRAWS), where=expected > 0)
+    low, high = np.quantile(1 - ratio, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return float(low), float(high)
+
+
+def _table(answers: Sequence[Answer]) -> Doubles:
+    """How often each question got each label."""
+    question = np.unique([a.question for a in answers], return_inverse=True)[1]
+    label = np.unique([label_of(a) for a in answers], return_inverse=True)[1]
+    table = np.zeros((question.max() + 1, label.max() + 1))
+    np.add.at(table, (question, label), 1)
+    return table
+
+
+def most_disagreed(answers: Sequence[Answer], count: int) -> list[Disagreed]:
+    """Return the questions on which people disagreed most, the most answered first among equals."""
+    by_question: dict[int, list[Answer]] = {}
+    for answer in answers:
+        by_question.setdefault(answer.question, []).append(answer)
+    found = []
+    for question, given in by_question.items():
+        size = len(given)
+        labels = Counter(map(label_of, given))
+        pairs = size * (size - 1)
+        if pairs == 0 or len(labels) == 1:
+            continue
+        alike = sum(each * (each - 1) for each in labels.values())
+        ordered = dict(sorted(labels.items(), key=lambda item: (-item[1], item[0])))
+        first = given[0]
+        found.append(
+            Disagreed(question, first.kind, first.link, first.fact, ordered, 1 - alike / pairs)
+        )
+    found.sort(key=lambda each: (-each.disagreement, -sum(each.answers.values()), each.question))
+    return found[:count]
+
+
+# Whether the place on the page decided: a check that people were blind to the explainers.
+
+
+FEWEST_EXPECTED = 5.0
+"""Choices expected at a place below which the test says nothing."""
+
+
+@dataclass(frozen=True)
+class Position:
+    """A place on the page."""
+
+    place: int
+    chosen: int
+    expected: float
+    """How often it would be chosen if places did not matter."""
+
+
+@dataclass(frozen=True)
+class Positions:
+    """All places, and whether they differ by more than chance."""
+
+    places: list[Position]
+    p_value: float | None
+    """Of a chi-squared test; None: too few choices."""
+
+
+def positions(best: Sequence[Answer]) -> Positions:
+    """Count choices by place; answers of "none of these" have none."""
+    chosen = [(answer.position, len(answer.order)) for answer in best]
+    most = max((shown for _, shown in chosen), default=0)
+    places = [
+        Position(
+            place + 1,
+            sum(position == place for position, _ in chosen),
+            sum(1 / shown for position, shown in chosen if position is not None and place < shown),
+        )
+        for place in range(most)
+    ]
+    if most < 2 or min(each.expected for each in places) < FEWEST_EXPECTED:
+        return Positions(places, None)
+    from scipy.stats import chisquare
+
+    tested = chisquare([each.chosen for each in places], [each.expected for each in places])
+    return Positions(places, float(tested.pvalue))

@@ -1,0 +1,1 @@
+"""Graphs and links from tables: read in pieces, into memory or into a store."""

@@ -1,0 +1,127 @@
+"""Tables of links to explain: a bad row costs only itself, so it is read and kept as it is."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet
+
+from pagelink.errors import GraphError
+from pagelink.graph.links import LinkLike
+
+REQUIRED = ("src", "dst")
+OPTIONAL = ("link_type",)
+DELIMITERS = {".csv": ",", ".tsv": "\t"}
+ROWS_AT_ONCE = 65_536
+"""Rows of a Parquet file that are in memory at a time."""
+
+
+@dataclass(frozen=True)
+class LinkRow:
+    """A row of a table of links."""
+
+    line: int
+    """Where it stands: the line as an editor counts, the row of a Parquet file."""
+    link: LinkLike
+    """(src, dst) or (src, dst, link type), by names or ids; fewer parts where some are missing."""
+
+
+def read_links(path: Path) -> list[LinkRow]:
+    """Read the columns `src`, `dst` and, if there is one, `link_type`, by names or ids.
+
+    Raises:
+        GraphError: there is no such file, it is no table, or it lacks a column.
+    """
+    return list(iter_links(path))
+
+
+def iter_links(path: Path) -> Iterator[LinkRow]:
+    """Read links as `read_links` does, a piece of the table at a time.
+
+    Raises:
+        GraphError: as `read_links`, when that row is reached.
+    """
+    if not path.is_file():
+        raise GraphError(f"{path}: there is no such file.")
+    if path.suffix.lower() == ".parquet":
+        yield from _iter_parquet(path)
+        return
+    try:
+        for line, cells, places in _iter_lines(path):
+            yield LinkRow(line, _link(cells, places))
+    except UnicodeDecodeError as error:
+        raise GraphError(f"{path}: not UTF-8 text: {error}.") from error
+
+
+def count_links(path: Path) -> int:
+    """Return how many links a table has, and make sure that all of it can be read.
+
+    Raises:
+        GraphError: as `read_links`.
+    """
+    if path.is_file() and path.suffix.lower() == ".parquet":
+        with _parquet(path) as file:
+            _places(path, file.schema_arrow.names)
+            return int(file.metadata.num_rows)
+    return sum(1 for _ in iter_links(path))
+
+
+def _iter_lines(path: Path) -> Iterator[tuple[int, list[str], list[int]]]:
+    """The lines of a text table that are not empty: number, cells, where the columns are."""
+    if path.suffix.lower() not in DELIMITERS:
+        raise GraphError(f"{path}: a table of links ends in .csv, .tsv or .parquet.")
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        reader = csv.reader(file, delimiter=DELIMITERS[path.suffix.lower()])
+        try:
+            places = _places(path, next(reader, []))
+            for cells in reader:
+                if cells:
+                    yield reader.line_num, cells, places
+        except csv.Error as error:
+            raise GraphError(f"{path}, line {reader.line_num}: {error}.") from error
+
+
+@contextmanager
+def _parquet(path: Path) -> Iterator[Any]:
+    try:
+        with pa.parquet.ParquetFile(path) as file:
+            yield file
+    except (OSError, pa.ArrowException) as error:
+        raise GraphError(f"{path}: cannot be read as Parquet: {error}") from error
+
+
+def _iter_parquet(path: Path) -> Iterator[LinkRow]:
+    with _parquet(path) as file:
+        header = file.schema_arrow.names
+        names = [header[place] for place in _places(path, header)]
+        row = 0
+        for batch in file.iter_batches(ROWS_AT_ONCE, columns=names):
+            columns = [batch.column(name).cast(pa.string()).to_pylist() for name in names]
+            for cells in zip(*columns, strict=True):
+                row += 1
+                yield LinkRow(row, tuple(cell or "" for cell in cells))  # type: ignore[arg-type]
+
+
+def _places(path: Path, header: Sequence[str]) -> list[int]:
+    names = [name.strip().lower() for name in header]
+    missing = [name for name in REQUIRED if name not in names]
+    if missing:
+        found = f"found {', '.join(header)}" if header else "the file is empty"
+        raise GraphError(
+            f"{path}, line 1: a table of links has the columns src and dst; "
+            f"{' and '.join(missing)} missing, {found}."
+        )
+    return [names.index(name) for name in (*REQUIRED, *OPTIONAL) if name in names]
+
+
+def _link(cells: Sequence[str], places: Sequence[int]) -> LinkLike:
+    found = [cells[place] for place in places if place < len(cells)]
+    if len(found) == len(REQUIRED) + 1 and not found[-1]:
+        found.pop()  # no link type given: the default one
+    return tuple(found)  # type: ignore[return-value]

@@ -1,0 +1,263 @@
+"""Many ids and where they stand: found by the thousand, without a Python object for each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from pagelink.runtime.arrays import Longs
+from pagelink.runtime.kernels import kernel
+from pagelink.store.strings import hashes, read_only, utf8_of
+
+# Integers are looked up in a table if it has at most so many places for each of them.
+SPARSEST = 4
+_FIRST_SLOTS = 1 << 10
+
+
+class TextIndex:
+    """Distinct texts, numbered in the order in which they came.
+
+    Example:
+        >>> index = TextIndex()
+        >>> index.add(pa.array(["Ada", "Bo", "Ada"])).tolist()
+        [0, 1, 0]
+        >>> index.find(pa.array(["Bo", "Cy"])).tolist(), index.texts().to_pylist()
+        ([1, -1], ['Ada', 'Bo'])
+    """
+
+    def __init__(self) -> None:
+        self._slot_hash = np.zeros(_FIRST_SLOTS, dtype=np.uint64)
+        self._slots = np.full(_FIRST_SLOTS, -1, dtype=np.int32)
+        self._text = np.empty(0, dtype=np.uint8)
+        self._start = np.zeros(1, dtype=np.int64)
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, texts: pa.Array) -> Longs:
+        """Return the number of each text; new ones get the next."""
+        text, start = utf8_of(texts)
+        self._make_room(len(start) - 1, int(start[-1] - start[0]))
+        numbers = np.empty(len(start) - 1, dtype=np.int64)
+        self._count = _add(
+            self._slots, self._slot_hash, self._text, self._start, self._count,
+            read_only(text), read_only(start), hashes(text, start), numbers,
+        )  # fmt: skip
+        return numbers
+
+    def find(self, texts: pa.Array) -> Longs:
+        """Return the number of each text, or -1."""
+        texts = texts.cast(pa.large_string()) if pa.types.is_integer(texts.type) else texts
+        text, start = utf8_of(texts)
+        found: Longs = _find(
+            self._slots, self._slot_hash, self._text, self._start,
+            read_only(text), read_only(start), hashes(text, start),
+        )  # fmt: skip
+        return found
+
+    def texts(self, first: int = 0, last: int | None = None) -> pa.LargeStringArray:
+        """Return the texts by number."""
+        last = self._count if last is None else min(last, self._count)
+        start = self._start[first : last + 1]
+        text = self._text[start[0] : start[-1]].copy()
+        return pa.LargeStringArray.from_buffers(
+            last - first, pa.py_buffer(start - start[0]), pa.py_buffer(text)
+        )
+
+    def _make_room(self, more: int, more_bytes: int) -> None:
+        used = int(self._start[self._count])
+        if used + more_bytes > len(self._text):
+            self._text = _longer(self._text, used + more_bytes)
+        if self._count + more + 1 > len(self._start):
+            self._start = _longer(self._start, self._count + more + 1)
+        wanted = len(self._slots)
+        while 2 * wanted < 3 * (self._count + more):
+            wanted *= 2
+        if wanted > len(self._slots):
+            slots, slot_hash = np.full(wanted, -1, np.int32), np.zeros(wanted, np.uint64)
+            _move(self._slots, self._slot_hash, slots, slot_hash)
+            self._slots, self._slot_hash = slots, slot_hash
+
+
+class IntegerIndex:
+    """Distinct integers of a narrow range, numbered in the order in which they came."""
+
+    def __init__(self, integers: Longs) -> None:
+        self._low = int(integers.min())
+        self._place = np.full(int(integers.max()) - self._low + 1, -1, dtype=np.int32)
+        self._place[integers - self._low] = np.arange(len(integers), dtype=np.int32)
+
+    def find(self, keys: pa.Array) -> Longs:
+        """Return the number of each integer, given as such or as text, or -1."""
+        if pa.types.is_integer(keys.type):
+            integers = keys.to_numpy(zero_copy_only=False).astype(np.int64)
+            valid = np.ones(len(integers), dtype=np.bool_)
+        else:
+            integers, valid = decimal(keys)
+        place = integers - self._low
+        inside = (place >= 0) & (place < len(self._place)) & valid
+        found = np.where(inside, self._place[np.where(inside, place, 0)], -1)
+        return found.astype(np.int64)
+
+
+class IdCollector:
+    """Collects different ids that come in pieces; as integers for as long as all of them are.
+
+    Example:
+        >>> ids = IdCollector()
+        >>> ids.add(pa.array(["7", "8"])), ids.add(pa.array(["x", "7"]))
+        (None, (0, 3))
+    """
+
+    def __init__(self) -> None:
+        self._integers: list[Longs] | None = []
+        self._texts = TextIndex()
+
+    def add(self, ids: pa.Array) -> tuple[int, int] | None:
+        """Take the next ids; return the places of the first that is there twice, if it is known."""
+        if self._integers is not None:
+            integers, valid = decimal(ids)
+            if valid.all():
+                self._integers.append(integers)
+                return None
+        return self._without_integers() or self._add_texts(ids)
+
+    def index(self) -> tuple[TextIndex | IntegerIndex | None, tuple[int, int] | None]:
+        """Return an index of all ids, or the places of the first that is there twice."""
+        if self._integers:
+            integers = np.concatenate(self._integers)
+            if len(integers) and np.ptp(integers) < SPARSEST * len(integers) + _FIRST_SLOTS:
+                twice = _first_twice(integers)
+                return (None, twice) if twice else (IntegerIndex(integers), None)
+            twice = self._without_integers()
+            return (None, twice) if twice else (self._texts, None)
+        return self._texts, None
+
+    def _without_integers(self) -> tuple[int, int] | None:
+        pieces, self._integers = self._integers, None
+        for piece in pieces or ():
+            twice = self._add_texts(pa.array(piece).cast(pa.large_string()))
+            if twice:
+                return twice
+        return None
+
+    def _add_texts(self, ids: pa.Array) -> tuple[int, int] | None:
+        before = len(self._texts)
+        numbers = self._texts.add(ids)
+        again = np.flatnonzero(numbers != np.arange(before, before + len(numbers)))
+        # Up to here no id was there twice, so that its number is its place.
+        return (int(numbers[again[0]]), before + int(again[0])) if len(again) else None
+
+
+def _first_twice(integers: Longs) -> tuple[int, int] | None:
+    order = np.argsort(integers, kind="stable")
+    again = order[1:][np.diff(integers[order]) == 0]
+    if not len(again):
+        return None
+    row = int(again.min())
+    return int(np.flatnonzero(integers == integers[row])[0]), row
+
+
+def decimal(texts: pa.Array) -> tuple[Longs, npt.NDArray[np.bool_]]:
+    """Return texts as integers, and which of them are written as one, without a needless letter.
+
+    Example:
+        >>> decimal(pa.array(["12", "-3", "007"]))[1].tolist()
+        [True, True, False]
+    """
+    text, start = utf8_of(texts)
+    integers, valid = _decimal(read_only(text), read_only(start))
+    return integers, valid
+
+
+def _longer(array: Any, least: int) -> Any:
+    longer = np.empty(max(least, 2 * len(array)), dtype=array.dtype)
+    longer[: len(array)] = array
+    return longer
+
+
+@kernel
+def _slot_of(slots, slot_hash, text, start, other, first, last, h):  # type: ignore[no-untyped-def]
+    """Return the slot a text is in, or the empty one where it would be."""
+    mask = len(slots) - 1
+    slot = np.int64(h & np.uint64(mask))
+    while slots[slot] >= 0:
+        number = slots[slot]
+        if slot_hash[slot] == h and start[number + 1] - start[number] == last - first:
+            same = True
+            for k in range(last - first):
+                if text[start[number] + k] != other[first + k]:
+                    same = False
+                    break
+            if same:
+                return slot
+        slot = (slot + 1) & mask
+    return slot
+
+
+@kernel
+def _add(slots, slot_hash, text, start, count, other, other_start, other_hash, numbers):  # type: ignore[no-untyped-def]
+    for i in range(len(numbers)):
+        first, last = other_start[i], other_start[i + 1]
+        slot = _slot_of(slots, slot_hash, text, start, other, first, last, other_hash[i])
+        if slots[slot] < 0:
+            slots[slot] = count
+            slot_hash[slot] = other_hash[i]
+            end = start[count]
+            for k in range(last - first):
+                text[end + k] = other[first + k]
+            count += 1
+            start[count] = end + last - first
+        numbers[i] = slots[slot]
+    return count
+
+
+@kernel
+def _find(slots, slot_hash, text, start, other, other_start, other_hash):  # type: ignore[no-untyped-def]
+    found = np.empty(len(other_hash), dtype=np.int64)
+    for i in range(len(other_hash)):
+        first, last = other_start[i], other_start[i + 1]
+        found[i] = slots[_slot_of(slots, slot_hash, text, start, other, first, last, other_hash[i])]
+    return found
+
+
+@kernel
+def _move(slots, slot_hash, new_slots, new_hash):  # type: ignore[no-untyped-def]
+    mask = len(new_slots) - 1
+    for old in range(len(slots)):
+        if slots[old] >= 0:
+            slot = np.int64(slot_hash[old] & np.uint64(mask))
+            while new_slots[slot] >= 0:
+                slot = (slot + 1) & mask
+            new_slots[slot] = slots[old]
+            new_hash[slot] = slot_hash[old]
+
+
+@kernel
+def _decimal(text, start):  # type: ignore[no-untyped-def]
+    count = len(start) - 1
+    integers = np.zeros(count, dtype=np.int64)
+    valid = np.zeros(count, dtype=np.bool_)
+    for i in range(count):
+        first, last = start[i], start[i + 1]
+        negative = last > first and text[first] == 45
+        if negative:
+            first += 1
+        digits = last - first
+        # 18 digits always fit; a zero begins only 0 itself.
+        if digits < 1 or digits > 18 or (text[first] == 48 and (digits > 1 or negative)):
+            continue
+        value = np.int64(0)
+        good = True
+        for k in range(first, last):
+            if text[k] < 48 or text[k] > 57:
+                good = False
+                break
+            value = 10 * value + (np.int64(text[k]) - 48)
+        integers[i] = -value if negative else value
+        valid[i] = good
+    return integers, valid

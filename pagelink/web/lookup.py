@@ -1,0 +1,226 @@
+"""Finds nodes by what is typed of their names, while it is typed.
+
+All names lie in one row of bytes, so that a search is a few passes of NumPy over it: some
+milliseconds for a hundred thousand names. Case and accents do not count, and words may come in any
+order.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor
+
+from pagelink.graph.schema import EdgeType
+from pagelink.graph.typed_graph import TypedGraph
+from pagelink.runtime.arrays import Longs
+from pagelink.views.naming import words
+from pagelink.web import contract
+from pagelink.web.answers import node_answer
+
+_WORD = b"abcdefghijklmnopqrstuvwxyz0123456789"
+
+
+def fold(text: str) -> str:
+    """Return a text as it is compared: without case, accents and doubled spaces.
+
+    Example:
+        >>> fold("  Amélie  POULAIN ")
+        'amelie poulain'
+    """
+    if not text.isascii():
+        parts = unicodedata.normalize("NFKD", text)
+        text = "".join(letter for letter in parts if not unicodedata.combining(letter))
+    return " ".join(text.casefold().split())
+
+
+class NameSearch:
+    """An index of names.
+
+    Args:
+        names: the names, by position.
+        weights: what goes first among names that fit equally well: the higher one.
+
+    Example:
+        >>> search = NameSearch(["Heat", "The Heat", "Cheat", "Ran"], [1, 5, 9, 2])
+        >>> search.find("heat", 2)
+        (3, [0, 1])
+    """
+
+    def __init__(
+        self, names: Sequence[str], weights: Sequence[int] | npt.NDArray[np.int32]
+    ) -> None:
+        folded = [fold(name).encode("utf-8", "replace") for name in names]
+        self._bytes = np.frombuffer(b"\n" + b"\n".join(folded) + b"\n", dtype=np.uint8)
+        lengths = np.array([len(name) for name in folded], dtype=np.int64)
+        self._start = 1 + np.concatenate([[0], np.cumsum(lengths + 1)[:-1]]).astype(np.int64)
+        self._length = lengths
+        self._weight = np.asarray(weights, dtype=np.int64)
+        code = np.arange(256)
+        # Bytes from 128 up are parts of letters of other scripts.
+        self._in_word = (code >= 128) | np.isin(code, np.frombuffer(_WORD, dtype=np.uint8))
+
+    def find(self, typed: str, limit: int) -> tuple[int, list[int]]:
+        """Return how many names hold every word that was typed, and the first of them.
+
+        The name that is just what was typed comes first, then names that have it as whole words,
+        names that begin with it, names with words that begin so, and all others. What is empty
+        fits all.
+        """
+        whole = fold(typed)
+        if not whole:
+            found = np.arange(len(self._start))
+            return len(found), self._first(found, np.zeros_like(found), limit)
+        words = list(dict.fromkeys(whole.split()))
+        # How many of the words each name holds at all, at the beginning of a word, as a whole word.
+        counts = np.zeros((3, len(self._start)), dtype=np.int64)
+        for word in words:
+            wanted = word.encode("utf-8", "replace")
+            at = self._places(wanted)
+            begins = ~self._in_word[self._bytes[at - 1]]
+            ends = ~self._in_word[self._bytes[at + len(wanted)]]
+            holding = np.searchsorted(self._start, at, side="right") - 1
+            kinds = holding, holding[begins], holding[begins & ends]
+            for count, those in zip(counts, kinds, strict=True):
+                count[np.unique(those)] += 1
+        found = np.flatnonzero(counts[0] == len(words))
+        whole_words, word_begins = counts[2] == len(words), counts[1] == len(words)
+        kind = np.select([whole_words, word_begins], [1, 3], 4)
+        wanted = whole.encode("utf-8", "replace")
+        beginning = np.searchsorted(self._start, self._places(b"\n" + wanted) + 1)
+        kind[beginning] = np.minimum(kind[beginning], 2)
+        kind[beginning[self._length[beginning] == len(wanted)]] = 0
+        return len(found), self._first(found, kind[found], limit)
+
+    def _first(self, found: Longs, kind: Longs, limit: int) -> list[int]:
+        order = np.lexsort((found, -self._weight[found], kind))
+        best: list[int] = found[order[:limit]].tolist()
+        return best
+
+    def _places(self, wanted: bytes) -> Longs:
+        """Where some bytes begin; of UTF-8, whole letters only are found this way."""
+        row = self._bytes
+        at = np.flatnonzero(row[: len(row) - len(wanted) + 1] == wanted[0])
+        for offset, byte in enumerate(wanted[1:], start=1):
+            at = at[row[at + offset] == byte]
+        return at
+
+
+# What the nodes of a graph are linked to, in portions that a page can show.
+
+
+_EXAMPLES = 6
+
+
+class Neighbours:
+    """Known links and facts of sources.
+
+    Args:
+        graph: the flat graph.
+        link_type: the predicted relation.
+        known: true links, [2, num_links], in the graph or not.
+    """
+
+    def __init__(self, graph: TypedGraph, link_type: EdgeType, known: Tensor | None) -> None:
+        self._graph = graph
+        self._link_type = link_type
+        src_type, _, dst_type = link_type
+        self._first_src = graph.flat_index(src_type, 0)
+        self._first_dst = graph.flat_index(dst_type, 0)
+        counts = np.diff(graph.node_offset)
+        self._num_dst = int(counts[graph.node_types.index(dst_type)])
+        pairs = np.empty((2, 0), dtype=np.int64) if known is None else known.cpu().numpy()
+        order = np.lexsort((pairs[1], pairs[0]))
+        self._known_src, self._known_dst = pairs[:, order]
+
+    @property
+    def examples(self) -> list[int]:
+        """Sources to begin with: some with known links, else those of most facts."""
+        counts = np.diff(self._graph.node_offset)
+        num_src = int(counts[self._graph.node_types.index(self._link_type[0])])
+        degree = self._graph.degree[self._first_src : self._first_src + num_src]
+        linked = np.unique(self._known_src)
+        pool = linked if len(linked) else np.arange(num_src)
+        best: list[int] = pool[np.argsort(-degree[pool], kind="stable")][:_EXAMPLES].tolist()
+        return best
+
+    @cached_property
+    def relations(self) -> list[contract.Relation]:
+        """The relations that paths may go along, each with its reverse."""
+        graph = self._graph
+        kinds = graph.relation_class[graph.relation[graph.representative]]
+        facts = np.bincount(kinds, minlength=len(graph.edge_types))
+        stored = graph.edge_types[: graph.num_relations]
+        names = [edge_type[1] for edge_type in stored]
+        return [
+            contract.Relation(
+                name=edge_type[1] if names.count(edge_type[1]) == 1 else "__".join(edge_type),
+                words=words(edge_type[1]),
+                src_type=edge_type[0],
+                dst_type=edge_type[2],
+                facts=int(facts[position]),
+            )
+            for position, edge_type in enumerate(stored)
+            if graph.relation_class[position] == position
+        ]
+
+    def all_targets(self, src: int) -> Longs:
+        """All nodes that a source may be linked to: all but itself."""
+        targets = np.arange(self._num_dst)
+        others: Longs = targets[self._first_dst + targets != self._first_src + src]
+        return others
+
+    def known_of(self, src: int) -> Longs:
+        """The targets that a source is known to be linked to, ascending."""
+        graph = self._graph
+        first, last = np.searchsorted(self._known_src, [src, src + 1])
+        flat = self._first_src + src
+        arcs = slice(graph.arc_ptr[flat], graph.arc_ptr[flat + 1])
+        kinds = graph.relation_class[graph.relation[graph.arc_edge[arcs]]]
+        mine = kinds == graph.relation_class[graph.edge_types.index(self._link_type)]
+        stated = graph.arc_dst[arcs][mine].astype(np.int64) - self._first_dst
+        return np.union1d(self._known_dst[first:last], stated)
+
+    def known_answers(self, src: int, targets: Longs) -> list[contract.Known]:
+        """Known targets, and whether the graph holds the links to them."""
+        graph = self._graph
+        return [
+            contract.Known(
+                node=node_answer(graph, self._link_type[2], target),
+                in_graph=graph.link_fact(
+                    self._first_src + src, self._first_dst + target, self._link_type
+                )
+                >= 0,
+            )
+            for target in targets.tolist()
+        ]
+
+    def facts_at(self, src: int, limit: int) -> list[contract.FactGroup]:
+        """The facts of a source by relation, but for the predicted one; most facts first."""
+        graph = self._graph
+        flat = self._first_src + src
+        arcs = np.arange(graph.arc_ptr[flat], graph.arc_ptr[flat + 1])
+        edges = graph.arc_edge[arcs]
+        link_class = graph.relation_class[graph.edge_types.index(self._link_type)]
+        groups: dict[tuple[str, bool], list[int]] = {}
+        for arc, relation in zip(arcs.tolist(), graph.relation[edges].tolist(), strict=True):
+            if graph.relation_class[relation] == link_class:
+                continue
+            said, turned = graph.relation_words(graph.edge_types[relation])
+            key = words(said), bool(graph.arc_reversed[arc]) != turned
+            groups.setdefault(key, []).append(int(graph.arc_dst[arc]))
+        return [
+            contract.FactGroup(
+                words=said,
+                backwards=backwards,
+                total=len(others),
+                nodes=[node_answer(graph, *graph.node(other)) for other in others[:limit]],
+            )
+            for (said, backwards), others in sorted(
+                groups.items(), key=lambda item: (-len(item[1]), item[0])
+            )
+        ]

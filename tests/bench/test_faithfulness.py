@@ -1,0 +1,250 @@
+"""`pagelink bench faithfulness`: figures by hand, judges on tiny graphs, and a quick run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch_geometric.data import HeteroData
+from typer.testing import CliRunner
+
+from pagelink import PaGELink, Settings
+from pagelink.bench.faithfulness.judges import (
+    EditedGraph,
+    EditedGraphs,
+    Replacements,
+    correlation,
+    foretelling,
+    replaced_effects,
+)
+from pagelink.bench.faithfulness.measures import (
+    connections,
+    edges_of_facts,
+    inner_degrees,
+    label_facts,
+    measure,
+    supportable,
+    verdict,
+)
+from pagelink.bench.faithfulness.rankings import COUNTS
+from pagelink.bench.faithfulness.report import compared
+from pagelink.bench.faithfulness.retrain import without_facts
+from pagelink.bench.subjects import Separations, check_subjects
+from pagelink.cli.main import app
+from pagelink.errors import SettingsError
+from pagelink.models.architectures import RGCN
+from pagelink.models.link_model import node_inputs
+from pagelink.rivals.ground import Ground, Ranked
+
+LINK = ("user", "likes", "item")
+BUYS = ("user", "buys", "item")
+BOUGHT = ("item", "rev_buys", "user")
+
+
+@pytest.fixture(scope="module")
+def data() -> HeteroData:
+    """User 0 and item 2 are joined by way of item 0 and of item 1; user 3 is apart."""
+    data = HeteroData()
+    data["user"].num_nodes, data["item"].num_nodes = 4, 5
+    pairs = torch.tensor([[0, 0, 1, 1, 2, 2, 3, 2, 3, 0], [0, 1, 0, 2, 1, 2, 3, 3, 4, 4]])
+    data[BUYS].edge_index = pairs
+    data[BOUGHT].edge_index = pairs.flip(0)
+    return data
+
+
+@pytest.fixture(scope="module")
+def model(data: HeteroData) -> RGCN:
+    return RGCN.for_data(data, LINK, paper_split=True, hidden=8, seed=3).eval()
+
+
+@pytest.fixture(scope="module")
+def ground(data: HeteroData, model: RGCN) -> Ground:
+    explainer = PaGELink(model, data, LINK, Settings(), threshold=None)
+    return Ground.of(explainer, [(0, 2)])
+
+
+def fact(ground: Ground, user: int, item: int) -> int:
+    graph = ground.explainer.graph
+    for edge in range(graph.num_edges):
+        if graph.node(graph.src[edge]) == ("user", user) and (
+            graph.node(graph.dst[edge]) == ("item", item)
+        ):
+            return int(graph.fact[edge])
+    raise AssertionError
+
+
+def by_way_of(ground: Ground, item: int) -> tuple[int, ...]:
+    user = item + 1
+    return fact(ground, 0, item), fact(ground, user, item), fact(ground, user, 2)
+
+
+def test_measures_of_a_known_path(ground: Ground) -> None:
+    path, other = by_way_of(ground, 0), by_way_of(ground, 1)
+    answers = {1: [[path]], 3: [[path, other]], 5: [[path, other]]}
+    effects = ground.effects([0, 0], [path, {*path, *other}])  # type: ignore[list-item]
+    rows, verdicts = measure(ground, answers, effects[1:], [[other]], seed=0)
+    assert rows["effect@1"] == pytest.approx(effects[:1])
+    assert rows["effect@3"] == pytest.approx(effects[1:])
+    assert [rows[f"hit@{n}"][0] for n in COUNTS] == [0, 1, 1]
+    assert rows["length"][0] == 3
+    # Both paths together are all there are: put back into G0, they give all of f(G).
+    assert rows["added"] == pytest.approx(rows["span"], abs=1e-5)
+    # Degrees of the inner nodes: items 0 and 1 have two facts, user 1 two, user 2 three.
+    assert rows["log degree"][0] == pytest.approx((3 * np.log(2) + np.log(3)) / 4)
+    assert len(verdicts) == 1
+
+
+def test_inner_degrees_are_those_between_the_facts(ground: Ground) -> None:
+    graph = ground.explainer.graph
+    found = inner_degrees(graph, edges_of_facts(graph), by_way_of(ground, 1))
+    assert found == [2, 3]
+
+
+def test_connection_is_the_effect_beyond_control_pairs(ground: Ground) -> None:
+    # The only control pair of the path by way of item 0 that is not on a common path: (user 0,
+    # item 4) is on no path, so any fact at item 2 goes with it.
+    path = by_way_of(ground, 0)
+    (found,) = connections(ground, [[path]], seed=0)
+    pair = [fact(ground, 0, 4), fact(ground, 2, 2)]
+    effects = ground.effects([0, 0], [path, pair])
+    assert found == pytest.approx(effects[0] - effects[1], abs=1e-5)
+
+
+def test_labels_become_facts_and_say_which_links_are_supportable(ground: Ground) -> None:
+    steps = ((*BUYS, 0, 0), (*BOUGHT, 0, 1), (*BUYS, 1, 2))
+    (labels,) = label_facts(ground.explainer.graph, {(0, 2): [steps]}, [(0, 2)])
+    assert labels == [by_way_of(ground, 0)]
+    (effect,) = ground.effects([0], labels)
+    assert supportable(ground, [labels]).tolist() == [effect > 0]
+
+
+@pytest.mark.parametrize(
+    ("values", "word"),
+    [
+        ((2.0, 1.0, 0.5, 0.0, 0.6), "supported"),
+        ((2.0, 2.5, 0.5, 0.0, 0.6), "structure_against"),
+        ((2.0, 1.0, -0.5, 0.9, 0.6), "not_by_these"),
+        ((2.0, 1.0, 0.0, 0.9, 0.05), "supported"),  # redundant: what it adds to G0 counts
+        ((2.0, 1.99, 0.01, 0.0, 0.01), "structure_not_used"),  # no more than a hundredth of f
+    ],
+)
+def test_verdicts(values: tuple[float, ...], word: str) -> None:
+    assert verdict(*values) == word
+
+
+def test_a_difference_is_paired() -> None:
+    rng = np.random.default_rng(0)
+    base = rng.normal(0, 10, 50)
+    figure = compared(base + 1, base, np.ones(50), seed=0)
+    assert figure["minus_default"]["low"] == pytest.approx(1)
+    assert figure["low"] < figure["value"] - 0.5
+    share = compared(np.array([1.0, 2.0]), np.zeros(2), np.array([2.0, 4.0]), seed=0)
+    assert share["value"] == 0.5
+
+
+def test_edited_graphs_are_the_full_graph_edited(
+    ground: Ground, data: HeteroData, model: RGCN
+) -> None:
+    graph = ground.explainer.graph
+    ask = EditedGraphs(model, node_inputs(data), graph, 2)
+    removed = frozenset(by_way_of(ground, 0))
+    relation = graph.edge_types.index(BOUGHT)
+    new = (relation, graph.flat_index("item", 3), graph.flat_index("user", 0))
+    ends = graph.flat_index("user", 0), graph.flat_index("item", 2)
+    plain, less, more = ask.logits(
+        [
+            EditedGraph(*ends, frozenset()),
+            EditedGraph(*ends, removed),
+            EditedGraph(*ends, removed, (new,)),
+        ]
+    )
+    assert plain == pytest.approx(ground.logits[0], abs=1e-5)
+    assert plain - less == pytest.approx(ground.effects([0], [sorted(removed)])[0], abs=1e-5)
+
+    edited = without_facts(data, graph, sorted(removed))
+    assert edited[BUYS].num_edges == data[BUYS].num_edges - 3
+    edges = dict(edited.edge_index_dict)
+    edges[BOUGHT] = torch.cat([edges[BOUGHT], torch.tensor([[3], [0]])], dim=1)
+    with torch.no_grad():
+        full = model(node_inputs(data), edges, torch.tensor([[0], [2]]))
+    assert more == pytest.approx(float(full), abs=1e-5)
+    assert more != pytest.approx(less, abs=1e-3)
+
+
+def test_a_replacement_leaves_ends_and_relations_as_they_are(ground: Ground) -> None:
+    graph = ground.explainer.graph
+    link, path = ground.links[0], by_way_of(ground, 0)
+    for seed in range(10):
+        edited = Replacements(graph).draw(
+            link.src, link.dst, -1, [path], np.random.default_rng(seed)
+        )
+        assert edited.removed == set(path)
+        added = np.array(edited.added)
+        gone = np.isin(graph.fact, path)
+        for end, kept in ((link.src, graph.src), (link.dst, graph.dst)):
+            column = 1 if end == link.src else 2
+            # The source gives and the target takes as many edges as before: only they lead
+            # elsewhere, to pairs that were not there.
+            assert (added[:, column] == end).sum() <= (kept[gone] == end).sum()
+        stored = set(zip(graph.relation.tolist(), graph.src.tolist(), graph.dst.tolist(),
+                         strict=True))  # fmt: skip
+        assert not stored & {tuple(row) for row in added.tolist()}
+
+
+def test_judges(ground: Ground, data: HeteroData, model: RGCN) -> None:
+    path = by_way_of(ground, 0)
+    rankings: dict[str, Ranked] = {"some": [[path]], "none": [[]]}
+    replaced = replaced_effects(ground, model, data, rankings, [0], seed=0)
+    assert replaced["none"] == pytest.approx([0], abs=1e-5)
+    assert abs(replaced["some"][0]) > 1e-3
+    told = foretelling(ground, rankings, ["some"], 0, seed=0)
+    assert told["none"] == (0, 0)
+    assert told["some"][0] == told["some"][1] != 0
+    counted = foretelling(ground, rankings, [], 0, seed=0)
+    assert counted["some"][1] == told["some"][1] != counted["some"][0]
+
+
+def test_correlation_by_hand() -> None:
+    assert correlation([1, 2, 3], [2, 4, 6]) == pytest.approx(1)
+    assert correlation([0, 0, 1, 1], [0, 1, 0, 3]) == pytest.approx(1 / np.sqrt(6))
+    assert correlation([1, 1, 1], [1, 2, 3]) == 0
+
+
+def test_a_model_is_structural_if_it_beats_all_its_twins() -> None:
+    assert Separations(0.9, 0.7, 0.8, 0.6, 0.85, 0.65).structural
+    assert not Separations(0.9, 0.7, 0.8, 0.6, 0.95, 0.65).structural
+    assert not Separations(0.9, 0.7, 0.8, 0.6, 0.85, 0.71).structural
+    assert Separations(0.9, None, 0.8, None, None, None).structural
+
+
+def test_an_unknown_subject_is_refused() -> None:
+    with pytest.raises(SettingsError, match="Did you mean 'released'"):
+        check_subjects(["relaesed"], quick=False)
+    assert check_subjects([], quick=True) == ("tiny-rgcn", "tiny-rgcn-shared")
+
+
+def test_quick_run(tmp_path: Path) -> None:
+    command = ["bench", "faithfulness", "--quick", "--subject", "tiny-rgcn", "--rho-curve",
+               "--links", "3", "--out", str(tmp_path)]  # fmt: skip
+    first = CliRunner().invoke(app, command)
+    assert first.exit_code == 0, first.output
+    assert "tiny-rgcn: 3 links" in first.output
+    written = json.loads((tmp_path / "faithfulness.json").read_text())
+    (subject,) = written["subjects"]
+    assert subject["rankings"]["greedy"]["share@3"]["value"] == pytest.approx(1)
+    assert subject["rankings"]["default"]["share@3"]["minus_default"]["value"] == 0
+    assert [row["rho"] for row in subject["rho_curve"]] == [0, 0.5, 1]
+    assert written["settings"]["paper"]["rho"] == 0
+    stored = tmp_path / "subjects" / "tiny-rgcn-seed0.pt"
+    before = stored.stat().st_mtime_ns
+    again = CliRunner().invoke(app, command)
+    assert again.exit_code == 0
+    assert stored.stat().st_mtime_ns == before  # a second run goes on with the trained model
+    rerun = json.loads((tmp_path / "faithfulness.json").read_text())["subjects"][0]
+    for each in (subject, rerun):
+        for figures in each["rankings"].values():
+            del figures["cpu"]
+    assert rerun == subject

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pagelink import PaGELink, Settings
+from pagelink.bench.paper import ablation as paper_ablation
+from pagelink.bench.paper.ablation import DEFAULT, FREE, mask_figures, variants
+from pagelink.bench.paper.ground import TINY, Effects, load
+from pagelink.bench.paper.plan import Plan
+from pagelink.bench.runs import Run, RunStore
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("ablation")
+
+
+@pytest.fixture(scope="module")
+def plan(folder: Path) -> Plan:
+    return Plan(folder / "models", seeds=2, links=5, quick=True)
+
+
+@pytest.fixture(scope="module")
+def runs(folder: Path, plan: Plan) -> list[Run]:
+    store = RunStore(folder / "runs")
+    paper_ablation.run(store, plan, lambda what: None)
+    return list(store.all("ablation"))
+
+
+def test_mask_figures_by_hand() -> None:
+    scores = np.array([0.9, 0.2, 0.8, -1.0] + [0.5] * 16)
+    edges = np.arange(100, 120)
+    found = mask_figures(scores, edges, [[100, 101], [103]])
+    # Positives at 0.9, 0.2 and -1: of 51 pairs with a negative, 17 are in order.
+    assert found["auc"] == pytest.approx(17 / 51)
+    assert (found["hit@10"], found["hit@50"]) == (0.0, 1.0)
+
+
+def test_effects_are_the_models_own(plan: Plan) -> None:
+    subject = load(TINY, plan)
+    explainer = PaGELink(
+        subject.model, subject.data, subject.link_type, Settings(controls=0), threshold=None
+    )
+    pair = subject.pairs[0]
+    explanation = explainer.explain(*pair)
+    (paths,) = paper_ablation.fact_paths(explainer, [explanation])
+    nothing, first = Effects(explainer).of(pair, [[], paths[0]])
+    assert nothing == 0
+    assert first == pytest.approx(explanation.paths[0].influence, abs=1e-4)
+
+
+def test_every_piece_is_left_out_once() -> None:
+    rows = variants(Settings.paper("useritemattr"))
+    assert len(rows) == 13
+    ours = Settings(num_paths=3, measure=False)
+    without = rows["PaGELink, by its mask, without L_path"][1]
+    assert without == ours.replace(alpha=0, beta=0, patience=None)
+    assert rows["paper's settings, without k-core pruning"][1].hub_degree == 200
+    assert rows[DEFAULT][1].measure
+
+
+def test_quick_run(runs: list[Run]) -> None:
+    labels = [run.key["label"] for run in runs]
+    assert len(labels) == 7 + 2 * 6  # only noise needs both seeds
+    by_label = {run.key["label"]: run.figures for run in runs}
+    assert by_label["PaGELink, by its mask, mask before learning"]["epochs"] == 0
+    assert by_label[FREE]["auc"] > 0.9
+    # What is chosen by the effect has more of it than what never looks at the model.
+    assert by_label[DEFAULT]["effect"] > by_label[FREE]["effect"]
+    assert all(run.figures["answered"] == 1 for run in runs)
+
+
+def test_table_comes_from_the_runs(runs: list[Run]) -> None:
+    (table,) = paper_ablation.tables(runs)
+    assert len(table.rows) == 13
+    assert all(len(row) == len(table.columns) for row in table.rows)
+    noisy = next(row for row in table.rows if row[0] == "paper's settings, mask before learning")
+    assert "±" in noisy[1]

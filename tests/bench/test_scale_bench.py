@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from pagelink.bench.scale.bench import QUICK, run_and_print
+from pagelink.bench.scale.graph import EDGES, ScaleGraph
+from pagelink.errors import SettingsError
+
+
+def test_the_graph_has_few_busy_nodes_and_links_with_paths() -> None:
+    graph = ScaleGraph(20_000, 200_000)
+    src, dst = next(graph.edges(("user", "buys", "item")))
+    degree = np.bincount(dst, minlength=graph.sizes["item"])
+    assert degree.max() > 8 * degree.mean()
+    again = next(ScaleGraph(20_000, 200_000).edges(("user", "buys", "item")))
+    assert (again == np.stack([src, dst])).all()
+    bought = {(int(u), int(i)) for u, i in zip(src, dst, strict=True)}
+    buyers: dict[int, set[int]] = {}
+    for user, item in bought:
+        buyers.setdefault(item, set()).add(user)
+    for user, item in graph.links(20).T.tolist():
+        mine = [other for u, other in bought if u == user]
+        assert any(buyers[other] & buyers[item] - {user} or item == other for other in mine)
+    assert set(graph.counts) == set(EDGES)
+
+
+def test_a_tiny_run_measures_what_the_full_one_does(tmp_path: Path) -> None:
+    parts = ["build", "cold", "worker", "engines"]
+    results = run_and_print(tmp_path, parts, Console(quiet=True), quick=True)
+    assert results["build"]["edges"] == pytest.approx(2 * QUICK["edges"], rel=0.01)
+    assert results["worker"]["same_logits"]
+    assert results["cold"]["paths"] >= 1
+    assert results["engines"]["2"]["rate"] > 0
+    assert 0 <= results["engines"]["2"]["overhead"] < 1
+    with pytest.raises(SettingsError, match="engines"):
+        run_and_print(tmp_path, ["engine"], Console(quiet=True))

@@ -1,0 +1,108 @@
+"""Counterfactuals, ranks, runs and predicted negatives from the shell."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from test_jobs import shell
+
+from pagelink.datasets.useritemattr import generate_useritemattr
+from pagelink.models.checkpoint import load_checkpoint
+from pagelink.tables.load import load_graph, save_graph
+
+EXPLAIN = ("explain", "graph", "--model", "model.pt")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a graph and a trained model."""
+    made = tmp_path_factory.mktemp("requests")
+    dataset = generate_useritemattr()
+    dataset.data["user", "likes", "item"].edge_index = dataset.likes
+    save_graph(dataset.data, made / "graph")
+    done = shell(
+        "train", "graph", "--link", "user,likes,item", "--epochs", "3", "--out", "model.pt",
+        cwd=made,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return made
+
+
+def test_everything_at_once(folder: Path) -> None:
+    done = shell("recommend", "graph", "--model", "model.pt", "--src", "User 3", cwd=folder)
+    name = done.stdout.splitlines()[1][13:]
+    done = shell(
+        *EXPLAIN, "--src", "User 3", "--dst", name, "--rank-only", "--counterfactual", "--top-k",
+        "3", "--at", "paths", "--rank", "--runs", "2", "--json", "a.json", cwd=folder,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    values = json.loads((folder / "a.json").read_text("utf-8"))
+    found = values["counterfactual"]
+    assert (found["top_k"], found["at"], found["src_name"]) == (3, "paths", "User 3")
+    assert found["text"] in done.stdout
+    # Links that are known, held out or not, are not ranked: no one would recommend them.
+    checkpoint = load_checkpoint(folder / "model.pt", load_graph(folder / "graph"))
+    known = checkpoint.split.all
+    liked = set(known[1, known[0] == found["src"][1]].tolist()) - {found["dst"][1]}
+    held_out = liked - set(checkpoint.split.train[1, checkpoint.split.train[0] == 3].tolist())
+    assert held_out
+    assert found["rank_of"] == checkpoint.data["item"].num_nodes - len(liked)
+    assert f"{name} is number {values['rank']}" in done.stdout
+    assert values["runs"] == 2
+    assert {path["runs"] for path in values["paths"]} == {2}
+    assert "in each of 2 runs" in done.stdout
+
+
+def test_predicted_negatives(folder: Path) -> None:
+    asked = (*EXPLAIN, "--src", "User 3", "--dst", "Item 4", "--threshold", "1000")
+    assert "speak" not in shell(*asked, cwd=folder).stdout
+    done = shell(*asked, "--negatives", "--json", "n.json", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    values = json.loads((folder / "n.json").read_text("utf-8"))
+    assert values["reason"] == "predicted_negative"
+    assert "the link" in values["message"]
+    assert "counterfactual" not in values
+
+
+def test_tables_hold_what_is_asked_for(folder: Path) -> None:
+    (folder / "pairs.csv").write_text("src,dst\nUser 3,Item 4\nUser 5,Item 6\nUser 5,Nothing\n")
+    asked = (*EXPLAIN, "--links", "pairs.csv", "--out", "rows.jsonl")
+    done = shell(*asked, "--rank", "--runs", "2", "--rank-only", "--memory", "0.5", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in (folder / "rows.jsonl").read_text("utf-8").splitlines()]
+    good, bad = rows[:-1], rows[-1]
+    assert {(row["runs"], row["path_runs"]) for row in good} == {(2, 2)}
+    assert all(1 <= row["rank"] <= row["rank_of"] <= 100 for row in good)
+    assert all(row["rank_without_these"] for row in good)
+    assert (bad["reason"], bad["rank"], bad["runs"]) == ("invalid", None, None)
+
+    done = shell(*asked, "--negatives", "--threshold", "1000", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in (folder / "rows.jsonl").read_text("utf-8").splitlines()]
+    negative = [row for row in rows if row["reason"] == "predicted_negative"]
+    assert len(negative) > 2
+    assert {row["is_evidence"] for row in negative} <= {True, False}
+    assert {row["rank"] for row in rows} == {None}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--src", "User 3", "--dst", "Item 4", "--top-k", "3"], "go with --counterfactual"),
+        (
+            ["--src", "User 3", "--dst", "Item 4", "--counterfactual", "--at", "x"],
+            "source or paths",
+        ),
+        (["--src", "User 3", "--dst", "Item 4", "--runs", "0"], "--runs"),
+        (["--links", "l.csv", "--out", "o.csv", "--counterfactual"], "goes with --src and --dst"),
+        (["--src", "User 3", "--dst", "Item 4", "--memory", "2"], "--memory goes with --links"),
+        (["--src", "User 3", "--dst", "Item 4", "--counterfactual", "--rank-only"], "Give top_k"),
+        (["--src", "User 3", "--dst", "Item 4", "--counterfactual", "--top-k", "0"], "top_k must"),
+    ],
+)
+def test_wrong_options_are_said_in_words(folder: Path, arguments: list[str], words: str) -> None:
+    done = shell(*EXPLAIN, *arguments, cwd=folder)
+    assert done.returncode == 2
+    assert words in " ".join(done.stderr.replace("│", " ").split())

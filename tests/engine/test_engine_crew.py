@@ -1,0 +1,319 @@
+"""What holds for every engine: chunks, the folder, deaths. No worker is started here."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pagelink.engine import open_parts, read_parts
+from pagelink.engine.crew import Crew, Event
+from pagelink.engine.job import Ledger, chunks, joined, plan
+from pagelink.engine.opening import graph_fingerprint
+from pagelink.engine.parts import PartFolder, claimed, part_path, write_part
+from pagelink.engine.tasks import Failure, Hello, Report, Task
+from pagelink.errors import EngineError, SettingsError
+from pagelink.explain.building import versions
+from pagelink.tables.link_tables import LinkRow
+from pagelink.views.rows import SCHEMA, to_table
+
+
+def task_of(chunk: int, size: int) -> Task:
+    return Task(chunk, 0, tuple(LinkRow(100 * chunk + n, (n, n)) for n in range(size)), size)
+
+
+class Toy:
+    """An engine in this process: a worker dies of deadly lines, and when chance has it."""
+
+    def __init__(self, size: int, deadly: set[int], chance: Iterator[bool]) -> None:
+        self.size = size
+        self._deadly = deadly
+        self._chance = chance
+        self._tasks: dict[int, deque[Task]] = {}
+        self._said: list[Event] = []
+        self._count = 0
+        self.most = 0
+        self.open = False
+
+    def check(self) -> None: ...
+
+    def start(self, order: bytes) -> None:
+        self.open = True
+
+    def hire(self) -> int:
+        self._count += 1
+        self._tasks[self._count] = deque()
+        self._said.append(Event(self._count, Hello("here", 1, versions())))
+        return self._count
+
+    def give(self, worker: int, task: Task) -> None:
+        self._tasks[worker].append(task)
+        self.most = max(self.most, len(self._tasks[worker]))
+
+    def events(self, timeout: float) -> list[Event]:
+        said, self._said = self._said, []
+        for worker, tasks in list(self._tasks.items()):
+            if not tasks:
+                continue
+            lines = {row.line for row in tasks[0].links}
+            if next(self._chance) or (lines & self._deadly and not tasks[0].killed):
+                del self._tasks[worker]
+                said.append(Event(worker, None, "died"))
+            else:
+                done = tasks.popleft()
+                said.append(Event(worker, Report(1.0, [(r.line, done.killed) for r in done.links])))
+        return said
+
+    def close(self) -> None:
+        self.open = False
+
+
+@given(
+    sizes=st.lists(st.integers(1, 9), max_size=6),
+    workers=st.integers(1, 3),
+    deadly=st.sets(st.integers(0, 8).flatmap(lambda n: st.sampled_from([n, 100 + n, 300 + n]))),
+    accidents=st.lists(st.booleans(), max_size=40),
+)
+def test_every_link_is_done_once_and_only_the_deadly_are_given_up(
+    sizes: list[int], workers: int, deadly: set[int], accidents: list[bool]
+) -> None:
+    def chance() -> Iterator[bool]:
+        # Three in a row on one link would be a deadly link: accidents keep apart.
+        for accident in accidents:
+            yield accident
+            yield from [False] * (3 * workers)
+        while True:
+            yield False
+
+    toy = Toy(workers, deadly, chance())
+    crew, ledger = Crew(toy, b""), Ledger()
+    found: dict[int, list[tuple[int, str]]] = {}
+    products = {}
+    tasks = [task_of(n, size) for n, size in enumerate(sizes)]
+    for finished in crew.run(iter(tasks)):
+        task = finished.task
+        assert finished.report is not None
+        products[task.key] = finished.report.product
+        state = ledger.finish(task)
+        if state == "open":
+            continue
+        pieces = ledger.take(task.chunk)
+        if state == "again":
+            crew.repeat(joined(pieces))
+            continue
+        assert task.chunk not in found
+        found[task.chunk] = [row for piece in pieces or [task] for row in products[piece.key]]
+    lines = {row.line for task in tasks for row in task.links}
+    assert {n: [line for line, _ in rows] for n, rows in found.items()} == {
+        task.chunk: [row.line for row in task.links] for task in tasks
+    }
+    killed = {line for rows in found.values() for line, message in rows if message}
+    assert killed == deadly & lines
+    assert toy.most <= 2
+    assert not toy.open
+
+
+def test_workers_that_cannot_open_stop_the_job() -> None:
+    class Stillborn(Toy):
+        def hire(self) -> int:
+            self._count += 1
+            self._said.append(Event(self._count, None, "ended by SIGKILL"))
+            return self._count
+
+    toy = Stillborn(2, set(), iter(()))
+    with pytest.raises(EngineError, match=r"6 workers in a row .*SIGKILL.*memory"):
+        list(Crew(toy, b"").run(iter([task_of(0, 2)])))
+    assert not toy.open
+
+
+def test_a_machine_that_goes_while_its_workers_open_does_not_stop_the_job() -> None:
+    class Preempted(Toy):
+        def hire(self) -> int:
+            worker = super().hire()
+            if 1 < worker <= 4:  # the first one is elsewhere
+                del self._tasks[worker]
+                self._said[-1] = Event(worker, None, "the node died")
+            return worker
+
+    crew = Crew(Preempted(4, set(), iter([False] * 99)), b"")
+    assert len(list(crew.run(iter([task_of(n, 2) for n in range(5)])))) == 5
+    assert crew.tally.restarts == 3
+
+
+def test_other_versions_and_failures_stop_the_job() -> None:
+    class Other(Toy):
+        what: Hello | Failure = Hello("far", 1, {**versions(), "torch": "1.0"})
+
+        def hire(self) -> int:
+            self._said.append(Event(1, self.what))
+            return 1
+
+    toy = Other(1, set(), iter(()))
+    with pytest.raises(EngineError, match=r"far has torch 1\.0, not"):
+        list(Crew(toy, b"").run(iter([task_of(0, 2)])))
+    toy.what = Failure.of(SettingsError("There is no relation 'x'."))
+    with pytest.raises(SettingsError, match="no relation 'x'"):
+        list(Crew(toy, b"").run(iter([task_of(0, 2)])))
+    toy.what = Failure.of(ZeroDivisionError("oh"))
+    with pytest.raises(EngineError, match="A worker cannot go on: ZeroDivisionError: oh"):
+        list(Crew(toy, b"").run(iter([task_of(0, 2)])))
+
+
+def test_a_plan_is_the_same_every_time(tmp_path: Path) -> None:
+    table = tmp_path / "links.parquet"
+    src = [(7 * n) % 50 for n in range(1000)]
+    pa.parquet.write_table(
+        pa.table({"src": src, "dst": list(range(1000))}), table, row_group_size=7
+    )
+    first, second = list(plan(table, 64)), list(plan(table, 64))
+    assert first == second
+    assert [task.chunk for task in first] == list(range(16))
+    assert [len(task.links) for task in first] == [64] * 15 + [40]
+    order = [row.link for task in first for row in task.links]
+    assert order == sorted(order, key=lambda link: (int(link[0]), int(link[1])))
+    assert sorted(row.line for task in first for row in task.links) == list(range(1, 1001))
+
+
+def test_windows_are_sorted_by_themselves() -> None:
+    rows = [LinkRow(n, (str(9 - n), "x")) for n in range(10)]
+    lines = [[row.line for row in task.links] for task in chunks(rows, 2, 4)]
+    assert lines == [[3, 2], [1, 0], [7, 6], [5, 4], [9, 8]]
+
+
+def test_a_store_is_known_by_its_manifest(tmp_path: Path) -> None:
+    (tmp_path / "edges.npy").write_bytes(b"a")
+    before = graph_fingerprint(tmp_path)
+    (tmp_path / "edges.npy").write_bytes(b"b")
+    assert graph_fingerprint(tmp_path) != before
+    (tmp_path / "manifest.json").write_text('{"format": "pagelink store", "version": 1}')
+    before = graph_fingerprint(tmp_path)
+    (tmp_path / "edges.npy").write_bytes(b"c")  # that is for the manifest's own checksums
+    assert graph_fingerprint(tmp_path) == before
+    (tmp_path / "manifest.json").write_text('{"format": "pagelink store", "version": 2}')
+    assert graph_fingerprint(tmp_path) != before
+
+
+JOB = {"seed": 0}
+
+
+def rows_of(task: Task) -> pa.Table:
+    empty = dict.fromkeys(SCHEMA.names)
+    return to_table([{**empty, "line": row.line} for row in task.links])
+
+
+def test_the_folder_knows_what_is_there(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    whole, cut = task_of(0, 4), task_of(1, 4)
+    left, right = cut.halves()
+    with claimed(out, JOB) as folder:
+        assert not folder.is_there(whole)
+        write_part(out, whole, rows_of(whole))
+        assert folder.is_there(whole)
+        write_part(out, left, rows_of(left))
+        (out / ".part-00000002.parquet.abc").write_bytes(b"PAR1 half")
+    with pytest.raises(SettingsError, match="is not done"):
+        read_parts(out)
+    assert read_parts(out, partial=True).num_rows == 4
+    with claimed(out, JOB) as folder:
+        assert not list(out.glob(".part*"))
+        assert folder.done == {0}
+        ledger = Ledger()
+        (rest,) = ledger.resume(cut, folder.pieces[1])
+        assert rest == right
+        write_part(out, rest, rows_of(rest))
+        assert ledger.finish(rest) == "again"
+        folder.merge(ledger.take(1))
+        assert sorted(p.name for p in out.glob("part-*")) == [
+            "part-00000000.parquet", "part-00000001.parquet",
+        ]  # fmt: skip
+    assert read_parts(out, partial=True)["line"].to_pylist() == [0, 1, 2, 3, 100, 101, 102, 103]
+    assert open_parts(out, partial=True).count_rows() == 8
+
+
+def test_merged_pieces_that_were_not_removed_are_not_counted_again(tmp_path: Path) -> None:
+    task = task_of(0, 4)
+    with claimed(tmp_path, JOB):
+        write_part(tmp_path, task, rows_of(task))
+        write_part(tmp_path, task.halves()[0], rows_of(task.halves()[0]))
+    with claimed(tmp_path, JOB) as folder:
+        assert folder.done == {0}
+        assert not folder.pieces
+    assert not part_path(tmp_path, task.halves()[0]).exists()
+
+
+def test_a_piece_that_was_cut_further_since_doubles_no_row(tmp_path: Path) -> None:
+    task = task_of(0, 8)
+    late, right = task.halves()
+    with claimed(tmp_path, JOB):
+        for piece in (*late.halves(), right, late):  # its worker was taken for dead
+            write_part(tmp_path, piece, rows_of(piece))
+    with claimed(tmp_path, JOB) as folder:
+        ledger = Ledger()
+        assert not ledger.resume(task, folder.pieces[0])
+        folder.merge(ledger.take(0))
+    assert [file.name for file in tmp_path.glob("part-*")] == ["part-00000000.parquet"]
+    assert read_parts(tmp_path, partial=True)["line"].to_pylist() == list(range(8))
+
+
+def test_a_folder_is_for_one_job(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with (
+        claimed(out, JOB),
+        pytest.raises(SettingsError, match=rf"Another job works on .*process {os.getpid()} on"),
+        claimed(out, JOB),
+    ):
+        pass
+    with claimed(out, {"seed": 1}):  # the first one came to nothing, so it holds no claim
+        write_part(out, task_of(0, 2), rows_of(task_of(0, 2)))
+    with (
+        pytest.raises(SettingsError, match=r"parts of another job \(other chunk, seed\)"),
+        claimed(out, {"seed": 2, "chunk": 5}),
+    ):
+        pass
+    assert json.loads((out / "job.json").read_text()) == {"seed": 1}
+    (tmp_path / "letters").mkdir()
+    (tmp_path / "letters" / "mum.txt").write_text("x")
+    for path, words in ((tmp_path / "letters", "holds mum.txt"), (__file__, "is a file")):
+        with pytest.raises(SettingsError, match=words), claimed(Path(path), JOB):
+            pass
+    assert [p.name for p in (tmp_path / "letters").iterdir()] == ["mum.txt"]
+
+
+def test_the_lock_of_a_killed_process_does_not_block(tmp_path: Path) -> None:
+    told, tell = os.pipe()
+    child = os.fork()
+    if not child:
+        with claimed(tmp_path, JOB):
+            os.write(tell, b"mine")
+            signal.pause()
+    os.read(told, 4)
+    try:
+        with pytest.raises(SettingsError, match=f"process {child} on"), claimed(tmp_path, JOB):
+            pass
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        os.close(told)
+        os.close(tell)
+    with claimed(tmp_path, JOB) as folder:
+        assert isinstance(folder, PartFolder)
+
+
+def test_a_link_is_given_up_after_three_deaths_of_its_own() -> None:
+    toy = Toy(1, {2}, iter(lambda: False, True))
+    crew = Crew(toy, b"")
+    done = [finished.task for finished in crew.run(iter([task_of(0, 4)]))]
+    assert [(task.first, task.last, bool(task.killed)) for task in done] == [
+        (0, 2, False), (3, 4, False), (2, 3, True),
+    ]  # fmt: skip
+    assert crew.tally.restarts == 3 + 1 + 3  # the chunk, its half, the link
+    assert "killed the worker, 3 times (died)" in done[-1].killed

@@ -1,0 +1,130 @@
+"""The engine of Ray actors, on a real cluster of two nodes, with what can go wrong there."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.engine_world import (
+    CHUNK,
+    NUM_LINKS,
+    command,
+    expected_rows,
+    is_alive,
+    make_shop,
+    parts_of,
+    plain,
+    wait_until,
+)
+
+from pagelink.bench.scale.chaos import LocalCluster
+from pagelink.engine import read_parts
+
+pytestmark = pytest.mark.xdist_group("ray")
+TESTS = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_shop(tmp_path_factory.mktemp("shop"))
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[LocalCluster]:
+    made = LocalCluster()
+    made.env["PYTHONPATH"] += os.pathsep + str(TESTS)  # drivers and nodes import what tests share
+    with made as cluster:
+        cluster.add_node()
+        yield cluster
+
+
+def test_an_actor_a_node_and_the_driver_die(
+    cluster: LocalCluster, shop: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    code = "import sys; from pathlib import Path; from support.engine_world import slow_job\n"
+    code += "slow_job(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3])"
+    driver = [sys.executable, "-c", code, str(shop), str(out), cluster.address]
+    with subprocess.Popen(driver, env=cluster.env) as first:
+        wait_until(lambda: parts_of(out) >= 2)
+        actors = cluster.processes("ray::Worker")
+        assert actors
+        os.kill(next(iter(actors)), signal.SIGKILL)
+        wait_until(lambda: parts_of(out) >= 4)
+        assert len(cluster.processes("/raylet/raylet ")) == 2
+        cluster.kill_node(1)
+        wait_until(lambda: parts_of(out) >= 8)
+        assert len(cluster.processes("/raylet/raylet ")) == 1
+        first.send_signal(signal.SIGKILL)
+    wait_until(lambda: not cluster.processes("ray::Worker"))  # nobody works for a dead driver
+    before = parts_of(out)
+    assert 8 <= before < NUM_LINKS // CHUNK
+    assert not (out / "summary.json").exists()
+    done = subprocess.run(
+        command(shop, out, "--engine", "ray", "--address", cluster.address, "--collect"),
+        env=cluster.env, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert f"{before * CHUNK} links were done by an earlier run." in done.stdout
+    assert plain(read_parts(out)) == expected_rows(shop)
+    assert not list(out.glob(".*"))
+
+
+def test_a_wrong_token_is_named(cluster: LocalCluster, shop: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        command(shop, tmp_path / "out", "--engine", "ray", "--address", cluster.address),
+        env={**cluster.env, "RAY_AUTH_TOKEN": "wrong" * 8},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "its token is missing or wrong. Set RAY_AUTH_MODE=token" in done.stderr
+    assert not parts_of(tmp_path / "out")
+
+
+def test_nobody_listens(cluster: LocalCluster, shop: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        command(shop, tmp_path / "out", "--engine", "ray", "--address", "127.0.0.1:1"),
+        env=cluster.env, capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "There is no Ray cluster at 127.0.0.1:1" in done.stderr
+
+
+def test_explain_many_on_a_cluster_of_its_own(shop: Path, tmp_path: Path) -> None:
+    code = """
+import sys
+from pathlib import Path
+from support.engine_world import shop_explainer
+from pagelink.views.rows import to_rows
+explainer, _ = shop_explainer(Path(sys.argv[1]))
+links = [(n, (7 * n) % 100) for n in range(12)] + [("Nobody", 3)]
+answers = (explainer.explain_many(links, batch_size=4),
+           explainer.explain_many(links, batch_size=4, engine="ray", workers=1))
+here, there = ([[{**row, "seconds": 0} for row in to_rows(a)] for a in each] for each in answers)
+assert len(here) == 13
+print("the same" if here == there else "not the same")
+import ray
+assert not ray.is_initialized()
+"""
+    folder = tempfile.mkdtemp(prefix="pl-", dir="/tmp")
+    env = {
+        **os.environ, "OMP_NUM_THREADS": "1", "RAY_TMPDIR": folder,
+        "PYTHONPATH": os.pathsep.join([str(TESTS.parent), str(TESTS)]),
+    }  # fmt: skip
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-c", code, str(shop)], env=env, stdout=subprocess.PIPE, text=True
+        )
+        said, _ = process.communicate(timeout=300)
+        assert process.returncode == 0
+        assert said.strip().splitlines()[-1] == "the same"
+        assert not is_alive(process.pid)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

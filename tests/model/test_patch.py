@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.zoo import ZOO, Case, make_case
+
+from pagelink.errors import ModelError
+from pagelink.graph.typed_graph import TypedGraph
+from pagelink.model.model_checks import find_reach
+from pagelink.model.predictor import LinkPredictor
+from pagelink.model.receptive_field import EXAMPLES, _examples
+
+HOMOGENEOUS = (
+    "RGCN", "FastRGCN", "FiLM relational", "GCN with self-loops", "hand-written",
+    "DistMult per link",
+)  # fmt: skip
+"""A store holds heterogeneous graphs only."""
+
+
+def predictor_of(case: Case) -> LinkPredictor:
+    options = {key: case.options[key] for key in ("forward", "output") if key in case.options}
+    graph = TypedGraph.from_data(case.data, [case.link_type])
+    return LinkPredictor(case.model, case.data, graph, **options)
+
+
+@pytest.mark.filterwarnings("ignore:The type:UserWarning")
+@pytest.mark.parametrize("name", [name for name in ZOO if name not in HOMOGENEOUS])
+def test_a_patch_tells_of_a_model_what_the_whole_graph_does(name: str) -> None:
+    case = make_case(name)
+    whole, part = predictor_of(case), predictor_of(case)
+    expected = find_reach(whole, [case.link_type], 0)
+    if expected.mode != "subgraphs":
+        with pytest.raises(ModelError, match="needs all nodes"):
+            find_reach(part, [case.link_type], 0, on_patch=True)
+        return
+    found = find_reach(part, [case.link_type], 0, on_patch=True)
+    assert (found.mode, found.num_hops) == (expected.mode, expected.num_hops)
+    assert found.seen_relations.tolist() == expected.seen_relations.tolist()
+    assert found.along_relations.tolist() == expected.along_relations.tolist()
+    for flag in ("mode", "shares_rim", "shares_copies", "fuses"):
+        assert getattr(part, flag) == getattr(whole, flag)
+
+
+def test_a_rare_relation_is_found_without_looking_through_all_edges() -> None:
+    case = make_case(next(name for name in ZOO if name not in HOMOGENEOUS))
+    predictor = predictor_of(case)
+    graph = predictor.graph
+    none = np.empty(0, dtype=np.int64)
+    found = iter(_examples(predictor, none, np.random.default_rng(0)))
+    for position, count in enumerate(graph.edge_counts):
+        if count:
+            edges = next(found)
+            assert len(np.unique(edges)) == min(count, EXAMPLES)
+            assert (graph.relation[edges] == position).all()

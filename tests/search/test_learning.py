@@ -1,0 +1,196 @@
+"""Mask learning: the paper's losses against plain autograd, and what must not change the result."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from support.zoo import make_case
+from torch import Tensor
+
+from pagelink import PaGELink, Settings
+from pagelink.runtime.timer import Timer
+from pagelink.search.mask_learning import learn_masks, start_logits
+from pagelink.search.paths import PathGraphs, best_paths
+from pagelink.settings import Settings as _Settings
+
+PAIRS = [(5, 0), (5, 1), (5, 2), (5, 3), (7, 0), (3, 6), (2, 0), (6, 3)]
+
+
+class Workbench:
+    """A batch of links, ready for mask learning."""
+
+    def __init__(self, settings: Settings, pairs: list[tuple[int, int]], name: str = "to_hetero"):
+        case = make_case(name)
+        self.settings = settings
+        self.explainer = PaGELink(case.model, case.data, case.link_type, settings, threshold=None)
+        graph = self.explainer.graph
+        src = np.array([graph.flat_index("user", s) for s, _ in pairs])
+        dst = np.array([graph.flat_index("item", t) for _, t in pairs])
+        self.batch = self.explainer.extractor.extract(src, dst, np.full(len(pairs), -1))
+        self.kept, self.paths, *_ = self.explainer._prune(self.batch, Timer(None))
+        self.relation = np.zeros(len(pairs), dtype=np.int64)
+        self.links = np.flatnonzero(self.paths.has_path())
+
+    def learn(self) -> Any:
+        return learn_masks(
+            self.explainer.predictor, self.batch, self.kept, self.paths, self.relation, self.links,
+            self.settings, seed=0,
+        )  # fmt: skip
+
+
+def reference(bench: Workbench, link: int, start: np.ndarray) -> np.ndarray:
+    """Plain mask learning for one link: every kept edge a parameter, the loss as it is printed."""
+    settings, batch = bench.settings, bench.batch
+    here = np.arange(batch.edge_ptr[link], batch.edge_ptr[link + 1])
+    kept = here[bench.kept[here]]
+    values = torch.from_numpy(start[kept].copy()).requires_grad_()
+    adam = torch.optim.Adam([values], lr=settings.learning_rate)
+    predictor = bench.explainer.predictor
+    wanted = batch.visible & bench.kept if settings.remove_pruned else batch.visible
+    recorded = predictor.record(predictor.inputs(batch, wanted, [link], bench.relation))[1]
+    with predictor.weighted(recorded) as run:
+        for epoch in range(settings.epochs):
+            current = start.copy()
+            current[kept] = values.detach().numpy()
+            arc_logits = current[bench.paths.arc_slot]
+            found = best_paths(bench.paths, arc_logits, settings.paths_per_epoch, np.array([link]))
+            count = settings.paths_per_epoch
+            if settings.path_schedule == "cycle":
+                count -= epoch % count
+            arcs = found.arcs[0, :count]
+            on_path = torch.from_numpy(np.isin(kept, bench.paths.arc_slot[arcs[arcs >= 0]]))
+            weights: Tensor = torch.ones(len(batch.edges))
+            weights = weights.index_put((torch.from_numpy(kept),), torch.sigmoid(values))
+            loss = -settings.pred_weight * torch.log(torch.sigmoid(run(weights))).sum()
+            if settings.path_loss == "power":
+                loss = loss + settings.alpha * power_loss(bench, link, kept, values)
+                arcs = bench.paths.arc_slot[bench.paths.arcs_of(link)]
+                off = torch.from_numpy(~np.isin(kept, arcs))
+                loss = loss + settings.beta * values[off].mean()
+            elif settings.path_loss == "mean":
+                loss = loss - settings.alpha * values[on_path].mean()
+                loss = loss + settings.beta * values[~on_path].mean()
+            else:
+                loss = loss - settings.alpha * values[on_path].sum()
+                loss = loss + settings.beta * values[~on_path].sum()
+            mask = torch.sigmoid(values)
+            entropy = -mask * torch.log(mask) - (1 - mask) * torch.log(1 - mask)
+            loss = loss + settings.entropy * entropy.mean() + settings.size * mask.sum()
+            adam.zero_grad()
+            loss.backward()
+            adam.step()
+    return values.detach().numpy()
+
+
+def power_loss(bench: Workbench, link: int, kept: np.ndarray, values: Tensor) -> Tensor:
+    """Minus the log of the mean weight of walks, by powers of a dense matrix."""
+    paths = bench.paths
+    first = paths.node_ptr[link] + link
+    size = int(paths.node_ptr[link + 1] - paths.node_ptr[link])
+    weighted, plain = torch.zeros(size, size), torch.zeros(size, size)
+    for tail in range(size):
+        for arc in range(paths.arc_ptr[first + tail], paths.arc_ptr[first + tail + 1]):
+            one = torch.zeros(size, size)
+            one[tail, paths.arc_dst[arc]] = 1
+            value = values[int(np.searchsorted(kept, paths.arc_slot[arc]))]
+            weighted, plain = weighted + one * torch.sigmoid(value), plain + one
+    roots = []
+    for length in range(1, paths.max_length + 1):
+        count = torch.linalg.matrix_power(plain, length)[0, 1]
+        if count > 0:
+            total = torch.linalg.matrix_power(weighted, length)[0, 1]
+            roots.append((total / count) ** (1 / length))
+    return -torch.log(torch.stack(roots).mean())
+
+
+VARIANTS = {
+    "default": _Settings(patience=None),
+    "paper": Settings.paper("useritemattr").replace(max_length=3),
+    "sum": _Settings(path_loss="sum", patience=None, epochs=7, alpha=0.5, beta=0.25),
+    "regularised": _Settings(entropy=0.3, size=0.01, patience=None, epochs=7),
+    "no path loss": _Settings(alpha=0.0, beta=0.0, patience=None, epochs=7),
+    "power": _Settings(path_loss="power", epochs=7, alpha=0.7, beta=0.5),
+    "no prediction loss": _Settings(pred_weight=0.0, patience=None, epochs=7),
+}
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_same_as_the_losses_written_down_plainly(name: str) -> None:
+    bench = Workbench(VARIANTS[name], PAIRS)
+    start = start_logits(bench.explainer.graph, bench.batch, bench.kept, bench.settings, seed=0)
+    learned = bench.learn()
+    assert len(bench.links) >= 5
+    for link in bench.links:
+        here = np.arange(bench.batch.edge_ptr[link], bench.batch.edge_ptr[link + 1])
+        kept = here[bench.kept[here]]
+        expected = reference(bench, int(link), start)
+        assert learned.edge_logits[kept] == pytest.approx(expected, abs=2e-4)
+        assert np.isneginf(learned.edge_logits[here[~bench.kept[here]]]).all()
+        assert not np.allclose(expected, start[kept], atol=1e-3)
+
+
+def test_the_mask_follows_the_prediction() -> None:
+    """Without the path loss, the masked score rises from where it starts."""
+    settings = Settings(alpha=0.0, beta=0.0, patience=None, epochs=15)
+    bench = Workbench(settings, PAIRS)
+    predictor, batch = bench.explainer.predictor, bench.batch
+    learned = bench.learn()
+    recorded = predictor.record(
+        predictor.inputs(batch, batch.visible, bench.links.tolist(), bench.relation)
+    )[1]
+
+    def masked(logits: np.ndarray) -> np.ndarray:
+        mask = np.where(bench.kept, 1 / (1 + np.exp(-logits)), 1).astype(np.float32)
+        with predictor.weighted(recorded) as run, torch.no_grad():
+            return run(torch.from_numpy(mask)).numpy()
+
+    before, after = masked(np.zeros(len(batch.edges))), masked(learned.edge_logits)
+    assert (after > before).all()
+
+
+def test_converged_links_stop() -> None:
+    bench = Workbench(Settings(patience=3, epochs=50), PAIRS)
+    learned = bench.learn()
+    assert (learned.epochs[bench.links] >= 4).all()
+    assert (learned.epochs[bench.links] < 50).any()
+    never = Workbench(Settings(patience=None, epochs=9), PAIRS).learn()
+    assert (never.epochs[bench.links] == 9).all()
+
+
+def test_noise_comes_from_seed_and_link_alone() -> None:
+    settings = Settings.paper("useritemattr").replace(max_length=3)
+    whole, single = Workbench(settings, PAIRS), Workbench(settings, PAIRS[3:4])
+    graph = whole.explainer.graph
+    noise = start_logits(graph, whole.batch, whole.kept, settings, seed=4)
+    alone = start_logits(graph, single.batch, single.kept, settings, seed=4)
+    here = slice(whole.batch.edge_ptr[3], whole.batch.edge_ptr[4])
+    assert np.array_equal(noise[here], alone)
+    assert alone.std() > 0
+    assert not np.array_equal(alone, start_logits(graph, single.batch, single.kept, settings, 5))
+
+
+def test_noise_has_the_deviation_of_the_released_code() -> None:
+    settings = Settings.paper("useritemattr").replace(max_length=3)
+    bench = Workbench(settings, [(5, 3)])
+    graph, batch = bench.explainer.graph, bench.batch
+    draws = np.stack([
+        start_logits(graph, batch, bench.kept, settings, seed)[bench.kept] for seed in range(400)
+    ])  # fmt: skip
+    edges = batch.edges[bench.kept]
+    nodes = np.unique(np.concatenate([graph.src[edges], graph.dst[edges]]))
+    kinds = graph.node_type_of[nodes]
+    for position in np.unique(graph.relation[edges]):
+        src, _, dst = graph.edge_types[position]
+        n = sum((kinds == graph.node_types.index(t)).sum() for t in {src, dst})
+        expected = np.sqrt(2) * np.sqrt(2 / (2 * n))
+        mine = draws[:, graph.relation[edges] == position]
+        assert mine.std() == pytest.approx(expected, rel=0.1)
+
+
+def test_paths_are_searched_in_the_kept_graph() -> None:
+    bench = Workbench(Settings(core=3, unpruned_fallback=False), PAIRS)
+    paths: PathGraphs = bench.paths
+    assert bench.kept[paths.arc_slot].all()

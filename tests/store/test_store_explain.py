@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from test_checkpoints import graph, stored
+from test_training import LIKES
+from torch_geometric.data import HeteroData
+
+from pagelink import PaGELink, Settings
+from pagelink.datasets.useritemattr import generate_useritemattr
+from pagelink.engine import Processes
+from pagelink.errors import ModelError, StoreError
+from pagelink.models import make_model
+from pagelink.models.message_store import save_message_store
+from pagelink.rivals.registry import make_rival
+from pagelink.store.graph_store import GraphStore, save_store
+
+KINDS = ("rgcn", "sage", "hgt")
+
+
+@pytest.fixture(scope="module")
+def data() -> HeteroData:
+    made = generate_useritemattr(seed=2).data
+    made["item"].x = torch.randn(100, 3, generator=torch.Generator().manual_seed(0))
+    return made
+
+
+@pytest.fixture(scope="module")
+def store(data: HeteroData, tmp_path_factory: pytest.TempPathFactory) -> GraphStore:
+    return save_store(data, tmp_path_factory.mktemp("stores") / "store")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_store_gives_the_explanations_of_the_graph_in_memory(
+    data: HeteroData, store: GraphStore, kind: str
+) -> None:
+    model = make_model(kind, data, ("user", "likes", "item"), hidden=8, paper_split=True).eval()
+    links = [(i, 2 * i + 1) for i in range(25)]
+    arguments = (("user", "likes", "item"), Settings(), 3)
+    in_memory = PaGELink(model, data, *arguments, threshold=None)
+    from_disk = PaGELink(model, store, *arguments, threshold=None)
+    assert from_disk.reach.num_hops == in_memory.reach.num_hops
+    wanted, found = (
+        list(explainer.explain_many(links, rank=True, rank_sample=10))
+        for explainer in (in_memory, from_disk)
+    )
+    assert [e.paths for e in found] == [e.paths for e in wanted]
+    assert [e.reason for e in found] == [e.reason for e in wanted]
+    assert [e.rank for e in found] == [e.rank for e in wanted]
+    assert [e.logit for e in found] == pytest.approx([e.logit for e in wanted], abs=1e-5)
+    assert str(found[0]) == str(wanted[0])
+
+
+def test_a_model_that_needs_all_nodes_says_so_before_it_starts(
+    data: HeteroData, store: GraphStore
+) -> None:
+    class Whole(torch.nn.Module):
+        """Uses its whole table of users, whichever it is asked about."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = make_model("rgcn", data, ("user", "likes", "item"), paper_split=True)
+            self.table = torch.nn.Embedding(100, 8)
+
+        def forward(self, x: object, edges: object, links: torch.Tensor) -> torch.Tensor:
+            return self.inner(x, edges, links) + self.table.weight.std(dim=0)[links[0] % 8] * (
+                x["user"].sum() if isinstance(x, dict) else 0
+            )
+
+    with pytest.raises(ModelError, match="needs all nodes"):
+        PaGELink(Whole().eval(), store, ("user", "likes", "item"), threshold=None)
+
+
+def test_an_explainer_on_a_store_is_sent_by_its_path(
+    data: HeteroData, store: GraphStore, tmp_path: Path
+) -> None:
+    model = make_model("sage", data, ("user", "likes", "item"), hidden=8, paper_split=True).eval()
+    explainer = PaGELink(model, store, ("user", "likes", "item"), threshold=None)
+    sent = pickle.dumps(explainer)
+    assert len(sent) < 100_000 < sum(f.stat().st_size for f in store.folder.iterdir())
+    links = [(i, i + 1) for i in range(6)]
+    wanted = [e.paths for e in explainer.explain_many(links)]
+    assert [e.paths for e in pickle.loads(sent).explain_many(links)] == wanted
+    by_workers = explainer.explain_many(links, engine=Processes(1))
+    assert [e.paths for e in by_workers] == wanted
+
+
+def test_a_rival_on_a_store_is_sent_with_what_is_its_own(
+    data: HeteroData, store: GraphStore
+) -> None:
+    model = make_model("sage", data, ("user", "likes", "item"), hidden=8, paper_split=True).eval()
+    rival = make_rival(
+        "pgexp", model, store, ("user", "likes", "item"), threshold=None,
+        options={"epochs": 2}, train_links=[(0, 1), (2, 3), (4, 5)],
+    )  # fmt: skip
+    copy = pickle.loads(pickle.dumps(rival))
+    assert copy.options == rival.options
+    wanted = [e.paths for e in rival.explain_many([(6, 7), (8, 9)])]
+    assert [e.paths for e in copy.explain_many([(6, 7), (8, 9)])] == wanted
+
+
+def test_a_store_that_was_changed_is_not_the_one_of_the_job(tmp_path: Path) -> None:
+    """Through the command line: the store is what the model sees, and workers open it."""
+    saved = stored(tmp_path / "model.pt")
+    seen = save_message_store(
+        save_store(graph(), tmp_path / "whole"), tmp_path / "model.pt", tmp_path / "store"
+    )
+    pairs = [f"id:{src},id:{dst}" for src, dst in saved.split.test.t().tolist()]
+    (tmp_path / "pairs.csv").write_text("\n".join(["src,dst", *pairs]))
+    command = [
+        sys.executable, "-m", "pagelink", "explain", str(tmp_path / "store"), "--model",
+        str(tmp_path / "model.pt"), "--links", str(tmp_path / "pairs.csv"), "--rank-only",
+        "--workers", "1",
+    ]  # fmt: skip
+    run = {"capture_output": True, "text": True, "check": False}
+    done = subprocess.run([*command, "--out", str(tmp_path / "out")], **run)  # type: ignore[call-overload]
+    assert done.returncode == 0, done.stderr
+    assert f"{len(pairs)} links" in done.stdout
+    file = seen.folder / "src.npy"
+    os.utime(file, ns=(0, 0))
+    with pytest.raises(StoreError, match=r"src\.npy"):
+        seen.check_unchanged()
+    (seen.folder / "manifest.json").write_text(
+        (seen.folder / "manifest.json").read_text().replace('"count": 24', '"count": 25', 1)
+    )
+    other = subprocess.run([*command, "--out", str(tmp_path / "out")], **run)  # type: ignore[call-overload]
+    assert other.returncode != 0
+    assert "graph" in other.stderr
+    assert LIKES in seen.edge_types

@@ -1,0 +1,1 @@
+"""Graphs, models and helpers that tests share."""

@@ -1,0 +1,1191 @@
+"""The views of hand-made explanations: what they say, that it is safe, and that it can be read."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import re
+import unicodedata
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+import resvg_py
+
+from pagelink.explain.result import REASONS, EdgeMask, Explanation, Node, Path, PathEdge
+from pagelink.measure.verdict import VERDICTS, Evidence
+from pagelink.settings import Settings
+from pagelink.views.lettering import ELLIPSIS, shorten, text_width, wrap
+from pagelink.views.naming import clean, node_words
+from pagelink.views.pages import to_html, to_html_fragment, to_svg, to_text
+from pagelink.views.rows import SCHEMA, to_rows, to_table
+from pagelink.views.statements import num_facts, numbers, signed_change
+from pagelink.views.templates import type_colours
+from pagelink.views.wording import wording
+
+SVG = "{http://www.w3.org/2000/svg}"
+BOLD = ("pagelink-name", "pagelink-group")
+USER, ITEM = ("user", 3), ("item", 35)
+BUYS, BOUGHT = ("buys", False), ("buys", True)
+HAS, OWNED = ("has", False), ("has", True)
+HOSTILE = (
+    "<script>alert(1)</script>",
+    "\"><img src=x onerror=alert(1)> ' onload='alert(1)",
+    "]]> &amp; <!-- -->",
+    "{{ 7 * 7 }} </style></title></svg>",
+    "bell\x07 null\x00 tab\x0b esc\x1b[31m c1\x9b31m \ufffe \ud800 end",
+    "two\nlines\r\nand\u2028three",
+    "\u202eevil\u202c \u2066spoof",
+    "שלום עולם",
+)
+
+
+def make_path(
+    nodes: list[Node],
+    relations: list[tuple[str, bool]],
+    names: dict[Node, str] | None = None,
+    degrees: dict[Node, int] | None = None,
+    score: float = -5.25,
+) -> Path:
+    """Return a path; a relation is its words and whether they read backwards."""
+    edges = []
+    for (label, backwards), start, end in zip(relations, nodes[:-1], nodes[1:], strict=True):
+        kinds = (end[0], start[0]) if backwards else (start[0], end[0])
+        edges.append(
+            PathEdge((kinds[0], label, kinds[1]), 7, backwards, label, backwards, mask=0.625)
+        )
+    return Path(
+        nodes=tuple(nodes),
+        edges=tuple(edges),
+        names=tuple((names or {}).get(node, f"{node[0].title()} {node[1]}") for node in nodes),
+        degrees=tuple((degrees or {}).get(node, 12) for node in nodes),
+        score=score,
+    )
+
+
+def make_explanation(*paths: Path, **changes: Any) -> Explanation:
+    values: dict[str, Any] = {
+        "link_type": ("user", "likes", "item"),
+        "src": paths[0].nodes[0] if paths else USER,
+        "dst": paths[0].nodes[-1] if paths else ITEM,
+        "src_name": paths[0].names[0] if paths else "User 3",
+        "dst_name": paths[0].names[-1] if paths else "Item 35",
+        "logit": 2.59,
+        "logit_deployed": 2.59,
+        "paths": paths,
+        "reason": None,
+        "message": "",
+        "notes": (),
+        "edge_mask": EdgeMask(
+            {("user", "buys", "item"): 9},
+            {("user", "buys", "item"): (np.array([7]), np.array([0.625], dtype=np.float32))},
+        ),
+        "num_hops": 2,
+        "epochs": 20,
+        "settings": Settings(),
+        "seed": 41,
+        "seconds": 0.25,
+        "versions": {"pagelink": "0.1.0", "torch": "2.13.0"},
+    }
+    return Explanation(**{**values, **changes})
+
+
+def through(*inner: Node, **kwargs: Any) -> Path:
+    """Return a path from user 3 to item 35 whose relations fit the node types."""
+    nodes = [USER, *inner, ITEM]
+    known = {
+        ("user", "item"): BUYS, ("item", "user"): BOUGHT, ("item", "attr"): HAS,
+        ("attr", "item"): OWNED, ("user", "attr"): ("cares about", False),
+        ("item", "item"): ("is similar to", False),
+    }  # fmt: skip
+    relations = [known[start[0], end[0]] for start, end in itertools.pairwise(nodes)]
+    return make_path(nodes, relations, **kwargs)
+
+
+def simple() -> Explanation:
+    return make_explanation(
+        through(("item", 54), ("user", 4)),
+        through(("item", 54), ("user", 9)),
+        through(("item", 7), ("attr", 2)),
+    )
+
+
+def forty() -> Explanation:
+    inner = [("item", 100), ("attr", 5), ("item", 101)]
+    paths = [
+        through(("item", at % 7), ("user", 10 + at)) if at % 3 else through(*inner[: at % 4])
+        for at in range(39)
+    ]
+    return make_explanation(*paths, through(("item", 2), ("attr", 1), ("item", 3), ("item", 4)))
+
+
+def wordy() -> Explanation:
+    names = {
+        USER: "Vipin Kumar, the first of the authors of quite a few papers on spatial data",
+        ("item", 1): "空间时间序列数据集的相关性分析及一种基于邻域的过滤方法及其应用研究与展望",
+        ("user", 2): "W" * 90,
+        ("item", 2): "تحليل البيانات المرئية في الشبكات العصبية البيانية",
+        ITEM: "Photosensitive Accessibility for Interactive Data Visualizations, Part Two",
+    }
+    degrees = {("user", 2): 1_204_361}
+    relation = ("was_mentioned_together_with_the_author_of", True)
+    return make_explanation(
+        make_path([USER, ("item", 1), ("user", 2), ITEM], [BUYS, relation, BUYS], names, degrees),
+        make_path([USER, ("item", 2), ITEM], [BUYS, relation], names),
+        make_path([USER, ITEM], [relation], names),
+        through(("item", 1), ("attr", 8), ("item", 8), names=names),
+        through(("item", 9), ("user", 2), names=names, degrees=degrees),
+    )
+
+
+def late() -> Explanation:
+    message = "The time limit of 5 s was reached; the paths found so far are shown."
+    return make_explanation(
+        through(("item", 54)), reason="out_of_time", message=message, notes=("Pruning was undone.",)
+    )
+
+
+def without_paths() -> Explanation:
+    return make_explanation(reason="not_connected", message="Nothing joins the two.")
+
+
+def make_evidence(verdict: str = "supported", **changes: Any) -> Evidence:
+    values: dict[str, Any] = {
+        "verdict": verdict, "influence": 2.95, "inserted": False, "logit_without_these": -0.36,
+        "logit_without_paths": -1.2, "logit_without_edges": -2.0, "logit_only_these": 1.7,
+        "sufficiency": 0.62, "rho_reached": 0.84, "num_sets": 175,
+    }  # fmt: skip
+    return Evidence(**{**values, **changes})
+
+
+def worth(path: Path, influence: float, *facts: float, **changes: Any) -> Path:
+    """Return the path with what it and each of its facts is worth."""
+    edges = tuple(
+        dataclasses.replace(edge, influence=fact)
+        for edge, fact in zip(path.edges, facts, strict=True)
+    )
+    known = {"marginal": influence, "is_evidence": True, **changes}
+    return dataclasses.replace(path, edges=edges, influence=influence, **known)
+
+
+def strong() -> Path:
+    return worth(through(("item", 54), ("user", 4)), 1.24, 0.9, 0.001, 0.5, connection=0.1)
+
+
+def weaker() -> Path:
+    return worth(through(("item", 54), ("user", 9)), 0.8, 0.9, 0.2, -0.05, connection=0.6)
+
+
+def idle() -> Path:
+    """Return a path that speaks against the link."""
+    path = through(("item", 54), ("attr", 2))
+    return worth(path, -0.3, -0.2, 0.0, 0.04, connection=-0.1, is_evidence=False)
+
+
+def relied() -> Explanation:
+    return make_explanation(idle(), strong(), weaker(), evidence=make_evidence())
+
+
+def redundant() -> Explanation:
+    evidence = make_evidence(inserted=True, influence=1.9, logit_without_these=2.57)
+    paths = (worth(path, 0.02, 0.01, 0.0, 0.01) for path in (strong(), weaker()))
+    return make_explanation(*paths, evidence=evidence)
+
+
+def not_used() -> Explanation:
+    evidence = make_evidence(
+        "structure_not_used", influence=0.003, logit_without_these=2.587, logit_without_paths=2.584,
+        logit_without_edges=2.58, logit_only_these=2.58, sufficiency=0.5,
+    )  # fmt: skip
+    paths = (worth(path, 0.003, 0.001, 0.0, 0.001) for path in (strong(), weaker()))
+    return make_explanation(*paths, evidence=evidence)
+
+
+def against() -> Explanation:
+    evidence = make_evidence("structure_against", logit_without_paths=3.6, sufficiency=None)
+    return make_explanation(strong(), idle(), evidence=evidence)
+
+
+def wordy_evidence() -> Explanation:
+    paths = [
+        worth(path, 1.0, *(0.5 for _ in path.edges), is_evidence=at < 3)
+        for at, path in enumerate(wordy().paths)
+    ]
+    return make_explanation(*paths, evidence=make_evidence(inserted=True))
+
+
+MEASURED = [relied, redundant, not_used, against, wordy_evidence]
+ALL = [simple, forty, wordy, late, without_paths, *MEASURED]
+
+
+def hostile() -> Explanation:
+    """Return an explanation with bad text in every place that takes text."""
+    everything = " ".join(HOSTILE)
+    nodes = [(text, at) for at, text in enumerate(HOSTILE)]
+    names = {node: HOSTILE[-1 - at] for at, node in enumerate(nodes)}
+    path = make_path(nodes, [(text, at % 2 == 0) for at, text in enumerate(HOSTILE[1:])], names)
+    return make_explanation(
+        path,
+        link_type=(HOSTILE[0], HOSTILE[1], HOSTILE[-1]),
+        reason="out_of_time",
+        message=everything,
+        notes=HOSTILE,
+        versions={text: text for text in HOSTILE},
+    )
+
+
+class Page(HTMLParser):
+    """The elements, attributes and text of a page, as a browser's parser would meet them."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str, str]] = []
+        self.texts: list[tuple[str, str]] = []
+        self.open: list[str] = []
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+        if tag not in ("meta", "img"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open, f"</{tag}> closes nothing"
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if data.strip():
+            self.texts.append((self.open[-1], data.strip()))
+
+    def text(self, *tags: str) -> str:
+        return " ".join(text for tag, text in self.texts if not tags or tag in tags)
+
+
+Area = tuple[float, float, float, float]
+
+
+def overlap(one: Area, other: Area) -> bool:
+    return (
+        one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+    )  # fmt: skip
+
+
+def node_areas(root: ElementTree.Element) -> list[tuple[str, Area]]:
+    """Return title and rectangle of each node."""
+    found = []
+    for group in root.iter(f"{SVG}g"):
+        rect = group.find(f"{SVG}rect[@class='pagelink-node']")
+        if rect is not None:
+            x, y, width, height = (float(rect.get(k, "")) for k in ("x", "y", "width", "height"))
+            found.append((group.findtext(f"{SVG}title", ""), (x, y, x + width, y + height)))
+    return found
+
+
+def text_areas(root: ElementTree.Element, kind: str) -> Iterator[Area]:
+    """Return the rectangles that texts of a class take, by the estimate."""
+    for text in root.iter(f"{SVG}text"):
+        if text.get("class") == kind:
+            size, x, y = (float(text.get(key, "")) for key in ("font-size", "x", "y"))
+            half = text_width(text.text or "", size, bold=kind in BOLD) / 2
+            yield (x - half, y - 0.8 * size, x + half, y + 0.25 * size)
+
+
+# What is said
+
+
+def test_words_read_in_the_direction_of_the_relation() -> None:
+    lines = [line.strip(" 1.") for line in to_text(simple()).splitlines()]
+    assert lines[5:8] == ["User 3 buys Item 54", "User 4 buys Item 54", "User 4 buys Item 35"]
+    assert "Item 54 buys User 4" not in to_text(simple())
+    assert "Item 35 has Attr 2" in lines
+
+
+def test_text_names_link_and_chance_first_and_claims_nothing_unmeasured() -> None:
+    text = to_text(simple())
+    assert text.startswith("The link: User 3 likes Item 35\nThe model puts the chance")
+    assert "93 in 100 (raw score 2.59)" in text
+    assert "was not measured" in text
+    assert "relies" not in text
+    assert "because" not in text
+
+
+@pytest.mark.parametrize(
+    ("logit", "words"),
+    [(0.0, "50 in 100"), (9.0, "more than 99 in 100"), (-9.0, "less than 1 in 100"),
+     (-1000.0, "less than 1 in 100"), (4.595, "99 in 100")],
+)  # fmt: skip
+def test_chance_is_never_rounded_to_certainty(logit: float, words: str) -> None:
+    explanation = make_explanation(through(("item", 1)), logit=logit, logit_deployed=logit)
+    assert f" {words} (raw" in to_text(explanation)
+    assert words in Page(to_html(explanation)).text("span")
+    assert words in to_svg(explanation)
+
+
+@pytest.mark.parametrize("logit", [None, float("nan"), float("inf")])
+def test_missing_score_is_said(logit: float | None) -> None:
+    explanation = make_explanation(through(("item", 1)), logit=logit, logit_deployed=logit)
+    for view in (to_text(explanation), to_html(explanation), to_svg(explanation)):
+        assert "There is no score of the model" in view
+        assert "in 100" not in view
+
+
+def test_both_scores_are_shown_if_the_link_is_in_the_graph() -> None:
+    explanation = make_explanation(
+        through(("item", 1)), logit=-0.4, logit_deployed=3.2, link_in_graph=True
+    )
+    for view in (to_text(explanation), Page(to_html(explanation)).text("p")):
+        assert "96 in 100 (raw score 3.20) with the link in place" in view
+        assert "40 in 100 (raw score -0.40) with the link taken out" in view
+    assert "already part of the graph" not in to_text(simple())
+    # The paths belong to the graph without the link, and so does the score drawn with them.
+    assert "likes · 40 in 100" in to_svg(explanation)
+
+
+@pytest.mark.parametrize("reason", REASONS)
+@pytest.mark.parametrize("message", ["", "Nothing at all joins these two."])
+def test_reason_is_said_first_in_every_view(reason: str, message: str) -> None:
+    explanation = make_explanation(reason=reason, message=message)
+    first, second, third, *_ = to_text(explanation).splitlines()
+    assert first == "There are no paths to show."
+    assert second == message if message else second.endswith(".")
+    assert third == "The link: User 3 likes Item 35"
+
+    page = Page(to_html(explanation))
+    sentences = page.text("p")
+    assert sentences.index(second) < sentences.index("The model puts")
+    assert "rank best" not in page.text()
+
+    root = ElementTree.fromstring(to_svg(explanation))
+    assert len(node_areas(root)) == 2
+    drawn = [text.text or "" for text in root.iter(f"{SVG}text") if "message" in str(text.attrib)]
+    assert " ".join(drawn) == f"{first} {second}"
+    assert (
+        root.find(f".//{SVG}g[@class='pagelink-question']/{SVG}path[@stroke-dasharray]") is not None
+    )
+
+
+def test_paths_found_before_the_time_ran_out_are_shown_as_incomplete() -> None:
+    text = to_text(late())
+    assert text.startswith("This explanation is not complete.\nThe time limit of 5 s was reached")
+    assert "User 3 buys Item 54" in text
+    assert text.endswith("Notes:\n- Pruning was undone.")
+    page = Page(to_html(late()))
+    assert "Pruning was undone." in page.text("li")
+    assert "This explanation is not complete." in page.text("p")
+
+
+def test_nodes_that_are_called_alike_are_told_apart() -> None:
+    nodes = [USER, ("item", 1), ("item", 2), ("attr", 1), ("attr", 9), ITEM]
+    names = {("item", 1): "Rose", ("item", 2): "Rose", ("attr", 1): "1984", ("attr", 9): "item"}
+    explanation = make_explanation(
+        make_path(nodes, [BUYS, ("resembles", False), HAS, ("implies", False), OWNED], names)
+    )
+    phrases = {node: words.phrase for node, words in node_words(explanation).items()}
+    assert phrases[("item", 1)] == "item “Rose” (number 1)"
+    assert phrases[("item", 2)] == "item “Rose” (number 2)"
+    assert phrases[("attr", 1)] == "attr “1984”"
+    assert phrases[("attr", 9)] == "attr “item”"
+    assert phrases[USER] == "User 3"
+    details = to_svg(explanation)
+    assert "item 1 · 12 links" in details
+    assert "item 2 · 12 links" in details
+
+
+def test_same_name_of_two_types_and_empty_names() -> None:
+    names = {("attr", 1): "Nausea", ("item", 1): "Nausea", ("user", 6): " \n"}
+    explanation = make_explanation(
+        through(("attr", 1), ("item", 1), ("user", 6), names=names),
+    )
+    phrases = {node: words.phrase for node, words in node_words(explanation).items()}
+    assert phrases[("attr", 1)] == "attr “Nausea”"
+    assert phrases[("item", 1)] == "item “Nausea”"
+    assert phrases[("user", 6)] == "user 6"
+
+
+def test_long_names_are_quoted_in_sentences() -> None:
+    title = "A Visual Analysis Approach"
+    text = to_text(make_explanation(through(("item", 1), names={("item", 1): title})))
+    assert f"User 3 buys “{title}”\n" in text
+
+
+def test_degree_of_inner_nodes_is_shown_everywhere() -> None:
+    hub = make_explanation(through(("item", 1), ("user", 2), degrees={("item", 1): 4361}))
+    assert "Item 1 with 4,361 links" in to_text(hub)
+    assert "item · 4,361 links" in to_svg(hub)
+    assert "Item 1 with 4,361 links" in Page(to_html(hub)).text("p")
+
+
+def test_without_mask_learning_no_learned_mask_is_credited() -> None:
+    assert "learned mask" in to_text(simple())
+    assert "learned mask" not in to_text(make_explanation(through(("item", 1)), epochs=0))
+
+
+# What the paths are worth
+
+
+def opening(explanation: Explanation) -> list[str]:
+    return to_text(explanation).split("\nThe link: ")[0].splitlines()
+
+
+@pytest.mark.parametrize(
+    ("make", "sentences"),
+    [
+        (relied, ["The model relies on two of these three paths: without the seven facts of all "
+                  "three its estimate falls from 93 in 100 to 41 in 100."]),
+        (redundant, ["The model relies on paths here, but many of them stand in for each other, so "
+                     "that taking away a few changes little: without these five facts its raw "
+                     "score falls from 2.59 to 2.57.",
+                     "Put into the graph without any path, these five facts raise its estimate "
+                     "from 23 in 100 to 67 in 100."]),
+        (not_used, ["The model does not rely on paths here: no combination of them changes its raw "
+                    "score noticeably (175 were tried), and without any it is 2.58 instead of "
+                    "2.59."]),
+        (against, ["The model does not rely on paths here: all paths together lower its estimate, "
+                   "without any of them it is higher, 97 in 100 instead of 93 in 100.",
+                   "Some raise it: without these five facts, all others left in place, its "
+                   "estimate falls from 93 in 100 to 41 in 100. The other paths lower it by "
+                   "more."]),
+    ],
+)  # fmt: skip
+def test_the_verdict_is_said_first_in_every_view(make: Any, sentences: list[str]) -> None:
+    explanation = make()
+    assert opening(explanation) == sentences
+    page = Page(to_html(explanation)).text("p")
+    assert page.index(sentences[0]) < page.index("The model puts")
+    root = ElementTree.fromstring(to_svg(explanation))
+    drawn = [t for t in root.iter(f"{SVG}text") if t.get("class") == "pagelink-message"]
+    assert " ".join(text.text or "" for text in drawn) == " ".join(sentences)
+    below = [t for t in root.iter(f"{SVG}text") if t.get("class") == "pagelink-label"]
+    assert max(float(t.get("y", "")) for t in drawn) < min(float(t.get("y", "")) for t in below)
+    assert sentences[0] in root.get("aria-label", "")
+
+
+@pytest.mark.parametrize(
+    ("make", "heading"),
+    [
+        (not_used, "2 paths of the graph that are not the model's reasons"),
+        (against, "A path that raises the raw score, though all together lower it"),
+    ],
+)
+def test_paths_that_are_no_reasons_are_not_shown_as_such(make: Any, heading: str) -> None:
+    text = to_text(make())
+    assert f"{heading}:\n\n1. User 3" in text
+    assert "relies on" not in text
+    page = Page(to_html(make()))
+    assert heading in page.text("h2")
+    assert ("div", "class", "pagelink-opening") in page.attributes
+    assert ("li", "class", "pagelink-path") not in page.attributes
+    assert f">{heading.replace(chr(39), '&#39;')}</text>" in to_svg(make())
+    assert "Most of it" not in text
+    assert "evidence" not in text
+
+
+def test_context_is_shown_apart_after_the_evidence_and_numbered_on() -> None:
+    explanation = relied()
+    first, second = (
+        "The 2 paths that the model relies on, the most influential first",
+        "A path that adds nothing to the others, only for context",
+    )
+    assert [group.heading for group in wording(explanation).groups] == [first, second]
+    text = to_text(explanation)
+    places = [text.index(part) for part in (first, "1. User 3", "2. User 3", second, "3. User 3")]
+    assert places == sorted(places)
+    assert "Item 35 has Attr 2" in text[places[-1] :]
+    html = to_html(explanation)
+    assert html.index(f"{first}</h2>") < html.index(f"{second}</h2>")
+    assert html.count('class="pagelink-path pagelink-context"') == 1
+    assert '<ol class="pagelink-paths" start="3">' in html
+    assert "pagelink-opening pagelink-relied" in html
+
+    root = ElementTree.fromstring(to_svg(explanation))
+    muted = [
+        group.findtext(f"{SVG}title")
+        for group in root.iter(f"{SVG}g")
+        if group.find(f"{SVG}rect[@stroke-opacity]") is not None
+    ]
+    # Item 54 is on all three paths; it is not drawn through the heading.
+    assert muted == ["Item 54 (item, 12 links)", "Attr 2 (attr, 12 links)"]
+    headings = [t.text for t in root.iter(f"{SVG}text") if t.get("class") == "pagelink-group"]
+    assert headings == [second]
+    assert [row["path"] for row in to_rows(explanation)] == [1, 2, 3]
+    assert [row["is_evidence"] for row in to_rows(explanation)] == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        (make_path([USER, ITEM], [("rates", False)]), "this path: without this one fact its"),
+        (through(("item", 1)), "this path: without these two facts its"),
+        (through(*(("item", at) for at in range(13))), "this path: without these 14 facts its"),
+    ],
+)
+def test_facts_are_counted(path: Path, said: str) -> None:
+    measured = worth(path, 2.95, *(0.1 for _ in path.edges))
+    text = to_text(make_explanation(measured, evidence=make_evidence()))
+    assert text.startswith(f"The model relies on {said} estimate falls")
+    assert "The path that the model relies on:\n" in text
+    alone = "Without this fact alone" if len(path) == 1 else "Without this path's facts alone"
+    assert f"{alone} the raw score falls by 2.95 (from 2.59 to -0.36)." in text
+
+
+def test_a_fact_of_two_paths_is_one_fact_whichever_way_it_is_walked() -> None:
+    there = make_path([USER, ("item", 1), ("user", 2), ITEM], [BUYS, BOUGHT, BUYS])
+    back = make_path([USER, ("user", 2), ("item", 1), ITEM], [("knows", False), BUYS, HAS])
+    assert num_facts([there, back]) == 5
+    assert num_facts([there, there]) == 3
+    assert num_facts([]) == 0
+
+
+def test_chances_that_read_the_same_give_way_to_scores() -> None:
+    high = {"logit": 12.4, "logit_deployed": 12.4}
+    evidence = make_evidence(logit_without_these=9.1, logit_without_paths=7.0)
+    (sentence,) = opening(make_explanation(strong(), evidence=evidence, **high))
+    assert sentence.endswith("without these three facts its raw score falls from 12.40 to 9.10.")
+    evidence = make_evidence("structure_against", logit_without_paths=12.4)
+    sentence, _ = opening(make_explanation(strong(), evidence=evidence, **high))
+    assert sentence.endswith("without any of them its raw score is as high, 12.40.")
+    evidence = make_evidence("structure_not_used", logit_without_paths=12.4, num_sets=1)
+    (sentence,) = opening(make_explanation(strong(), evidence=evidence, **high))
+    assert sentence.endswith("(1 was tried), and without any it is still 12.40.")
+
+
+def test_a_ranking_model_is_told_by_scores() -> None:
+    for verdict in VERDICTS:
+        explanation = make_explanation(
+            strong(), evidence=make_evidence(verdict, logit_without_paths=3.6), threshold=None
+        )
+        for view in (to_text, to_html, to_svg):
+            assert "in 100" not in view(explanation)
+    explanation = make_explanation(strong(), evidence=make_evidence(), threshold=None)
+    assert opening(explanation)[0].endswith("its score falls from 2.59 to -0.36.")
+
+
+def test_an_incomplete_explanation_says_both() -> None:
+    explanation = make_explanation(strong(), evidence=make_evidence(), reason="out_of_time")
+    first, *others = opening(explanation)
+    assert first.startswith("The model relies on this path")
+    assert others == ["This explanation is not complete.", "The time ran out."]
+    assert "pagelink-opening pagelink-relied" not in to_html(explanation)
+
+
+def test_paths_that_only_matter_together() -> None:
+    """Of two paths that are needed both, neither adds to the other."""
+    paths = (dataclasses.replace(path, is_evidence=False) for path in (strong(), weaker()))
+    text = to_text(make_explanation(*paths, evidence=make_evidence()))
+    assert text.startswith("The model relies on these paths together: without these five facts")
+    assert "2 paths that count only together: none adds to the others by itself:" in text
+
+
+def remarks(path: Path, **changes: Any) -> tuple[str, ...]:
+    explanation = make_explanation(path, evidence=make_evidence(), **changes)
+    return wording(explanation).paths[0].remarks[1:]
+
+
+@pytest.mark.parametrize(
+    ("influence", "said"),
+    [
+        (1.24, "falls by 1.24 (from 2.59 to 1.35)."),
+        (-0.3, "rises by 0.30 (from 2.59 to 2.89)."),
+        (0.002, "falls by less than 0.01 (from 2.590 to 2.588)."),
+        (0.0, "does not change."),
+    ],
+)
+def test_the_effect_of_a_path_is_said(influence: float, said: str) -> None:
+    path = worth(through(("item", 1)), influence, 0.0, 0.0)
+    assert remarks(path)[0] == f"Without this path's facts alone the raw score {said}"
+
+
+@pytest.mark.parametrize(
+    ("connection", "said"),
+    [
+        (0.25, "Most of it comes from its two ends; that they are joined adds 0.25."),
+        (0.0, "It comes from its two ends; that they are joined adds nothing."),
+        (-0.2, "It comes from its two ends; that they are joined adds nothing."),
+        (0.26, ""),
+        (None, ""),
+    ],
+)
+def test_whether_only_the_ends_matter_is_said(connection: float | None, said: str) -> None:
+    path = worth(through(("item", 1), ("user", 2)), 1.0, 0.5, 0.3, 0.5, connection=connection)
+    told = remarks(path)[0]
+    assert told.endswith(said or "(from 2.59 to 1.59).")
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        ((0.5, 0.01, 0.4), "A link in the chain, not evidence: User 2 buys Item 1."),
+        ((0.5, -0.01, 0.4), "A link in the chain, not evidence: User 2 buys Item 1."),
+        ((0.5, 0.02, 0.4),
+         "Its weakest fact: User 2 buys Item 1 (without it alone the raw score falls by 0.02)."),
+        ((0.5, 0.3, -0.4),
+         "Its weakest fact: User 2 buys Item 35 (without it alone the raw score rises by 0.40)."),
+        ((0.5, 0.3, 0.001),
+         "Its weakest fact: User 2 buys Item 35 (without it alone the raw score does not change)."),
+        ((0.5, 0.0, -0.4),
+         "A link in the chain, not evidence: User 2 buys Item 1. Its weakest fact: User 2 buys "
+         "Item 35 (without it alone the raw score rises by 0.40)."),
+    ],
+)  # fmt: skip
+def test_weak_facts_are_named(facts: tuple[float, ...], said: str) -> None:
+    assert remarks(worth(through(("item", 1), ("user", 2)), 1.0, *facts))[1:] == (said,)
+
+
+def test_several_inner_facts_that_do_nothing_are_counted() -> None:
+    path = through(("item", 1), ("attr", 1), ("item", 2))
+    assert remarks(worth(path, 1.0, 0.5, 0.0, 0.0, 0.5))[1:] == (
+        "Its two inner facts are links in the chain, not evidence.",
+    )
+    path = through(("item", 1), ("attr", 1), ("item", 2), ("user", 1))
+    assert remarks(worth(path, 1.0, 0.5, 0.0, 0.2, 0.0, 0.5))[1:] == (
+        "Two of its inner facts are links in the chain, not evidence.",
+    )
+
+
+def test_facts_that_do_the_same_have_no_weakest() -> None:
+    assert len(remarks(worth(through(("item", 1)), 1.0, 0.5, 0.5))) == 1
+
+
+def test_remarks_are_few_and_cut_long_names() -> None:
+    for make in MEASURED:
+        for path in wording(make()).paths:
+            assert 2 <= len(path.remarks) <= 3
+    name = "An Approach to Something that Takes Very Many Words to Say in Full"
+    path = worth(through(("item", 1), names={("item", 1): name}), 1.0, 0.5, 0.4)
+    assert remarks(path)[1].startswith("Its weakest fact: “An Approach to Something that")
+    assert name not in remarks(path)[1]
+
+
+def test_nothing_is_said_of_what_was_not_measured() -> None:
+    bare = simple()
+    said = wording(bare)
+    assert said.figures == ()
+    assert all(len(path.remarks) == 1 for path in said.paths)
+    assert [group.heading for group in said.groups] == [
+        "The 3 paths that rank best, the best first"
+    ]
+    assert "was not measured" in said.caveat
+    for view in (to_text(bare), to_html(bare), to_svg(bare)):
+        assert "The model relies" not in view
+        assert "does not rely" not in view
+        assert "without that fact" not in view
+    assert "was not measured" not in to_text(relied())
+    no_score = make_explanation(strong(), evidence=make_evidence(), logit=None, logit_deployed=None)
+    assert "There is no score of the model" in to_text(no_score)
+
+
+@pytest.mark.parametrize(
+    ("rho", "changes", "said"),
+    [
+        (0.7, {}, "taken out of the graph and the model was asked again; of the combinations that "
+                  "reach 70% of the largest effect the most concise one is shown, which reaches "
+                  "84%."),
+        (0.0, {}, "the most concise paths are shown, which reach 84% of the largest effect."),
+        (1.0, {"rho_reached": 1.0}, "the combination with the largest effect is shown."),
+        (0.7, {"rho_reached": None}, "none had an effect in favour of the link, and the most "
+                                     "concise paths are shown."),
+        (1.0, {"inserted": True}, "put into the graph without any path and the model was asked "
+                                  "again; the combination with the largest effect is shown."),
+    ],
+)  # fmt: skip
+def test_the_rule_is_said(rho: float, changes: dict[str, Any], said: str) -> None:
+    explanation = make_explanation(
+        strong(), evidence=make_evidence(**changes), settings=Settings(rho=rho)
+    )
+    caveat = wording(explanation).caveat
+    assert caveat.startswith("The facts of 175 combinations of paths were ")
+    assert caveat.endswith(said)
+    assert caveat in to_text(explanation)
+    assert caveat in Page(to_html(explanation)).text("p")
+
+
+def test_where_there_is_nothing_to_choose_no_choice_is_told() -> None:
+    explanation = make_explanation(strong(), evidence=make_evidence(num_sets=1))
+    assert wording(explanation).caveat == (
+        "The facts of the only combination of paths to try were taken out of the graph and the "
+        "model was asked again."
+    )
+
+
+def test_the_answers_of_the_model_are_listed() -> None:
+    lines = to_text(relied()).split("The model's answers:\n")[1].splitlines()
+    assert lines == [
+        "- with all facts: 93 in 100 (raw score 2.59)",
+        "- without these seven facts: 41 in 100 (raw score -0.36)",
+        "- without any path: 23 in 100 (raw score -1.20)",
+        "- without any fact at all: 12 in 100 (raw score -2.00)",
+        "- with only these seven facts: 85 in 100 (raw score 1.70)",
+        "- of the difference that all paths make, these bring back: 62%",
+    ]
+    page = Page(to_html(relied()))
+    assert page.tags.count("details") == 3
+    for line in lines:
+        assert line.split(": ")[1] in page.text("td")
+    assert "-0.050" in page.text("td")  # fact by fact
+    missing = "cannot be said, since without the paths the raw score is not lower"
+    assert to_text(against()).endswith(missing)
+    assert missing in Page(to_html(against())).text("td")
+    inside = make_explanation(strong(), evidence=make_evidence(), link_in_graph=True)
+    assert "- with all facts but the link itself: 93 in 100" in to_text(inside)
+
+
+def test_facts_are_drawn_by_what_they_are_worth() -> None:
+    def lines(explanation: Explanation) -> dict[str, tuple[float, str]]:
+        root = ElementTree.fromstring(to_svg(explanation))
+        found = {}
+        for group in root.iter(f"{SVG}g"):
+            line = group.find(f"{SVG}path[@stroke-width]")
+            if group.get("class") == "pagelink-fact" and line is not None:
+                effect = group.findtext(f"{SVG}text[@class='pagelink-effect']", "")
+                title = group.findtext(f"{SVG}title", "")
+                found.setdefault(title, (float(line.get("stroke-width", "")), effect))
+        return found
+
+    drawn = lines(relied())
+    assert drawn["User 3 buys Item 54"] == (4.4, "\u22120.90")
+    assert drawn["User 4 buys Item 54"] == (1.2, "0")
+    assert drawn["User 9 buys Item 35"] == (1.4, "+0.05")
+    assert drawn["Item 35 has Attr 2"] == (1.2, "\u22120.04")
+    assert max(width for width, _ in lines(redundant()).values()) < 1.6
+    assert set(lines(simple()).values()) == {(1.6, "")}
+
+
+def test_numbers_are_told_apart() -> None:
+    assert numbers(2.59, 2.584) == ("2.59", "2.58")
+    assert numbers(2.59, 2.5899) == ("2.5900", "2.5899")
+    assert numbers(1.0, 1.0 + 1e-9) == ("1.00", "1.00")
+    assert numbers(-0.001) == ("0.00",)
+    assert numbers(2e7, 1.0) == ("2.000e+07", "1.000e+00")
+    assert signed_change(-2e7) == "+2.000e+07"
+
+
+def test_rows_carry_what_was_measured() -> None:
+    first, _, third = to_rows(relied())
+    of_the_link = {
+        "verdict": "supported", "influence": 2.95, "inserted": False, "logit_without_these": -0.36,
+        "logit_without_paths": -1.2, "logit_without_edges": -2.0, "sufficiency": 0.62,
+        "rho_reached": 0.84,
+    }  # fmt: skip
+    for row in (first, third):
+        assert {name: row[name] for name in of_the_link} == of_the_link
+    assert (first["path_influence"], first["path_marginal"], first["path_connection"]) == (
+        1.24, 1.24, 0.1,
+    )  # fmt: skip
+    assert first["edge_influences"] == [0.9, 0.001, 0.5]
+    assert (third["path_influence"], third["is_evidence"]) == (-0.3, False)
+    assert to_rows(against())[0]["sufficiency"] is None
+
+    of_a_path = ("path_influence", "path_marginal", "path_connection", "is_evidence",
+                 "edge_influences")  # fmt: skip
+    for explanation in (simple(), without_paths()):
+        for row in to_rows(explanation):
+            assert {row[name] for name in (*of_the_link, *of_a_path)} == {None}
+            assert set(row) == set(SCHEMA.names)
+    rows = [row for make in ALL for row in to_rows(make())]
+    table = to_table(rows)
+    assert table.schema == SCHEMA
+    assert table.to_pylist() == [{name: row[name] for name in SCHEMA.names} for row in rows]
+
+
+@pytest.mark.parametrize("make", MEASURED)
+def test_evidence_survives_a_round_trip(make: Any) -> None:
+    explanation = make()
+    again = Explanation.from_dict(json.loads(json.dumps(explanation.to_dict())))
+    assert again.evidence == explanation.evidence
+    assert again.to_dict() == explanation.to_dict()
+    assert to_rows(again) == to_rows(explanation)
+
+
+# Safety
+
+
+def test_hostile_text_stays_text_in_the_drawing() -> None:
+    root = ElementTree.fromstring(to_svg(hostile()))
+    allowed = {"svg", "title", "rect", "g", "text", "path", "circle"}
+    assert {element.tag.removeprefix(SVG) for element in root.iter()} == allowed
+    for element in root.iter():
+        assert not [name for name in element.attrib if name.startswith("on")]
+    titles = " ".join(title.text or "" for title in root.iter(f"{SVG}title"))
+    for text in HOSTILE:
+        assert clean(text) in titles
+
+
+@pytest.mark.parametrize("view", [to_html, to_html_fragment])
+def test_hostile_text_stays_text_in_the_page(view: Any) -> None:
+    html = view(hostile())
+    plain = Page(view(simple()))
+    page = Page(html)
+    assert set(page.tags) <= set(plain.tags)
+    assert {(tag, name) for tag, name, _ in page.attributes} <= {
+        *((tag, name) for tag, name, _ in plain.attributes), ("p", "dir"), ("li", "dir"),
+        ("div", "role"),
+    }  # fmt: skip
+    assert html.count("<style>") == html.count("</style>") == 1
+    for text in HOSTILE:
+        assert clean(text) in page.text("bdi")
+        assert clean(text) in page.text("li")
+    assert "49" not in page.text("bdi")
+
+
+@pytest.mark.parametrize("view", [to_text, to_svg, to_html, to_html_fragment])
+def test_no_control_character_gets_through(view: Any) -> None:
+    output = view(hostile())
+    output.encode("utf-8")
+    controls = {character for character in output if unicodedata.category(character) == "Cc"}
+    assert controls <= {"\n"}
+    for forbidden in "\ufffe\u2028\u202e\u202c\u2066":
+        assert forbidden not in output
+
+
+def test_line_breaks_in_names_do_not_break_lines() -> None:
+    plain = through(("item", 1), names={("item", 1): "two lines"})
+    broken = through(("item", 1), names={("item", 1): "two\nlines"})
+    assert to_text(make_explanation(plain)) == to_text(make_explanation(broken))
+
+
+def test_right_to_left_names_are_isolated() -> None:
+    name = HOSTILE[-1]
+    explanation = make_explanation(through(("item", 1), names={("item", 1): name}))
+    assert f"User 3 buys \u2068{name}\u2069\n" in to_text(explanation)
+    assert ("bdi", name) in Page(to_html(explanation)).texts
+    relation = make_explanation(make_path([USER, ITEM], [(name, False)]))
+    assert f"User 3 \u2068{name}\u2069 Item 35\n" in to_text(relation)
+
+
+@pytest.mark.parametrize("make", ALL)
+def test_page_asks_for_nothing_from_the_network(make: Any) -> None:
+    for html in (to_html(make()), to_html_fragment(make())):
+        bare = html.replace('xmlns="http://www.w3.org/2000/svg"', "")
+        assert not re.search(r"https?:|//|url\(|@import|\ssrc=|href=", bare)
+    meta = [value for tag, name, value in Page(to_html(make())).attributes if tag == "meta"]
+    assert "default-src 'none'; style-src 'unsafe-inline'; img-src data:" in meta
+
+
+# The page
+
+
+def test_page_is_complete_and_accessible() -> None:
+    page = Page(to_html(simple()))
+    assert ("html", "lang", "en") in page.attributes
+    assert page.tags.count("title") > 1
+    assert page.text("title").startswith("User 3 likes Item 35: link explanation")
+    assert page.tags.count("h1") == 1
+    labels = [value for tag, name, value in page.attributes if (tag, name) == ("svg", "aria-label")]
+    assert labels
+    assert labels[0].startswith("User 3 likes Item 35.")
+    assert ("meta", "name", "viewport") in page.attributes
+    assert page.tags.count("details") == 2
+    assert ("details", "open", "") not in page.attributes
+    assert "prefers-color-scheme: dark" in to_html(simple())
+
+
+def test_page_tells_scores_masks_and_how_it_was_made() -> None:
+    explanation = simple()
+    page = Page(to_html(explanation))
+    cells = page.text("td", "bdi", "th")
+    assert page.tags.count("li") >= 3 + 9
+    assert page.text("span").count("PaGE-Link score -5.25") == 3
+    assert cells.count("0.625") == 9
+    assert "user → buys → item" in cells
+    for expected in ("41", "0.25", "2 hops around each end", "20 steps", "2.13.0", "max_degree"):
+        assert expected in cells
+    unknown = Page(to_html(make_explanation(num_hops=None, reason="invalid")))
+    assert "the whole graph" in unknown.text("bdi")
+
+
+def test_fragment_is_scoped() -> None:
+    html = to_html_fragment(simple())
+    page = Page(html)
+    assert not {"html", "head", "body", "main", "meta", "h1"} & set(page.tags)
+    assert html.lstrip().startswith('<div class="pagelink-view">')
+    classes = [value for _, name, value in page.attributes if name == "class"]
+    assert all(value.startswith("pagelink-") for value in classes)
+    assert not [name for _, name, _ in page.attributes if name == "id"]
+    css = page.text("style")
+    selectors = re.findall(r"([^{}]+)\{", css.replace("@media (prefers-color-scheme: dark) {", ""))
+    assert len(selectors) > 10
+    for selector in selectors:
+        assert all(part.strip().startswith(".pagelink-view") for part in selector.split(","))
+
+
+# The drawing
+
+
+@pytest.mark.parametrize("make", [*ALL, hostile])
+def test_nodes_do_not_overlap_and_lie_inside(make: Any) -> None:
+    root = ElementTree.fromstring(to_svg(make()))
+    width, height = float(root.get("width", "")), float(root.get("height", ""))
+    areas = [area for _, area in node_areas(root)]
+    assert len(areas) >= 2
+    for one, other in itertools.combinations(areas, 2):
+        assert not overlap(one, other)
+    for area in areas:
+        assert area[0] >= 0
+        assert area[1] >= 0
+        assert area[2] <= width
+        assert area[3] <= height
+
+
+@pytest.mark.parametrize("make", [*ALL, hostile])
+def test_lettering_overlaps_neither_nodes_nor_itself(make: Any) -> None:
+    root = ElementTree.fromstring(to_svg(make()))
+    nodes = [area for _, area in node_areas(root)]
+    outside = [
+        area
+        for kind in (
+            "pagelink-label",
+            "pagelink-effect",
+            "pagelink-caption",
+            "pagelink-group",
+            "pagelink-message",
+        )
+        for area in text_areas(root, kind)
+    ]
+    for one, other in itertools.combinations([*outside, *nodes], 2):
+        assert not overlap(one, other)
+    inside = [
+        area for kind in ("pagelink-name", "pagelink-detail") for area in text_areas(root, kind)
+    ]
+    assert inside
+    for text in inside:
+        assert any(
+            box[0] <= text[0] and text[2] <= box[2] and box[1] <= text[1] and text[3] <= box[3]
+            for box in nodes
+        )
+
+
+def test_forty_paths_all_appear_in_every_view() -> None:
+    explanation = forty()
+    assert len(explanation.paths) == 40
+    root = ElementTree.fromstring(to_svg(explanation))
+    ranks = [
+        group.findtext(f"{SVG}text")
+        for group in root.iter(f"{SVG}g")
+        if group.get("class") == "pagelink-rank"
+    ]
+    assert ranks == [str(rank) for rank in range(1, 41)]
+    facts = [g for g in root.iter(f"{SVG}g") if g.get("class") == "pagelink-fact"]
+    assert len(facts) == sum(len(path) for path in explanation.paths)
+    assert re.findall(r"^(\d+)\. ", to_text(explanation), re.MULTILINE) == ranks
+    assert Page(to_html(explanation)).text("span").count("PaGE-Link score") == 40
+
+
+@pytest.mark.parametrize("make", [simple, forty])
+def test_arrows_lead_from_subject_to_object(make: Any) -> None:
+    root = ElementTree.fromstring(to_svg(make()))
+    boxes = [(title.split(" (")[0], area) for title, area in node_areas(root)]
+
+    def at(x: float, y: float) -> str:
+        return next(
+            name
+            for name, (left, top, right, bottom) in boxes
+            if top <= y <= bottom and min(abs(x - left), abs(x - right)) <= 7
+        )
+
+    seen = 0
+    for group in root.iter(f"{SVG}g"):
+        if group.get("class") == "pagelink-fact":
+            head = group.find(f"{SVG}g/{SVG}path")
+            tail = group.find(f"{SVG}g/{SVG}circle")
+            assert head is not None
+            assert tail is not None
+            tip = re.match(r"M([\d.]+) ([\d.]+)l(-?)9 ", head.get("d", ""))
+            assert tip is not None
+            tail_x = float(tail.get("cx", ""))
+            assert (tail_x < float(tip[1])) == (tip[3] == "-")  # the head opens towards the tail
+            title = group.findtext(f"{SVG}title", "")
+            assert title.startswith(at(tail_x, float(tail.get("cy", ""))) + " ")
+            assert title.endswith(" " + at(float(tip[1]), float(tip[2])))
+            seen += 1
+    assert seen == sum(len(path) for path in make().paths)
+
+
+def test_shared_nodes_are_drawn_once_or_point_to_each_other() -> None:
+    root = ElementTree.fromstring(to_svg(simple()))
+    shared = [area for title, area in node_areas(root) if title.startswith("Item 54 ")]
+    single = [area for title, area in node_areas(root) if title.startswith("Item 7 ")]
+    assert len(shared) == len(single) == 1
+    assert shared[0][3] - shared[0][1] > 2 * (single[0][3] - single[0][1])
+
+    apart = make_explanation(
+        through(("item", 54), ("user", 4)),
+        through(("item", 7), ("attr", 2)),
+        through(("item", 54), ("user", 9)),
+    )
+    root = ElementTree.fromstring(to_svg(apart))
+    captions = [t.text for t in root.iter(f"{SVG}text") if t.get("class") == "pagelink-caption"]
+    assert captions == ["also in path 3", "also in path 1"]
+
+
+def test_shared_nodes_at_different_places_are_not_drawn_as_one() -> None:
+    explanation = make_explanation(
+        through(("item", 54), ("user", 4)), through(("item", 54), ("attr", 2), ("item", 8))
+    )
+    areas = node_areas(ElementTree.fromstring(to_svg(explanation)))
+    lefts = {area[0] for title, area in areas if title.startswith("Item 54 ")}
+    assert len(lefts) == 2
+
+
+def test_long_lists_of_shared_paths_are_counted() -> None:
+    paths = [through(("item", at if at % 2 else 54), ("user", at)) for at in range(30)]
+    drawn = to_svg(make_explanation(*paths))
+    assert drawn.count(">also in 14 other paths<") == 15
+
+
+def test_message_stays_between_source_and_target() -> None:
+    message = "Nothing joins the two, and that takes many words to say. " * 5
+    for paths in ((), (through(("item", 1)),)):
+        explanation = make_explanation(*paths, reason="out_of_time", message=message)
+        root = ElementTree.fromstring(to_svg(explanation))
+        (_, source), (_, target), *_ = node_areas(root)
+        areas = list(text_areas(root, "pagelink-message"))
+        assert len(areas) > 3
+        for area in areas:
+            assert source[2] < area[0]
+            assert area[2] < target[0]
+            assert area[3] < source[3]
+
+
+def test_long_names_are_cut_with_the_whole_name_in_the_title() -> None:
+    root = ElementTree.fromstring(to_svg(wordy()))
+    titles = [title for title, _ in node_areas(root)]
+    assert any(title.startswith("W" * 90 + " (user, 1,204,361 links)") for title in titles)
+    names = [t.text or "" for t in root.iter(f"{SVG}text") if t.get("class") == "pagelink-name"]
+    assert not [name for name in names if "W" * 40 in name]
+    assert [name for name in names if name.startswith("W") and name.endswith(ELLIPSIS)]
+    assert "1,204,361 links" in to_svg(wordy())
+
+
+def test_node_types_have_colours_by_sorted_name_and_a_legend() -> None:
+    root = ElementTree.fromstring(to_svg(simple()))
+    legend = {
+        group.findtext(f"{SVG}text"): group.find(f"{SVG}rect")
+        for group in root.iter(f"{SVG}g")
+        if group.get("class") == "pagelink-legend"
+    }
+    kinds = ["attr", "item", "user"]
+    assert list(legend)[:3] == kinds
+    strokes = [rect.get("stroke") for rect in legend.values() if rect is not None]
+    assert strokes == ["#0072B2", "#E69F00", "#009E73"]
+    for group in root.iter(f"{SVG}g"):
+        rect = group.find(f"{SVG}rect[@class='pagelink-node']")
+        if rect is not None:
+            kind = re.search(r"\((\w+),", group.findtext(f"{SVG}title", ""))
+            assert kind is not None
+            assert rect.get("stroke") == strokes[kinds.index(kind[1])]
+
+
+def test_text_in_nodes_has_contrast() -> None:
+    def luminance(colour: str) -> float:
+        parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+        linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    nodes = [(kind, 0) for kind in "abcdefghi"]
+    path = make_path(nodes, [("leads to", False)] * (len(nodes) - 1))
+    colours = type_colours(make_explanation(path))
+    assert len({colour.main for colour in colours.values()}) >= 7
+    for colour in colours.values():
+        assert (luminance(colour.fill) + 0.05) / (luminance(colour.text) + 0.05) >= 4.5
+
+
+# Lettering
+
+
+@pytest.mark.parametrize("text", ["A Visual Analysis Approach", "W" * 50, "空间时间序列" * 9, "a"])
+def test_text_is_cut_to_the_room_there_is(text: str) -> None:
+    for limit in (30.0, 75.0, 160.0):
+        assert text_width(shorten(text, limit, 12), 12) <= limit + 1e-6
+        lines = wrap(text, limit, 12, 3)
+        assert 1 <= len(lines) <= 3
+        assert all(text_width(line, 12) <= limit + 1e-6 for line in lines)
+    assert shorten(text, text_width(text, 12), 12) == text
+
+
+def test_marks_are_never_cut_from_their_letters() -> None:
+    family = "👨\u200d👩\u200d👧"
+    for unit in ("e\u0301", "\u0915\u093e", family):
+        for limit in range(30, 200, 7):
+            cut = shorten(unit * 30, float(limit), 12).removesuffix(ELLIPSIS)
+            assert len(cut) % len(unit) == 0
+
+
+def test_wide_scripts_count_as_wide() -> None:
+    assert text_width("木", 10) >= 10
+    assert text_width("👧", 10) >= 10
+    assert text_width("e\u0301", 10) == text_width("e", 10)
+
+
+# All views
+
+
+@pytest.mark.parametrize("make", ALL)
+def test_views_survive_a_round_trip(make: Any) -> None:
+    explanation = make()
+    again = Explanation.from_dict(explanation.to_dict())
+    for view in (to_text, to_svg, to_html, to_html_fragment):
+        assert view(again) == view(explanation)
+
+
+def test_methods_of_an_explanation_are_these_views() -> None:
+    explanation = simple()
+    assert str(explanation) == to_text(explanation)
+    assert explanation.to_svg() == to_svg(explanation)
+    assert explanation.to_html() == to_html(explanation)
+    assert explanation._repr_html_() == to_html_fragment(explanation)
+
+
+def test_a_ranking_score_is_not_called_a_chance() -> None:
+    ranked = make_explanation(through(("item", 1)), threshold=None)
+    for view in (str(ranked), ranked.to_svg(), ranked.to_html(), ranked._repr_html_()):
+        assert "in 100" not in view
+        assert "the chance of" not in view
+    assert "The model scores this link with 2.59." in str(ranked)
+    inside = make_explanation(
+        through(("item", 1)), threshold=None, logit=1.0, logit_deployed=3.0, link_in_graph=True
+    )
+    assert "3.00 with the link in place and 1.00 with the link taken out" in str(inside)
+
+
+def test_what_is_known_of_a_fact_is_shown_everywhere() -> None:
+    path = through(("item", 1), ("user", 4))
+    told = {"source": "<b>Ledger</b>", "date": "2021-05-04"}
+    edges = (dataclasses.replace(path.edges[0], attributes=told), *path.edges[1:])
+    explanation = make_explanation(dataclasses.replace(path, edges=edges))
+    assert "(source: <b>Ledger</b>, date: 2021-05-04)" in str(explanation)
+    for view in (explanation.to_svg(), explanation.to_html()):
+        assert "source: &lt;b&gt;Ledger&lt;/b&gt;, date: 2021-05-04" in view
+        assert "<b>Ledger" not in view
+    (row,) = to_rows(explanation, line=7)
+    assert json.loads(row["attributes"][0]) == told
+    assert row["line"] == 7
+    back = Explanation.from_dict(json.loads(json.dumps(explanation.to_dict())))
+    assert back.paths[0].edges[0].attributes == told
+
+
+def test_rows_without_paths_carry_the_reason() -> None:
+    explanation = make_explanation(reason="not_connected", message="No way.")
+    (row,) = to_rows(explanation)
+    assert (row["reason"], row["message"], row["path"]) == ("not_connected", "No way.", None)
+    assert to_table([row]).num_rows == 1
+
+
+def test_png_is_drawn_with_letters() -> None:
+    """The words take ink: the same drawing without them has less."""
+    long = make_explanation(through(("item", 1)), dst_name="W" * 12)
+    png = long.to_png()
+    assert png.startswith(b"\x89PNG")
+    bare = re.sub(r"<text.*?</text>", "", long.to_svg(), flags=re.DOTALL)
+    without = bytes(resvg_py.svg_to_bytes(svg_string=bare, zoom=2.0, background="#ffffff"))
+    assert len(png) > 1.5 * len(without)

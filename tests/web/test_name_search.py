@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pagelink.web.lookup import NameSearch, fold
+
+LETTERS = "abAB éß-中🙂\u0627\n"
+
+
+@given(
+    st.lists(st.text(LETTERS, max_size=8), min_size=1, max_size=12),
+    st.text(LETTERS, max_size=5),
+)
+@settings(max_examples=300, deadline=None)
+def test_every_name_that_holds_the_words_is_found_and_no_other(
+    names: list[str], typed: str
+) -> None:
+    total, found = NameSearch(names, [1] * len(names)).find(typed, 100)
+    words = fold(typed).split()
+    wanted = {i for i, name in enumerate(names) if all(word in fold(name) for word in words)}
+    assert (total, set(found), len(found)) == (len(wanted), wanted, len(wanted))
+
+
+def test_the_name_itself_comes_first_then_whole_words_then_beginnings_then_the_rest() -> None:
+    names = ["cheating", "the heat", "heat wave", "heat", "heat index", "Héat"]
+    total, found = NameSearch(names, [9, 9, 1, 1, 2, 7]).find("HEAT", 10)
+    assert total == 6
+    assert [names[i] for i in found] == [
+        "Héat", "heat", "the heat", "heat index", "heat wave", "cheating",
+    ]  # fmt: skip
+
+
+def test_a_whole_word_comes_before_the_beginning_of_one() -> None:
+    names = ["User 14", "User 1", "1st user", "User 21"]
+    _, found = NameSearch(names, [9, 1, 5, 9]).find("1", 10)
+    assert [names[i] for i in found] == ["User 1", "1st user", "User 14", "User 21"]
+
+
+def test_words_come_in_any_order_and_in_any_script() -> None:
+    names = ["Seven Samurai (七人の侍)", "Samurai Champloo", "Амели"]
+    search = NameSearch(names, [1, 1, 1])
+    assert search.find("samurai seven", 5) == (1, [0])
+    assert search.find("侍", 5) == (1, [0])
+    assert search.find("аМЕЛИ", 5) == (1, [2])
+
+
+def test_nothing_typed_gives_the_heaviest() -> None:
+    assert NameSearch(["a", "b", "c"], [1, 3, 2]).find("  ", 2) == (3, [1, 2])
+
+
+def test_no_result_is_no_error() -> None:
+    assert NameSearch(["a"], [1]).find("zzz", 5) == (0, [])
+    assert NameSearch([], []).find("a", 5) == (0, [])
+    assert NameSearch(["a"], [1]).find("a longer text than all names together", 5) == (0, [])
+
+
+def test_a_hundred_thousand_names_are_searched_as_one_by_one() -> None:
+    names = [f"Person {i % 977} of the {i}th house" for i in range(100_000)]
+    typed = "house 99 person"
+    plain = {
+        i for i, name in enumerate(map(fold, names)) if all(word in name for word in typed.split())
+    }
+    total, found = NameSearch(names, range(100_000)).find(typed, 20)
+    assert total == len(plain)
+    assert len(found) == 20
+    assert set(found) <= plain
