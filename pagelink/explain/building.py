@@ -16,7 +16,7 @@ from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.links import Link
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.measure.evidence import Measured
-from pagelink.measure.verdict import unnoticed
+from pagelink.measure.verdict import is_evidence
 from pagelink.model.receptive_field import Reach
 from pagelink.runtime.arrays import Bools, Doubles, Longs
 from pagelink.search.constraints import Constraints
@@ -114,7 +114,6 @@ def _path_edges(
 
 def worth_attached(paths: Sequence[Path], measured: Measured, logit: float) -> tuple[Path, ...]:
     """Return the paths with what they are worth; `logit` is f(G)."""
-    used = measured.evidence.verdict not in ("structure_not_used", "not_by_these")
     return tuple(
         replace(
             path,
@@ -126,7 +125,7 @@ def worth_attached(paths: Sequence[Path], measured: Measured, logit: float) -> t
             marginal=each.marginal,
             added=each.added,
             connection=each.connection,
-            is_evidence=used and each.marginal > unnoticed(logit),
+            is_evidence=is_evidence(measured.evidence.verdict, each.marginal, logit),
         )
         for path, each in zip(paths, measured.paths, strict=True)
     )

@@ -17,7 +17,7 @@ from pagelink.graph.typed_graph import TypedGraph
 from pagelink.measure.candidates import CandidateFinder, Candidates, FactIndex
 from pagelink.measure.controls import draw_controls
 from pagelink.measure.selection import Selection, select
-from pagelink.measure.verdict import Evidence, Verdict, unnoticed
+from pagelink.measure.verdict import Evidence, connection, sufficiency, verdict_of
 from pagelink.model.edited_logits import Influence, edge_gradient
 from pagelink.model.inputs import ModelInput
 from pagelink.model.predictor import LinkPredictor
@@ -176,11 +176,10 @@ class Appraiser:
         effect, marginal = self._selection.alone[chosen], self._selection.marginal[link, place]
         fact_effect = logits[fact_link] - gone_fact
         control_effect = logits[controls.link] - gone_control
-        control_ptr = np.searchsorted(control_of, np.arange(len(link) + 1))
         worth = [
             PathWorth(
                 float(effect[i]), float(marginal[i]), float(adds[i]) if inserted[i] else None,
-                _connection(effect[i], control_effect[control_ptr[i] : control_ptr[i + 1]]),
+                _or_none(connection(effect[i], control_effect[control_of == i])),
                 tuple(fact_effect[fact_ptr[i] : fact_ptr[i + 1]].tolist()),
             )
             for i in range(len(link))
@@ -199,29 +198,21 @@ class Appraiser:
         f, bare = float(context.logits[link]), float(context.without_paths[link])
         influence, best = float(chosen.influence[link]), float(chosen.best[link])
         return Evidence(
-            verdict=_verdict(f, bare, influence, float(chosen.largest[link])),
+            verdict=verdict_of(f, bare, influence, float(chosen.largest[link])),
             influence=influence,
             inserted=bool(chosen.inserted[link]),
             logit_without_these=gone,
             logit_without_paths=bare,
             logit_without_edges=float(context.without_edges[link]),
             logit_only_these=only,
-            sufficiency=(added - bare) / (f - bare) if f > bare else None,
+            sufficiency=_or_none(float(sufficiency(f, bare, added))),
             rho_reached=influence / best if best > 0 else None,
             num_sets=int(chosen.num_sets[link]),
         )
 
 
-def _verdict(f: float, bare: float, influence: float, largest: float) -> Verdict:
-    if max(abs(f - bare), largest, abs(influence)) <= unnoticed(f):
-        return "structure_not_used"
-    if bare >= f:
-        return "structure_against"
-    return "supported" if influence > unnoticed(f) else "not_by_these"
-
-
-def _connection(effect: float, controls: Doubles) -> float | None:
-    return float(effect - controls.mean()) if len(controls) else None
+def _or_none(value: float) -> float | None:
+    return None if np.isnan(value) else value
 
 
 # Choosing paths for a batch of links by what they are worth to the model, and saying it.

@@ -14,14 +14,11 @@ import numpy as np
 
 from pagelink.measure.candidates import Candidates
 from pagelink.measure.greedy_set import CandidateSets, Chain, Steepest, make_pools, ranked
+from pagelink.measure.verdict import REDUNDANT, stand_in
 from pagelink.model.edited_logits import Influence
 from pagelink.runtime.arrays import Bools, Doubles, Longs
 from pagelink.settings import Settings
 
-REDUNDANT = 0.1
-"""Paths stand in for each other if no set reaches this share of all of them by removal."""
-STANDING_IN = 2.0
-"""And if some set adds so many times what any takes away: else there are only very many paths."""
 STEP = 6
 """Paths that are tried for the next one of a chain."""
 SLACK = 0.5
@@ -121,7 +118,7 @@ def select(
     inserted = (span > 0) & (best < REDUNDANT * span) & np.isfinite(best)
     if inserted.any():
         added, best_added = measured(without_paths, inserted)
-        inserted &= best_added > STANDING_IN * best
+        inserted &= stand_in(span, best, best_added)
         effect = np.where(inserted[:, None], added, effect)
         best = np.where(inserted, best_added, best)
         num_sets = num_sets + np.isfinite(added).sum(1)

@@ -12,10 +12,9 @@ from support.zoo import make_case
 from pagelink import PaGELink, Settings
 from pagelink.graph.edited_graphs import Edits
 from pagelink.measure.candidates import Candidates
-from pagelink.measure.evidence import _verdict
 from pagelink.measure.greedy_set import pool_size
 from pagelink.measure.selection import select
-from pagelink.measure.verdict import unnoticed
+from pagelink.measure.verdict import unnoticed, verdict_of
 from pagelink.runtime.arrays import Ragged
 
 Effect = dict[tuple[int, ...], float]
@@ -204,7 +203,7 @@ def test_no_more_sets_are_measured_than_allowed() -> None:
     ],
 )
 def test_verdict(f: float, bare: float, influence: float, largest: float, verdict: str) -> None:
-    assert _verdict(f, bare, influence, largest) == verdict
+    assert verdict_of(f, bare, influence, largest) == verdict
 
 
 @pytest.mark.parametrize("name", ["HeteroConv SAGE", "HGT", "RGCN", "LightGCN", "HAN"])

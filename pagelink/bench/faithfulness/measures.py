@@ -12,8 +12,7 @@ from pagelink.bench.faithfulness.rankings import COUNTS, MAIN
 from pagelink.datasets.ground_truth import Labels
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.measure.controls import draw_controls
-from pagelink.measure.selection import REDUNDANT
-from pagelink.measure.verdict import Verdict, unnoticed
+from pagelink.measure.verdict import REDUNDANT, Verdict, unnoticed
 from pagelink.metrics.paths import mean_length, mean_log_degree
 from pagelink.metrics.worth import connection, sufficiency
 from pagelink.rivals.ground import FactPath, Ground, Ranked, facts_of
