@@ -13,6 +13,7 @@ from torch import Tensor
 from pagelink.checks.subject import Finding, Subject, flat_links, logits_without, percent
 from pagelink.explain.explainer import PaGELink
 from pagelink.explain.result import Explanation
+from pagelink.graph.lookup import edges_between, states_facts
 from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.runtime.arrays import Bools, Doubles, Longs
@@ -103,9 +104,8 @@ def find_leaks(graph: TypedGraph, link_type: EdgeType, known: Tensor) -> list[Le
 def direct_facts(graph: TypedGraph, src: int, dst: int, link_fact: int) -> Bools:
     """The stored edges between two flat nodes, all copies and both ways, but the link itself."""
     between = np.zeros(graph.num_edges, dtype=np.bool_)
-    for head, tail in ((src, dst), (dst, src)):
-        edges = slice(graph.in_ptr[head], graph.in_ptr[head + 1])
-        between[edges] = (graph.src[edges] == tail) & (graph.fact[edges] != link_fact)
+    edges = edges_between(graph, src, dst)
+    between[edges[graph.fact[edges] != link_fact]] = True
     return between
 
 
@@ -183,7 +183,7 @@ def _scores(explainer: PaGELink, subject: Subject) -> tuple[Longs, Doubles, Doub
         fact = graph.link_fact(src, dst, subject.link_type)
         facts = direct_facts(graph, src, dst, fact)
         if facts.any():
-            itself = graph.fact == fact
+            itself = states_facts(graph, [fact])
             found.append(i)
             before.append(logits_without(explainer, [subject.links[i]], itself)[0])
             after.append(logits_without(explainer, [subject.links[i]], itself | facts)[0])

@@ -15,6 +15,7 @@ from torch_geometric.data import HeteroData
 from pagelink.checks.subject import Finding, Subject, logits_without
 from pagelink.errors import PageLinkError
 from pagelink.explain.result import Explanation
+from pagelink.graph.lookup import edges_of_relations
 from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.metrics.averages import bootstrap_interval
@@ -24,7 +25,7 @@ from pagelink.models.link_model import LinkModel
 from pagelink.models.links import LinkSplit
 from pagelink.models.messages import fact_codes, reverse_of
 from pagelink.models.training import train
-from pagelink.runtime.arrays import Bools, Doubles
+from pagelink.runtime.arrays import Doubles
 
 LINKS = 20
 """Links explained for each relation."""
@@ -85,7 +86,7 @@ def check_relations(subject: Subject, explanations: Sequence[Explanation]) -> Fi
             "edge_types": [list(t) for t in pair],
         }
         row["paths_before"] = sum(_using(answer, pair) for answer in explanations)
-        gone = _edges_of(explainer.graph, pair)
+        gone = edges_of_relations(explainer.graph, pair)
         try:
             row["change"] = float(
                 np.abs(whole - logits_without(explainer, subject.links, gone)).mean()
@@ -99,7 +100,7 @@ def check_relations(subject: Subject, explanations: Sequence[Explanation]) -> Fi
 
 def _hide(subject: Subject, pair: tuple[EdgeType, ...]) -> dict[str, Any]:
     blind = subject.explainer(Hidden(subject.model, pair))
-    gone = _edges_of(blind.graph, pair)
+    gone = edges_of_relations(blind.graph, pair)
     asked = subject.links[:LINKS]
     influence = logits_without(blind, asked) - logits_without(blind, asked, gone)
     answers = list(blind.explain_many(asked))
@@ -115,11 +116,6 @@ def _hide(subject: Subject, pair: tuple[EdgeType, ...]) -> dict[str, Any]:
         "paths_hidden": sum(_using(answer, pair) for answer in answers),
         "avoidable": avoidable,
     }
-
-
-def _edges_of(graph: TypedGraph, relations: Collection[EdgeType]) -> Bools:
-    found: Bools = np.isin(graph.relation, [graph.edge_types.index(t) for t in relations])
-    return found
 
 
 def _using(explanation: Explanation, relations: tuple[EdgeType, ...]) -> int:

@@ -16,12 +16,12 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-import numpy as np
 from torch_geometric.data import HeteroData
 
-from pagelink.datasets.ground_truth import LabelPath, Labels, Step, stored_step
+from pagelink.datasets.ground_truth import LabelPath, Labels, Step
 from pagelink.errors import GraphError
 from pagelink.explain.building import versions
+from pagelink.graph.lookup import edge_walked, triple_of
 from pagelink.graph.reverse_relations import REVERSE_PREFIX
 from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
@@ -144,26 +144,23 @@ class _Reader:
 
     def _step(self, node: int, other: int, edge_type: EdgeType) -> Step:
         graph = self.graph
-        relation_class = graph.relation_class[self._position(edge_type)]
-        first, end = graph.arc_ptr[node : node + 2]
-        low, high = np.searchsorted(graph.arc_dst[first:end], [other, other + 1])
-        for edge in graph.arc_edge[first + low : first + high]:
-            if graph.relation_class[graph.relation[edge]] == relation_class:
-                return stored_step(graph, int(edge))
-        raise ValueError(
-            f"the graph has no edge {edge_type} between {graph.node_id(node)!r} and "
-            f"{graph.node_id(other)!r}."
-        )
+        edge = edge_walked(graph, node, other, self._stored(edge_type))
+        if edge < 0:
+            raise ValueError(
+                f"the graph has no edge {edge_type} between {graph.node_id(node)!r} and "
+                f"{graph.node_id(other)!r}."
+            )
+        return triple_of(graph, edge)
 
-    def _position(self, edge_type: EdgeType) -> int:
-        """Return the position of a relation, or of the one that it is the reverse of."""
+    def _stored(self, edge_type: EdgeType) -> EdgeType:
+        """Return a relation of the graph: the given one, or the one that it is the reverse of."""
         known = self.graph.edge_types
         src, relation, dst = edge_type
         if edge_type not in known and relation.startswith(REVERSE_PREFIX):
             edge_type = dst, relation.removeprefix(REVERSE_PREFIX), src
         if edge_type not in known:
             raise ValueError(f"the graph has no relation {edge_type}.")
-        return known.index(edge_type)
+        return edge_type
 
 
 # Data sets as folders: a graph as tables, and beside it what it is and its ground truth.

@@ -13,6 +13,7 @@ import numpy as np
 from numba import njit
 
 from pagelink.errors import GraphError, SettingsError, did_you_mean
+from pagelink.graph.lookup import triple_of
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.runtime.arrays import Bools, Doubles, Ints, Longs
 
@@ -56,15 +57,9 @@ class LabelledPairs:
             paths = []
             for arcs in self.arcs[self.path_ptr[pair] : self.path_ptr[pair + 1]]:
                 edges = self.graph.arc_edge[arcs[arcs >= 0]]
-                paths.append(tuple(stored_step(self.graph, int(edge)) for edge in edges))
+                paths.append(tuple(triple_of(self.graph, int(edge)) for edge in edges))
             labels[int(self.src[pair]), int(self.dst[pair])] = paths
         return labels
-
-
-def stored_step(graph: TypedGraph, edge: int) -> Step:
-    """Return an edge of the flat graph as a step."""
-    (_, src), (_, dst) = graph.node(int(graph.src[edge])), graph.node(int(graph.dst[edge]))
-    return (*graph.edge_types[graph.relation[edge]], src, dst)
 
 
 def find_labelled_pairs(

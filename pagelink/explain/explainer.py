@@ -29,9 +29,9 @@ from pagelink.explain.result import Explanation
 from pagelink.graph.batches import Batch, Batches
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.links import Key, Link, LinkLike, LinkReader, as_link_types
+from pagelink.graph.lookup import FactIndex
 from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
-from pagelink.measure.candidates import FactIndex
 from pagelink.measure.evidence import Measured, Work, choose_paths
 from pagelink.model.inputs import ModelInput
 from pagelink.model.model_checks import find_reach

@@ -14,9 +14,9 @@ from pagelink.explain.result import Explanation, Path
 from pagelink.graph.batches import Batches
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.links import Link
-from pagelink.graph.schema import EdgeType
+from pagelink.graph.lookup import FactIndex, fact_of
 from pagelink.graph.typed_graph import TypedGraph
-from pagelink.measure.candidates import CandidateFinder, Candidates, FactIndex
+from pagelink.measure.candidates import CandidateFinder, Candidates
 from pagelink.measure.verdict import unnoticed
 from pagelink.model.edited_logits import Influence, edge_gradient
 from pagelink.model.predictor import LinkPredictor
@@ -74,15 +74,6 @@ def with_runs(
         )
         counted.append(replace(answer, paths=paths, runs=1 + len(again)))
     return counted
-
-
-def fact_of(graph: TypedGraph, edge_type: EdgeType, index: int, dst: tuple[str, int]) -> int:
-    """Return the number of the fact that an edge states, given by its column and its target."""
-    head = graph.flat_index(*dst)
-    into = np.arange(graph.in_ptr[head], graph.in_ptr[head + 1])
-    relation = graph.edge_types.index(edge_type)
-    (stored,) = into[(graph.relation[into] == relation) & (graph.column[into] == index)]
-    return int(graph.fact[stored])
 
 
 def facts_along(graph: TypedGraph, path: Path) -> list[int]:

@@ -13,9 +13,8 @@ import numpy as np
 
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.edited_graphs import Edits
-from pagelink.graph.typed_graph import TypedGraph
+from pagelink.graph.lookup import FactIndex
 from pagelink.runtime.arrays import Doubles, Floats, Longs, Ragged
-from pagelink.runtime.kernels import kernel
 from pagelink.search.paths import FIXED_POINT, FoundPaths, PathGraphs, best_paths, cheapest_paths
 
 DRAWN = 3
@@ -206,41 +205,3 @@ def _sums(values: Doubles, ptr: Longs) -> Doubles:
     """Sums of values[ptr[i]:ptr[i + 1]]."""
     total = np.concatenate([[0.0], np.cumsum(values)])
     return np.diff(total[ptr])
-
-
-class FactIndex:
-    """All edges of each fact of a graph: every copy and both directions."""
-
-    def __init__(self, graph: TypedGraph) -> None:
-        self._edges = graph.edges_of_facts
-        self._fact = graph.fact
-
-    def of_slots(self, batch: ComputationGraphs, slots: Longs) -> Ragged:
-        """Per edge of a batch, all edges of its link's graph that state the same fact."""
-        ptr, values = _slots_of_facts(
-            slots, batch.edges, batch.edge_ptr, self._fact, self._edges.ptr, self._edges.values
-        )
-        return Ragged(ptr, values)
-
-
-@kernel
-def _slots_of_facts(slots, edges, edge_ptr, fact, fact_ptr, fact_edges):  # type: ignore[no-untyped-def]
-    ptr = np.zeros(len(slots) + 1, dtype=np.int64)
-    most = 0
-    for i in range(len(slots)):
-        f = fact[edges[slots[i]]]
-        most += fact_ptr[f + 1] - fact_ptr[f]
-    values = np.empty(most, dtype=np.int64)
-    count = 0
-    for i in range(len(slots)):
-        slot = slots[i]
-        link = np.searchsorted(edge_ptr, slot, side="right") - 1
-        first, last = edge_ptr[link], edge_ptr[link + 1]
-        f = fact[edges[slot]]
-        for j in range(fact_ptr[f], fact_ptr[f + 1]):
-            place = first + np.searchsorted(edges[first:last], fact_edges[j])
-            if place < last and edges[place] == fact_edges[j]:
-                values[count] = place
-                count += 1
-        ptr[i + 1] = count
-    return ptr, values[:count]

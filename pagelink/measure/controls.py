@@ -10,8 +10,8 @@ import numpy as np
 
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.edited_graphs import Edits
+from pagelink.graph.lookup import FactIndex
 from pagelink.graph.typed_graph import TypedGraph
-from pagelink.measure.candidates import FactIndex
 from pagelink.runtime.arrays import Bools, Longs, Ragged
 from pagelink.runtime.kernels import kernel
 

@@ -13,8 +13,9 @@ import numpy as np
 
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.edited_graphs import Edits
+from pagelink.graph.lookup import FactIndex
 from pagelink.graph.typed_graph import TypedGraph
-from pagelink.measure.candidates import CandidateFinder, Candidates, FactIndex
+from pagelink.measure.candidates import CandidateFinder, Candidates
 from pagelink.measure.controls import draw_controls
 from pagelink.measure.selection import Selection, select
 from pagelink.measure.verdict import Evidence, connection, sufficiency, verdict_of

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch_geometric.data import HeteroData
 
 from pagelink.errors import SettingsError
+from pagelink.graph.lookup import edges_by_column
 from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.models.figures import Score
@@ -51,7 +52,7 @@ class NeighbourSampler:
         self._number = np.zeros(self._graph.num_nodes, dtype=np.int64)
         self._held = np.zeros(self._graph.num_edges, dtype=np.bool_)
         self._edges_of = {
-            edge_type: _edges_by_column(self._graph, self._graph.edge_types.index(edge_type))
+            edge_type: edges_by_column(self._graph, edge_type)
             for edge_type in messages.columns_of(torch.empty(2, 0, dtype=torch.long))
         }
 
@@ -123,12 +124,6 @@ class NeighbourSampler:
         finally:
             seen[np.concatenate(nodes)] = False
         return np.sort(np.concatenate(nodes)), np.sort(np.concatenate(edges))
-
-
-def _edges_by_column(graph: TypedGraph, relation: int) -> Longs:
-    """Return the flat edges of a relation in the order of its edge_index."""
-    edges = np.flatnonzero(graph.relation == relation)
-    return edges[np.argsort(graph.column[edges])]
 
 
 @njit(cache=True, nogil=True)

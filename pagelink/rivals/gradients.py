@@ -8,7 +8,8 @@ import numpy as np
 import torch
 
 from pagelink.graph.computation_graph import ComputationGraphs
-from pagelink.measure.candidates import FactIndex, steepest_paths
+from pagelink.graph.lookup import FactIndex
+from pagelink.measure.candidates import steepest_paths
 from pagelink.measure.evidence import Work
 from pagelink.model.edited_logits import edge_gradient
 from pagelink.model.inputs import ModelInput

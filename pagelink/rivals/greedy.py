@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from pagelink.explain.explainer import PaGELink
 from pagelink.explain.result import Explanation
+from pagelink.graph.lookup import edges_by_column
 from pagelink.measure.candidates import Candidates
 from pagelink.rivals.gradients import arc_gradient
 from pagelink.rivals.ground import Ground, Ranked
@@ -149,11 +150,8 @@ class FreeEdges:
     def __init__(self, explainer: PaGELink) -> None:
         graph = explainer.graph
         self._graph = graph
-        self._edge_at: dict[int, Longs] = {}
-        for position, size in enumerate(graph.mask_sizes[: graph.num_relations]):
-            mine = np.flatnonzero(graph.relation == position)
-            self._edge_at[position] = np.full(size, -1, dtype=np.int64)
-            self._edge_at[position][graph.column[mine]] = mine
+        self._relations = graph.edge_types[: graph.num_relations]
+        self._edges = {each: edges_by_column(graph, each) for each in self._relations}
 
     def facts(self, explanation: Explanation, budget: int) -> list[int]:
         """The `budget` facts of the highest mask, best first; fewer if fewer have a mask.
@@ -162,9 +160,9 @@ class FreeEdges:
         the graph is first.
         """
         facts, values = [], []
-        for position, edge_type in enumerate(self._graph.edge_types[: self._graph.num_relations]):
+        for edge_type in self._relations:
             columns, mask = explanation.edge_mask.stored(edge_type)
-            facts.append(self._graph.fact[self._edge_at[position][columns]])
+            facts.append(self._graph.fact[self._edges[edge_type][columns]])
             values.append(mask)
         fact, value = np.concatenate(facts), np.concatenate(values)
         order = np.lexsort((fact, -value))

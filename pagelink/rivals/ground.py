@@ -12,12 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from pagelink.explain.explainer import PaGELink
+from pagelink.explain.options import facts_along
 from pagelink.explain.result import Explanation
 from pagelink.graph.batches import Batches
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.edited_graphs import Edits
 from pagelink.graph.links import Link, LinkLike, LinkReader
-from pagelink.measure.candidates import CandidateFinder, Candidates, FactIndex
+from pagelink.graph.lookup import FactIndex, slots_of_facts
+from pagelink.measure.candidates import CandidateFinder, Candidates
 from pagelink.measure.evidence import without_paths
 from pagelink.model.edited_logits import Influence
 from pagelink.model.inputs import ModelInput
@@ -121,10 +123,7 @@ class Ground:
 
     def slots(self, link: int, facts: Sequence[int]) -> Longs:
         """All edges of a link's graph that state some facts, by position in the batch."""
-        first, last = self.batch.edge_ptr[link : link + 2]
-        stated = np.isin(self.explainer.graph.fact[self.batch.edges[first:last]], list(facts))
-        found: Longs = first + np.flatnonzero(stated)
-        return found
+        return slots_of_facts(self.explainer.graph, self.batch, link, facts)
 
     def edits(self, links: Sequence[int], facts: Sequence[Sequence[int]]) -> Edits:
         """One copy for each set of facts: without them, or, where the graph lacks them, with."""
@@ -157,14 +156,8 @@ def facts_of(paths: Sequence[FactPath]) -> list[int]:
 
 def fact_paths(explainer: PaGELink, explanations: Iterable[Explanation]) -> Ranked:
     """The paths of explanations, one list per explanation."""
-    graph = explainer.graph
-    edge_at = _edge_at(explainer)
-    position = {edge_type: i for i, edge_type in enumerate(graph.edge_types)}
     return [
-        [
-            tuple(int(graph.fact[edge_at[position[e.type]][e.index]]) for e in path.edges)
-            for path in explanation.paths
-        ]
+        [tuple(facts_along(explainer.graph, path)) for path in explanation.paths]
         for explanation in explanations
     ]
 
@@ -172,13 +165,3 @@ def fact_paths(explainer: PaGELink, explanations: Iterable[Explanation]) -> Rank
 def _batches(explainer: PaGELink) -> Batches:
     one_by_one = explainer.predictor.mode != "subgraphs"
     return Batches(explainer.extractor, explainer.reach.bytes_an_edge, one_by_one)
-
-
-def _edge_at(explainer: PaGELink) -> list[Longs]:
-    """Per relation, the flat edge of each stored column."""
-    graph = explainer.graph
-    found = [np.full(size, -1, dtype=np.int64) for size in graph.mask_sizes]
-    for position, table in enumerate(found):
-        mine = np.flatnonzero(graph.relation == position)
-        table[graph.column[mine]] = mine
-    return found

@@ -9,6 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
+from pagelink.graph.lookup import representatives_of_facts
 from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.measure.verdict import unnoticed
@@ -81,11 +82,7 @@ class Words:
     @cached_property
     def _edge_of(self) -> Longs:
         """Of each fact, the edge that states it first."""
-        graph = self._graph
-        edges = np.flatnonzero(graph.representative)[::-1]
-        found = np.full(int(graph.fact.max(initial=-1)) + 1, -1, dtype=np.int64)
-        found[graph.fact[edges]] = edges
-        return found
+        return representatives_of_facts(self._graph)
 
     def _named(self, fact: int) -> NamedFact:
         src, relation, dst = self._read(fact)

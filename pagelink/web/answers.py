@@ -9,8 +9,9 @@ from typing import Literal
 from fastapi import Response
 
 from pagelink.explain.counterfactual import Counterfactual
-from pagelink.explain.options import fact_of, facts_along
+from pagelink.explain.options import facts_along
 from pagelink.explain.result import Explanation
+from pagelink.graph.lookup import fact_of
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.views.pages import draw
 from pagelink.views.templates import Colour, colours_of, type_colours

@@ -22,7 +22,6 @@ from pagelink.bench.faithfulness.judges import (
 )
 from pagelink.bench.faithfulness.measures import (
     connections,
-    edges_of_facts,
     inner_degrees,
     label_facts,
     measure,
@@ -35,6 +34,7 @@ from pagelink.bench.faithfulness.retrain import without_facts
 from pagelink.bench.subjects import Separations, check_subjects
 from pagelink.cli.main import app
 from pagelink.errors import SettingsError
+from pagelink.graph.lookup import first_edges_of_facts
 from pagelink.models.architectures import RGCN
 from pagelink.models.link_model import node_inputs
 from pagelink.rivals.ground import Ground, Ranked
@@ -99,7 +99,7 @@ def test_measures_of_a_known_path(ground: Ground) -> None:
 
 def test_inner_degrees_are_those_between_the_facts(ground: Ground) -> None:
     graph = ground.explainer.graph
-    found = inner_degrees(graph, edges_of_facts(graph), by_way_of(ground, 1))
+    found = inner_degrees(graph, first_edges_of_facts(graph), by_way_of(ground, 1))
     assert found == [2, 3]
 
 

@@ -14,8 +14,8 @@ from torch_geometric.data import HeteroData
 from pagelink import PaGELink, Settings
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.edited_graphs import Edits
+from pagelink.graph.lookup import FactIndex
 from pagelink.graph.typed_graph import TypedGraph
-from pagelink.measure.candidates import FactIndex
 from pagelink.measure.evidence import without_paths
 from pagelink.model.edited_logits import Influence, edge_gradient
 from pagelink.model.predictor import LinkPredictor

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from torch_geometric.data import HeteroData
 
 from pagelink.errors import LinkError, StoreError
+from pagelink.graph.lookup import FactIndex
 from pagelink.graph.schema import EdgeType, graph_schema
 from pagelink.graph.typed_graph import TypedGraph
-from pagelink.measure.candidates import FactIndex
 from pagelink.store.graph_store import FLAT_ARRAYS, GraphStore, save_store
 from pagelink.store.manifest import HALF_WRITTEN, MANIFEST, is_store
 from pagelink.store.strings import StoredStrings, string_arrays

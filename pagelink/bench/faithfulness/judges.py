@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import HeteroData
 
+from pagelink.graph.lookup import edges_of_facts
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.models.link_model import LinkModel, node_inputs
 from pagelink.rivals.ground import FactPath, Ground, Ranked, facts_of
@@ -146,10 +147,6 @@ class Replacements:
 
     def __init__(self, graph: TypedGraph) -> None:
         self._graph = graph
-        order = np.argsort(graph.fact, kind="stable")
-        bounds = np.searchsorted(graph.fact[order], np.arange(int(graph.fact.max(initial=-1)) + 2))
-        self._edges: Longs = order
-        self._bounds = bounds
         # Per node type, its nodes in the order of their degrees.
         self._by_degree = []
         for first, last in zip(graph.node_offset[:-1], graph.node_offset[1:], strict=True):
@@ -170,7 +167,7 @@ class Replacements:
         removed, added = {link_fact} - {-1}, []
         for fact in facts_of(paths):
             removed.add(fact)
-            edges = self._edges[self._bounds[fact] : self._bounds[fact + 1]]
+            edges = edges_of_facts(self._graph, [fact])
             ends = {int(self._graph.src[edges[0]]), int(self._graph.dst[edges[0]])}
             fixed = [end for end in (src, dst) if end in ends]
             kept = fixed[0] if fixed else sorted(ends)[int(rng.integers(2))]

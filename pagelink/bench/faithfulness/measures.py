@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from pagelink.bench.faithfulness.rankings import COUNTS, MAIN
 from pagelink.datasets.ground_truth import Labels
+from pagelink.graph.lookup import facts_of_triples, first_edges_of_facts
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.measure.controls import draw_controls
 from pagelink.measure.verdict import REDUNDANT, Verdict, unnoticed
@@ -64,7 +65,7 @@ def measure(
     rows["paths"] = np.array([float(len(p)) for p in shown])
     rows["length"] = np.array([mean_length(p) for p in shown])
     graph = ground.explainer.graph
-    edge_of = edges_of_facts(graph)
+    edge_of = first_edges_of_facts(graph)
     rows["log degree"] = np.array(
         [mean_log_degree(inner_degrees(graph, edge_of, path) for path in p) for p in shown]
     )
@@ -152,35 +153,11 @@ def inner_degrees(graph: TypedGraph, edge_of: Longs, path: FactPath) -> list[int
     ]
 
 
-def edges_of_facts(graph: TypedGraph) -> Longs:
-    """Some edge of each fact."""
-    found = np.zeros(int(graph.fact.max(initial=-1)) + 1, dtype=np.int64)
-    found[graph.fact] = np.arange(len(graph.fact))
-    return found
-
-
 def label_facts(
     graph: TypedGraph, labels: Labels, pairs: Sequence[tuple[int, int]]
 ) -> list[list[FactPath]]:
     """The labelled paths of links, as facts."""
-    position = {edge_type: i for i, edge_type in enumerate(graph.edge_types)}
-    fact_at = {
-        (int(r), int(s), int(t)): int(f)
-        for r, s, t, f in zip(graph.relation, graph.src, graph.dst, graph.fact, strict=True)
-    }
-    return [
-        [
-            tuple(
-                fact_at[
-                    position[(src_type, relation, dst_type)], graph.flat_index(src_type, src),
-                    graph.flat_index(dst_type, dst),
-                ]
-                for src_type, relation, dst_type, src, dst in path
-            )
-            for path in labels[pair]
-        ]
-        for pair in pairs
-    ]  # fmt: skip
+    return [[facts_of_triples(graph, path) for path in labels[pair]] for pair in pairs]
 
 
 def supportable(ground: Ground, labels: Sequence[Sequence[FactPath]]) -> npt.NDArray[np.bool_]:

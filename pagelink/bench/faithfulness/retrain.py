@@ -11,6 +11,7 @@ import torch
 from torch_geometric.data import HeteroData
 
 from pagelink.bench.subjects import Subject
+from pagelink.graph.lookup import edges_of_facts
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.models.feeds import scorer
 from pagelink.models.link_model import LinkModel, node_inputs
@@ -79,7 +80,7 @@ def without_facts(whole: HeteroData, graph: TypedGraph, facts: Sequence[int]) ->
         facts: facts of the flat graph.
     """
     data = copy.copy(whole)
-    edges = np.flatnonzero(np.isin(graph.fact, list(facts)))
+    edges = edges_of_facts(graph, facts)
     for position in np.unique(graph.relation[edges]):
         edge_type = graph.edge_types[position]
         columns = graph.column[edges[graph.relation[edges] == position]]

@@ -29,6 +29,7 @@ from pagelink.bench.speed.bare import extract
 from pagelink.bench.subjects import Subject
 from pagelink.explain.result import Explanation
 from pagelink.graph.computation_graph import ComputationGraphs
+from pagelink.graph.lookup import edges_of_triples
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.metrics.labels import mask_auc, path_hit
 from pagelink.rivals.ground import fact_paths, facts_of
@@ -83,22 +84,8 @@ def edge_scores(graph: TypedGraph, batch: ComputationGraphs, explanation: Explan
 def walked_edges(subject: Subject, graph: TypedGraph) -> Iterator[list[list[int]]]:
     """Per link, the edges of its labelled paths as walked, as flat edges."""
     assert subject.labels is not None
-    position = {edge_type: i for i, edge_type in enumerate(graph.edge_types)}
-    edge_at = {
-        (int(r), int(s), int(t)): edge
-        for edge, (r, s, t) in enumerate(zip(graph.relation, graph.src, graph.dst, strict=True))
-    }
     for pair in subject.pairs:
-        yield [
-            [
-                edge_at[
-                    position[src_type, relation, dst_type], graph.flat_index(src_type, src),
-                    graph.flat_index(dst_type, dst),
-                ]
-                for src_type, relation, dst_type, src, dst in path
-            ]
-            for path in subject.labels[pair]
-        ]  # fmt: skip
+        yield [edges_of_triples(graph, path).tolist() for path in subject.labels[pair]]
 
 
 def mask_figures(

@@ -17,6 +17,7 @@ from pagelink.bench.runs import Run, RunStore
 from pagelink.bench.subjects import Subject
 from pagelink.datasets.locate import DataNotFoundError
 from pagelink.explain.result import Explanation
+from pagelink.graph.lookup import first_edges_of_facts, representatives_of_facts
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.rivals.greedy import FreeEdges
 from pagelink.rivals.ground import Ground, fact_paths
@@ -73,7 +74,7 @@ NAME_WIDTH = 36.0  # in letter heights, some sixty letters
 
 def fact_words(graph: TypedGraph, fact: int) -> NamedFact:
     """A fact in the words of the graph, read the way it is stored first."""
-    edge = int(np.flatnonzero((graph.fact == fact) & graph.representative)[0])
+    edge = int(representatives_of_facts(graph)[fact])
     words, backwards = graph.relation_words(graph.edge_types[graph.relation[edge]])
     ends = [
         (graph.node(int(end))[0], shorten(graph.node_name(int(end)), NAME_WIDTH, 1))
@@ -84,7 +85,7 @@ def fact_words(graph: TypedGraph, fact: int) -> NamedFact:
 
 def joins(graph: TypedGraph, facts: Sequence[int], src: int, dst: int) -> tuple[bool, bool]:
     """Return whether facts join two nodes, and whether they touch both of them at all."""
-    edges = [int(np.flatnonzero(graph.fact == fact)[0]) for fact in facts]
+    edges = first_edges_of_facts(graph)[list(facts)]
     ends = [{int(graph.src[edge]), int(graph.dst[edge])} for edge in edges]
     reached = {src}
     for _ in ends:

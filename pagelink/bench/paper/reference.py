@@ -12,6 +12,7 @@ from pagelink.datasets.ground_truth import LabelPath
 from pagelink.datasets.reference import ReferenceData
 from pagelink.explain.explainer import PaGELink
 from pagelink.explain.result import Explanation, Path
+from pagelink.graph.lookup import edges_of_triples, triple_of
 from pagelink.metrics.labels import degree_only_mask, mask_auc, path_hit
 from pagelink.metrics.paths import labelled_in_first
 from pagelink.runtime.arrays import Doubles, Ints
@@ -196,16 +197,13 @@ class Scorer:
         """The edges of each labelled path of a link, as walked, by position in its graph."""
         batch = self._batch
         edges = batch.edges[batch.edge_ptr[link] : batch.edge_ptr[link + 1]]
-        place = {self._step(edge): position for position, edge in enumerate(edges)}
-        return [[place[step] for step in path] for path in self._labels[link]]
-
-    def _step(self, edge: int) -> tuple[str, str, str, int, int]:
-        graph = self._graph
-        edge_type = graph.edge_types[graph.relation[edge]]
-        return (*edge_type, graph.node(graph.src[edge])[1], graph.node(graph.dst[edge])[1])
+        return [
+            np.searchsorted(edges, edges_of_triples(self._graph, path)).tolist()
+            for path in self._labels[link]
+        ]
 
     def _steps_of_edges(self, edges: Ints) -> LabelPath:
-        return tuple(self._step(edge) for edge in edges)
+        return tuple(triple_of(self._graph, edge) for edge in edges)
 
 
 def _steps(path: Path) -> LabelPath:

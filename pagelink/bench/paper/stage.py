@@ -6,7 +6,6 @@ search is a run of its own, because every explainer is measured against it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,6 +17,7 @@ from pagelink.bench.faithfulness.rankings import make_explainer
 from pagelink.bench.paper.plan import Plan
 from pagelink.bench.subjects import RELEASED, Subject, load_subject
 from pagelink.explain.explainer import PaGELink
+from pagelink.graph.lookup import edges_of_triples
 from pagelink.rivals.ground import FactPath, Ground
 from pagelink.runtime.arrays import Longs
 from pagelink.settings import Settings
@@ -121,26 +121,10 @@ class Stage:
         if labels is None:
             return []
         graph = self.explainer.graph
-        position = {edge_type: i for i, edge_type in enumerate(graph.edge_types)}
-        edge_at = {
-            (int(r), int(s), int(t)): edge
-            for edge, (r, s, t) in enumerate(zip(graph.relation, graph.src, graph.dst, strict=True))
-        }
-
-        def walked(path: Sequence[tuple[str, str, str, int, int]]) -> list[int]:
-            return [
-                edge_at[
-                    position[step[:3]],
-                    graph.flat_index(step[0], step[3]),
-                    graph.flat_index(step[2], step[4]),
-                ]
-                for step in path
-            ]
-
         return [
             [
                 [
-                    np.flatnonzero(np.isin(link_edges(ground, link), walked(path)))
+                    np.flatnonzero(np.isin(link_edges(ground, link), edges_of_triples(graph, path)))
                     for path in labels[pair]
                 ]
                 for link, pair in enumerate(ground.pairs())
