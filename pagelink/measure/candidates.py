@@ -42,13 +42,13 @@ class Candidates:
         """The link of each candidate."""
         return np.repeat(np.arange(len(self.ptr) - 1), np.diff(self.ptr))
 
-    def found(self, links: Longs, members: Longs) -> FoundPaths:
-        """The chosen candidates of some links, as the result of a search."""
+    def found(self, members: Longs) -> FoundPaths:
+        """Chosen candidates, a row per link, -1 behind the last, as the result of a search."""
         there = members >= 0
         return FoundPaths(
             arcs=np.where(there[:, :, None], self.arcs[members], -1),
             lengths=np.where(there, self.lengths[members], 0),
-            complete=np.ones(len(links), dtype=np.bool_),
+            complete=np.ones(len(members), dtype=np.bool_),
         )
 
     def joined(self, more: Candidates) -> tuple[Candidates, Longs, Longs]:
@@ -117,6 +117,12 @@ class CandidateFinder:
         """Take the paths of searches over the links, each path where it comes first."""
         return _together(
             self._paths, self._links, rankings, self._arc_logits, self._arc_facts, self._num_links
+        )
+
+    def candidates(self, edge_gradient: Floats, count: int) -> Candidates:
+        """Return the best paths by the mask, by conciseness and by the gradient, `count` each."""
+        return self.taken(
+            self.best_by_mask(count), self.most_concise(count), self.steepest(edge_gradient, count)
         )
 
     def most_concise(self, count: int) -> FoundPaths:

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.edited_graphs import Edits
-from pagelink.graph.lookup import FactIndex
-from pagelink.graph.typed_graph import TypedGraph
-from pagelink.runtime.arrays import Bools, Longs, Ragged
+from pagelink.measure.trials import ReferenceGraphs
+from pagelink.runtime.arrays import Longs, Ragged
 from pagelink.runtime.kernels import kernel
 
 DRAWS = 4
@@ -20,32 +18,21 @@ DRAWS = 4
 
 
 def draw_controls(
-    graph: TypedGraph,
-    facts: FactIndex,
-    batch: ComputationGraphs,
-    whole: Bools,
-    bare: Bools,
-    link: Longs,
-    paths: Ragged,
-    count: int,
-    seed: int,
+    graphs: ReferenceGraphs, link: Longs, paths: Ragged, count: int, seed: int
 ) -> tuple[Edits, Longs]:
     """Draw pairs of the relations of each path's first and last fact, on no common path.
 
     Args:
-        graph: the flat graph.
-        facts: its facts.
-        batch: the computation graphs.
-        whole: G, the edges of the batch that the model sees.
-        bare: G0, without those on any path.
+        graphs: G and G0 of the batch.
         link: per path, its link, in ascending order.
         paths: per path, its edges as positions in those of the batch.
-        count: pairs for a path.
+        count: pairs per path.
         seed: with the link, where they are drawn from.
 
     Returns:
         The removal of each pair, and the path it is for.
     """
+    graph, batch = graphs.facts.graph, graphs.batch
     # Which way a fact goes tells nothing where both of its ends are of one type.
     directed = np.array([src != dst for src, _, dst in graph.edge_types])
     kind = graph.relation_class.astype(np.int64)
@@ -54,9 +41,9 @@ def draw_controls(
     table = _draw(
         link, paths.ptr, paths.values, ends, batch.node_ptr, batch.nodes, batch.edge_ptr,
         batch.edges, batch.src, batch.dst, graph.src, graph.fact, graph.relation, kind, turned,
-        directed, whole, whole & ~bare, count, np.uint64(seed),
+        directed, graphs.whole, graphs.whole & ~graphs.bare, count, np.uint64(seed),
     )  # fmt: skip
-    slots = facts.of_slots(batch, table[:, 1:].reshape(-1))
+    slots = graphs.facts.of_slots(batch, table[:, 1:].reshape(-1))
     together = slots.joined(np.arange(0, 2 * len(table) + 1, 2))
     return Edits(link[table[:, 0]], together.ptr, together.values), table[:, 0]
 

@@ -13,6 +13,7 @@ from pagelink.datasets.ground_truth import Labels
 from pagelink.graph.lookup import facts_of_triples, first_edges_of_facts
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.measure.controls import draw_controls
+from pagelink.measure.trials import ReferenceGraphs
 from pagelink.measure.verdict import REDUNDANT, Verdict, unnoticed
 from pagelink.metrics.paths import mean_length, mean_log_degree
 from pagelink.metrics.worth import connection, sufficiency
@@ -123,7 +124,7 @@ def connections(ground: Ground, ranked: Ranked, seed: int) -> Doubles:
         return result
     links = np.array(link, dtype=np.int64)
     controls, path_of = draw_controls(
-        graph, ground.facts, ground.batch, ground.whole, ground.bare, links,
+        ReferenceGraphs(ground.facts, ground.batch, ground.whole, ground.bare), links,
         Ragged.of(slots), CONTROLS, seed,
     )  # fmt: skip
     gone = ground.influence.logits(ground.whole, controls)
