@@ -21,11 +21,10 @@ from pagelink.explain.result import Explanation
 from pagelink.graph.batches import Batch
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.links import Link
-from pagelink.measure.candidates import CandidateFinder
+from pagelink.measure.candidates import CandidateFinder, Trials
 from pagelink.measure.evidence import measure_chosen
 from pagelink.measure.greedy_set import GreedySet
 from pagelink.measure.selection import select
-from pagelink.measure.trials import Trials
 from pagelink.runtime.timer import Timer
 from pagelink.search.mask_learning import LearnedMasks, learn_masks
 from pagelink.search.paths import FoundPaths, best_paths_in_time

@@ -15,8 +15,7 @@ from math import ceil, comb
 import numpy as np
 
 from pagelink.graph.edited_graphs import Edits
-from pagelink.measure.candidates import Candidates
-from pagelink.measure.trials import Trials
+from pagelink.measure.candidates import Candidates, Trials
 from pagelink.runtime.arrays import Bools, Doubles, Longs
 
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pagelink.measure.candidates import Trials
 from pagelink.measure.greedy_set import CandidateSets, GreedySet, ranked
-from pagelink.measure.trials import Trials
 from pagelink.measure.verdict import REDUNDANT, stand_in
 from pagelink.runtime.arrays import Bools, Doubles, Longs
 

@@ -18,8 +18,7 @@ from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.edited_graphs import Edits
 from pagelink.graph.links import Link, LinkLike
 from pagelink.graph.lookup import FactIndex, slots_of_facts
-from pagelink.measure.candidates import CandidateFinder, Candidates
-from pagelink.measure.trials import ReferenceGraphs
+from pagelink.measure.candidates import CandidateFinder, Candidates, ReferenceGraphs
 from pagelink.model.edited_logits import Influence
 from pagelink.model.inputs import ModelInput
 from pagelink.runtime.arrays import Bools, Doubles, Longs

@@ -23,10 +23,9 @@ from pagelink.explain.result import Explanation
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.links import Link
 from pagelink.graph.schema import EdgeType
-from pagelink.measure.candidates import CandidateFinder
+from pagelink.measure.candidates import CandidateFinder, Trials
 from pagelink.measure.evidence import measure_chosen
 from pagelink.measure.selection import select_all
-from pagelink.measure.trials import Trials
 from pagelink.runtime.arrays import Bools, Floats, Longs
 from pagelink.runtime.timer import Timer
 from pagelink.search.mask_learning import LearnedMasks

@@ -7,9 +7,8 @@ import pytest
 
 from pagelink import PaGELink, Settings
 from pagelink.datasets.useritemattr import generate_useritemattr
-from pagelink.measure.candidates import CandidateFinder
-from pagelink.measure.controls import draw_controls
-from pagelink.measure.trials import ReferenceGraphs
+from pagelink.measure.candidates import CandidateFinder, ReferenceGraphs
+from pagelink.measure.evidence import draw_controls
 from pagelink.models import make_model
 from pagelink.rivals.ground import Ground
 from pagelink.runtime.arrays import Ragged

@@ -12,10 +12,9 @@ from support.zoo import make_case
 
 from pagelink import PaGELink, Settings
 from pagelink.graph.edited_graphs import Edits
-from pagelink.measure.candidates import Candidates
+from pagelink.measure.candidates import Candidates, Trials
 from pagelink.measure.greedy_set import GreedySet, pool_size
 from pagelink.measure.selection import select
-from pagelink.measure.trials import Trials
 from pagelink.measure.verdict import unnoticed, verdict_of
 from pagelink.runtime.arrays import Ragged
 

@@ -16,7 +16,7 @@ from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.edited_graphs import Edits
 from pagelink.graph.lookup import FactIndex
 from pagelink.graph.typed_graph import TypedGraph
-from pagelink.measure.trials import ReferenceGraphs
+from pagelink.measure.candidates import ReferenceGraphs
 from pagelink.model.edited_logits import Influence, edge_gradient
 from pagelink.model.predictor import LinkPredictor
 from pagelink.runtime.arrays import Ragged

@@ -12,8 +12,8 @@ from pagelink.bench.faithfulness.rankings import COUNTS, MAIN
 from pagelink.datasets.ground_truth import Labels
 from pagelink.graph.lookup import facts_of_triples, first_edges_of_facts
 from pagelink.graph.typed_graph import TypedGraph
-from pagelink.measure.controls import draw_controls
-from pagelink.measure.trials import ReferenceGraphs
+from pagelink.measure.candidates import ReferenceGraphs
+from pagelink.measure.evidence import draw_controls
 from pagelink.measure.verdict import REDUNDANT, Verdict, unnoticed
 from pagelink.metrics.paths import mean_length, mean_log_degree
 from pagelink.metrics.worth import connection, sufficiency
