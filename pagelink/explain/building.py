@@ -17,7 +17,7 @@ from pagelink.graph.links import Link
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.measure.evidence import Measured
 from pagelink.measure.verdict import unnoticed
-from pagelink.model.receptive_field import Reach
+from pagelink.model.receptive_field import ReceptiveField
 from pagelink.runtime.arrays import Bools, Doubles, Longs
 from pagelink.search.constraints import Constraints
 from pagelink.search.mask_learning import LearnedMasks
@@ -147,7 +147,7 @@ class ResultBuilder:
         graph: TypedGraph,
         settings: Settings,
         seed: int,
-        reach: Reach,
+        receptive_field: ReceptiveField,
         threshold: float | None,
         constraints: Constraints,
         warnings: Sequence[str] = (),
@@ -155,7 +155,7 @@ class ResultBuilder:
         self._graph = graph
         self._settings = settings
         self._seed = seed
-        self._reach = reach
+        self._receptive_field = receptive_field
         self._threshold = threshold
         self._constraints = constraints
         self._warnings = warnings
@@ -262,7 +262,7 @@ class ResultBuilder:
         }  # fmt: skip
         return Explanation(
             link_type=link.type, src=src, dst=dst, src_name=src_name, dst_name=dst_name,
-            num_hops=self._reach.num_hops, settings=self._settings, seed=self._seed,
+            num_hops=self._receptive_field.num_hops, settings=self._settings, seed=self._seed,
             threshold=self._threshold, versions=versions(), **{**defaults, **values},
         )  # fmt: skip
 
@@ -272,9 +272,9 @@ class ResultBuilder:
             notes.append(
                 "Pruning would have cut the source from the target, so the unpruned graph was used."
             )
-        if self._reach.note:
-            notes.append(self._reach.note)
-        graph, used = self._graph, self._reach.seen_relations
+        if self._receptive_field.note:
+            notes.append(self._receptive_field.note)
+        graph, used = self._graph, self._receptive_field.seen_relations
         seen = {t for t, is_used in zip(graph.edge_types, used, strict=True) if is_used}
         unseen = [
             edge_type[1]

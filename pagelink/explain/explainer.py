@@ -34,7 +34,7 @@ from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.measure.evidence import Measured, Work, choose_paths
 from pagelink.model.inputs import ModelInput
-from pagelink.model.model_checks import find_reach
+from pagelink.model.model_checks import inspect_model
 from pagelink.model.predictor import Forward, LinkPredictor, Output
 from pagelink.model.receptive_field import extractor_for
 from pagelink.runtime.arrays import Bools, Doubles, Longs
@@ -117,7 +117,7 @@ class PaGELink:
             self.graph = TypedGraph.from_data(data, self.link_types, reverse)
         self.predictor = LinkPredictor(model, data, self.graph, forward, output)
         with torch.inference_mode(False):
-            self.reach = find_reach(
+            self.receptive_field = inspect_model(
                 self.predictor, self.link_types, seed, on_patch=self.store is not None
             )
         self._reader = LinkReader(self.graph, self.link_types)
@@ -136,18 +136,18 @@ class PaGELink:
         self.settings = settings
         self.seed = seed
         num_hops = settings.num_hops
-        if num_hops is not None and num_hops < (self.reach.num_hops or 0):
+        if num_hops is not None and num_hops < (self.receptive_field.num_hops or 0):
             raise SettingsError(
-                f"num_hops is {num_hops}, but the model sees {self.reach.num_hops} hops: the "
-                "computation graph would leave out edges that move its score. Use None."
+                f"num_hops is {num_hops}, but the model sees {self.receptive_field.num_hops} hops: "
+                "the computation graph would leave out edges that move its score. Use None."
             )
-        self.extractor = extractor_for(self.graph, self.reach, num_hops)
+        self.extractor = extractor_for(self.graph, self.receptive_field, num_hops)
         self._batches = Batches(
-            self.extractor, self.reach.bytes_an_edge, self.predictor.mode != "subgraphs"
+            self.extractor, self.receptive_field.bytes_an_edge, self.predictor.mode != "subgraphs"
         )
         self._constraints = compile_constraints(self.graph, settings)
         self._builder = ResultBuilder(
-            self.graph, settings, seed, self.reach, self.threshold, self._constraints,
+            self.graph, settings, seed, self.receptive_field, self.threshold, self._constraints,
             self.warnings,
         )  # fmt: skip
 
@@ -195,8 +195,8 @@ class PaGELink:
             "All scores that were seen lie between 0 and 1 and are taken to be logits: if the "
             "model returns probabilities, say so by output='probability'."
         )
-        odd = self.reach.in_unit_range and self.predictor.output == "logit"
-        general = [unused] * (not self.reach.uses_edges) + [probabilities] * odd
+        odd = self.receptive_field.in_unit_range and self.predictor.output == "logit"
+        general = [unused] * (not self.receptive_field.uses_edges) + [probabilities] * odd
         return general + [
             f"The relation {other[1]} mirrors most links of {link_type[1]}: if it is the reverse, "
             "say so by reverse={...}, or paths may merely restate the link."
@@ -281,7 +281,7 @@ class PaGELink:
         (batch,) = self._batches.extract([link])
         if at == "source":
             wanted = batch if top_k is None else None
-            facts = facts_at_source(self.graph, link, wanted, self.reach.seen_relations)
+            facts = facts_at_source(self.graph, link, wanted, self.receptive_field.seen_relations)
         else:
             whole = np.ones(len(batch.edges), dtype=np.bool_)
             facts = facts_on_paths(self.graph, batch, self._path_graphs(batch, whole))

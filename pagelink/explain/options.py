@@ -18,7 +18,7 @@ from pagelink.graph.lookup import FactIndex, fact_of
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.measure.candidates import CandidateFinder, Candidates
 from pagelink.measure.verdict import unnoticed
-from pagelink.model.edited_logits import Influence, edge_gradient
+from pagelink.model.edited_logits import EditedLogits, edge_gradient
 from pagelink.model.predictor import LinkPredictor
 from pagelink.runtime.arrays import Bools, Doubles, Longs
 from pagelink.search.paths import PathGraphs
@@ -179,7 +179,7 @@ def _for_and_against(
     links = np.flatnonzero(paths.has_path())
     start = np.zeros(len(batch.edges), dtype=np.float32)
     gradient = edge_gradient(predictor, recorded, len(batch.edges))
-    influence = Influence(predictor, batch, relation)
+    influence = EditedLogits(predictor, batch, relation)
     finder = CandidateFinder(facts, batch, paths, links, start)
     sides = []
     for sign in (1.0, -1.0):
@@ -204,7 +204,7 @@ def _for_and_against(
 
 
 def _strongest(
-    influence: Influence,
+    influence: EditedLogits,
     candidates: Candidates,
     graph: Bools,
     link: int,

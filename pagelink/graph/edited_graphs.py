@@ -14,13 +14,13 @@ from functools import reduce
 import numpy as np
 
 from pagelink.graph.computation_graph import ComputationGraphs
-from pagelink.runtime.arrays import Bools, Ints, Longs, Ragged
+from pagelink.runtime.arrays import Bools, Csr, Ints, Longs
 from pagelink.runtime.kernels import kernel
 
 
 @dataclass(frozen=True)
 class Edits:
-    """Copies to make: copy c is of link `link[c]`, other in the edges `slots[ptr[c]:ptr[c + 1]]`.
+    """What to edit: graph g is that of link `link[g]`, other in `slots[ptr[g]:ptr[g + 1]]`.
 
     An edge (a position in the edges of the batch) that the graph has is taken out, one that it does
     not have is put in.
@@ -36,26 +36,26 @@ class Edits:
         return cls(links, np.zeros(len(links) + 1, dtype=np.int64), np.empty(0, dtype=np.int64))
 
     @property
-    def num_copies(self) -> int:
+    def num_graphs(self) -> int:
         """Number of copies."""
         return len(self.link)
 
     @classmethod
     def joined(cls, parts: Sequence[Edits]) -> Edits:
         """The copies of several, one after the other."""
-        slots = reduce(Ragged.followed_by, (Ragged(part.ptr, part.slots) for part in parts))
+        slots = reduce(Csr.followed_by, (Csr(part.ptr, part.slots) for part in parts))
         return cls(np.concatenate([part.link for part in parts]), slots.ptr, slots.values)
 
     @classmethod
     def towards(cls, batch: ComputationGraphs, other: Bools, links: Longs) -> Edits:
         """A copy of each of some links that differs in the edges that are marked."""
         slots = np.flatnonzero(other)
-        of_links = Ragged(np.searchsorted(slots, batch.edge_ptr), slots).take(links)
+        of_links = Csr(np.searchsorted(slots, batch.edge_ptr), slots).take(links)
         return cls(links, of_links.ptr, of_links.values)
 
     def chosen(self, order: Longs) -> Edits:
         """The copies of these positions, in this order."""
-        slots = Ragged(self.ptr, self.slots).take(order)
+        slots = Csr(self.ptr, self.slots).take(order)
         return Edits(self.link[order], slots.ptr, slots.values)
 
     def part(self, first: int, last: int) -> Edits:
@@ -66,7 +66,7 @@ class Edits:
 
 
 @dataclass(frozen=True)
-class Copies:
+class EditedGraphs:
     """The nodes and edges of edited copies.
 
     Ends are counted through: first the nodes of the batch, then the copied ones.
@@ -79,10 +79,10 @@ class Copies:
     src: Longs
     dst: Longs
     ends: Longs
-    """[2, num_copies]: source and target of the link, in each copy."""
+    """[2, num_graphs]: source and target of the link, in each copy."""
 
 
-class Copier:
+class GraphEditor:
     """Makes edited copies of the graphs of a batch.
 
     Args:
@@ -108,10 +108,10 @@ class Copier:
         )
         return counts
 
-    def copy(self, edits: Edits, graph: Bools) -> Copies:
+    def copy(self, edits: Edits, graph: Bools) -> EditedGraphs:
         """Make copies of a graph, given as which edges of the batch it has."""
         batch = self._batch
-        return Copies(
+        return EditedGraphs(
             *_copy(
                 edits.link, edits.ptr, edits.slots, graph, batch.node_ptr, batch.hops, batch.src,
                 batch.dst, self._in_ptr, self._ends, *self._near, self._num_hops,

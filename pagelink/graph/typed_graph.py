@@ -25,7 +25,7 @@ from pagelink.graph.schema import (
     check_link_type,
     read_data,
 )
-from pagelink.runtime.arrays import Bools, Ints, Longs, Ragged
+from pagelink.runtime.arrays import Bools, Csr, Ints, Longs
 
 __all__ = [
     "HOMOGENEOUS_NODE_TYPE", "REVERSE_PREFIX", "Bools", "EdgeType", "Ints", "Longs", "TypedGraph",
@@ -123,9 +123,9 @@ class TypedGraph:
         return int(self.fact.max(initial=-1)) + 1
 
     @cached_property
-    def edges_of_facts(self) -> Ragged:
+    def edges_of_facts(self) -> Csr:
         """All edges of each fact: every copy and both directions, in order."""
-        return Ragged.grouped(self.fact, self.num_facts)
+        return Csr.grouped(self.fact, self.num_facts)
 
     @cached_property
     def node_type_of(self) -> Ints:

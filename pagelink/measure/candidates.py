@@ -14,7 +14,7 @@ import numpy as np
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.edited_graphs import Edits
 from pagelink.graph.lookup import FactIndex
-from pagelink.runtime.arrays import Doubles, Floats, Longs, Ragged
+from pagelink.runtime.arrays import Csr, Doubles, Floats, Longs
 from pagelink.search.paths import FIXED_POINT, FoundPaths, PathGraphs, best_paths, cheapest_paths
 
 DRAWN = 3
@@ -34,7 +34,7 @@ class Candidates:
     """Score(p) by the learned mask."""
     concise: Doubles
     """Score(p) without the mask: minus the sum of log D_v."""
-    slots: Ragged
+    slots: Csr
     """Per candidate, all edges of its facts: every copy and both directions."""
 
     @property
@@ -171,7 +171,7 @@ def _together(
     links: Longs,
     rankings: Sequence[FoundPaths],
     arc_logits: Floats,
-    arc_facts: Ragged,
+    arc_facts: Csr,
     num_links: int,
 ) -> Candidates:
     """Put rankings one after the other, each path where it comes first."""

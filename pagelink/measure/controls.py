@@ -12,7 +12,7 @@ from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.edited_graphs import Edits
 from pagelink.graph.lookup import FactIndex
 from pagelink.graph.typed_graph import TypedGraph
-from pagelink.runtime.arrays import Bools, Longs, Ragged
+from pagelink.runtime.arrays import Bools, Csr, Longs
 from pagelink.runtime.kernels import kernel
 
 DRAWS = 4
@@ -26,7 +26,7 @@ def draw_controls(
     whole: Bools,
     bare: Bools,
     link: Longs,
-    paths: Ragged,
+    paths: Csr,
     count: int,
     seed: int,
 ) -> tuple[Edits, Longs]:

@@ -19,10 +19,10 @@ from pagelink.measure.candidates import CandidateFinder, Candidates
 from pagelink.measure.controls import draw_controls
 from pagelink.measure.selection import Selection, select
 from pagelink.measure.verdict import Evidence, Verdict, unnoticed
-from pagelink.model.edited_logits import Influence, edge_gradient
+from pagelink.model.edited_logits import EditedLogits, edge_gradient
 from pagelink.model.inputs import ModelInput
 from pagelink.model.predictor import LinkPredictor
-from pagelink.runtime.arrays import Bools, Doubles, Floats, Longs, Ragged
+from pagelink.runtime.arrays import Bools, Csr, Doubles, Floats, Longs
 from pagelink.runtime.timer import Timer
 from pagelink.search.mask_learning import LearnedMasks
 from pagelink.search.paths import FoundPaths, PathGraphs, build_path_graphs
@@ -75,7 +75,7 @@ class Context:
 
 
 def look(
-    influence: Influence,
+    influence: EditedLogits,
     batch: ComputationGraphs,
     candidates: Candidates,
     links: Longs,
@@ -130,7 +130,7 @@ class Appraiser:
         self._whole, self._bare = whole, bare
 
     def measure(
-        self, influence: Influence, links: Longs, settings: Settings, seed: int
+        self, influence: EditedLogits, links: Longs, settings: Settings, seed: int
     ) -> dict[int, Measured]:
         """Return the evidence of some links.
 
@@ -151,7 +151,7 @@ class Appraiser:
         fact_slots = self._facts.of_slots(self._batch, path_slots)
         controls, control_of = draw_controls(
             self._graph, self._facts, self._batch, self._whole, self._bare, link,
-            Ragged(fact_ptr, path_slots), settings.controls, seed,
+            Csr(fact_ptr, path_slots), settings.controls, seed,
         )  # fmt: skip
         inserted = self._selection.inserted[link]
 
@@ -166,7 +166,7 @@ class Appraiser:
             controls,
         ]
         answers = influence.logits(self._whole, Edits.joined(parts))
-        cuts = np.cumsum([part.num_copies for part in parts])
+        cuts = np.cumsum([part.num_graphs for part in parts])
         gone, added, only, gone_fact, gone_control = np.split(answers, cuts[:-1])
         adds = np.full(len(link), np.nan)
         single = self._candidates.removal(link[inserted], chosen[inserted, None])
@@ -229,7 +229,7 @@ def _connection(effect: float, controls: Doubles) -> float | None:
 
 
 Choice = Callable[
-    [Influence, Candidates, Doubles, Bools, Bools, Doubles, Doubles, Settings], Selection
+    [EditedLogits, Candidates, Doubles, Bools, Bools, Doubles, Doubles, Settings], Selection
 ]
 """How a set of candidates is chosen for each link; see `select`."""
 
@@ -309,7 +309,7 @@ def measure_paths(
     graph, batch, links = predictor.graph, work.batch, work.links
     whole = predictor.needed(batch)
     bare = without_paths(graph, facts, batch, whole, settings.max_length)
-    influence = Influence(predictor, batch, work.relation)
+    influence = EditedLogits(predictor, batch, work.relation)
     context, alone = look(influence, batch, candidates, links, whole, bare, work.logits)
     chosen = choose(
         influence, candidates, alone, whole, bare, work.logits, context.without_paths, settings

@@ -15,7 +15,7 @@ from math import ceil, comb
 import numpy as np
 
 from pagelink.measure.candidates import Candidates
-from pagelink.model.edited_logits import Influence
+from pagelink.model.edited_logits import EditedLogits
 from pagelink.runtime.arrays import Bools, Doubles, Longs
 from pagelink.settings import Settings
 
@@ -36,7 +36,7 @@ class Chain:
 
     def __init__(
         self,
-        influence: Influence,
+        influence: EditedLogits,
         candidates: Candidates,
         alone: Doubles,
         graph: Bools,
@@ -147,7 +147,7 @@ class CandidateSets:
         """[1, num_sets]: the set is the chain, which is first in every pool."""
 
     def changes(
-        self, influence: Influence, graph: Bools, wanted: Bools, logits: Doubles
+        self, influence: EditedLogits, graph: Bools, wanted: Bools, logits: Doubles
     ) -> Doubles:
         """How much lower the logit is after an edit of a graph by each wanted set, in order."""
         link, number = np.nonzero(wanted)

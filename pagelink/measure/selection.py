@@ -14,7 +14,7 @@ import numpy as np
 
 from pagelink.measure.candidates import Candidates
 from pagelink.measure.greedy_set import CandidateSets, Chain, Steepest, make_pools, ranked
-from pagelink.model.edited_logits import Influence
+from pagelink.model.edited_logits import EditedLogits
 from pagelink.runtime.arrays import Bools, Doubles, Longs
 from pagelink.settings import Settings
 
@@ -45,7 +45,7 @@ class Selection:
     largest: Doubles
     """The largest change of the score, either way, by any set that was measured."""
     inserted: Bools
-    """Influence is what the set adds to the graph without paths, as the paths are redundant."""
+    """EditedLogits is what the set adds to the graph without paths, as the paths are redundant."""
     alone: Doubles
     """Per candidate, the effect of removing its facts alone."""
     num_sets: Longs
@@ -53,7 +53,7 @@ class Selection:
 
 
 def select(
-    influence: Influence,
+    influence: EditedLogits,
     candidates: Candidates,
     alone: Doubles,
     graph: Bools,
@@ -156,7 +156,7 @@ def select(
 
 
 def set_effects(
-    influence: Influence,
+    influence: EditedLogits,
     candidates: Candidates,
     graph: Bools,
     without_paths: Bools,

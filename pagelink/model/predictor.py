@@ -22,7 +22,7 @@ from torch_geometric.nn import MessagePassing
 
 from pagelink.errors import ModelError, SettingsError
 from pagelink.graph.computation_graph import ComputationGraphs
-from pagelink.graph.edited_graphs import Copies
+from pagelink.graph.edited_graphs import EditedGraphs
 from pagelink.graph.ego_kernels import FAR
 from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
@@ -30,7 +30,7 @@ from pagelink.model.fused import PlainCall, summed
 from pagelink.model.inputs import InputMaker, ModelInput
 from pagelink.model.masking import Weighting, borrowed, check_maskable
 from pagelink.model.tracing import Tracer
-from pagelink.runtime.arrays import Bools, Ints, Longs, Ragged
+from pagelink.runtime.arrays import Bools, Csr, Ints, Longs
 
 Forward = Callable[[nn.Module, Any, Tensor], Tensor]
 Mode = Literal["subgraphs", "all_nodes", "full"]
@@ -73,7 +73,7 @@ class LinkPredictor:
         self.mode: Mode = "subgraphs"
         self.shares_rim = True
         """Links side by side may share the nodes at the rim of the model's reach."""
-        self.shares_copies = True
+        self.shares_unedited = True
         """Edited copies of a graph may share the nodes that the edits cannot change."""
         self.fuses = True
         """Layers that only sum their neighbours are done without writing messages out."""
@@ -130,7 +130,7 @@ class LinkPredictor:
     def adopt(self, other: LinkPredictor) -> None:
         """Run the model in the way that was found with another predictor of it."""
         self.mode = other.mode
-        self.shares_rim, self.shares_copies = other.shares_rim, other.shares_copies
+        self.shares_rim, self.shares_unedited = other.shares_rim, other.shares_unedited
         self.fuses = other.fuses
 
     def inputs(
@@ -266,11 +266,11 @@ class LinkPredictor:
         tiny = torch.finfo(output.dtype).eps
         return torch.logit(output, eps=tiny)
 
-    def copied_inputs(
+    def edited_inputs(
         self,
         batch: ComputationGraphs,
         graph: Bools,
-        copies: Copies,
+        copies: EditedGraphs,
         links: Longs,
         relation: Longs,
     ) -> ModelInput:
@@ -328,7 +328,7 @@ class LinkPredictor:
         own_at, shared_at = np.flatnonzero(used & ~rim), np.flatnonzero(used & rim)
         shared_flat, stands_for = np.unique(flat[shared_at], return_inverse=True)
         nodes = np.concatenate([flat[own_at], shared_flat]).astype(np.int64)
-        by_type = Ragged.grouped(graph.node_type_of[nodes], len(graph.node_types))
+        by_type = Csr.grouped(graph.node_type_of[nodes], len(graph.node_types))
         start, order = by_type.ptr, by_type.values
         place = np.empty(len(nodes), dtype=np.int64)
         place[order] = np.arange(len(nodes))
@@ -342,7 +342,7 @@ class LinkPredictor:
             for k in range(len(graph.node_types))
         ]
         kinds = graph.relation[batch.edges[slots]]
-        order = Ragged.grouped(kinds, len(graph.edge_types)).values
+        order = Csr.grouped(kinds, len(graph.edge_types)).values
         slots, src, dst = slots[order], src[order], dst[order]
         edge_index = np.stack([number[src], number[dst]])
         return self._maker.assemble(

@@ -21,7 +21,7 @@ from pagelink.graph.links import Link, LinkLike, LinkReader
 from pagelink.graph.lookup import FactIndex, slots_of_facts
 from pagelink.measure.candidates import CandidateFinder, Candidates
 from pagelink.measure.evidence import without_paths
-from pagelink.model.edited_logits import Influence
+from pagelink.model.edited_logits import EditedLogits
 from pagelink.model.inputs import ModelInput
 from pagelink.runtime.arrays import Bools, Doubles, Longs
 from pagelink.search.paths import FoundPaths, PathGraphs, allowed_facts, build_path_graphs
@@ -50,7 +50,7 @@ class Ground:
     """G: the edges of the batch that the model sees."""
     bare: Bools
     """G0: G without any fact on a path."""
-    influence: Influence
+    influence: EditedLogits
 
     @classmethod
     def of(cls, explainer: PaGELink, pairs: Sequence[LinkLike]) -> Ground:
@@ -93,7 +93,7 @@ class Ground:
             facts=facts,
             whole=whole,
             bare=without_paths(graph, facts, batch, whole, length),
-            influence=Influence(predictor, batch, relation),
+            influence=EditedLogits(predictor, batch, relation),
         )
 
     @property
@@ -164,4 +164,4 @@ def fact_paths(explainer: PaGELink, explanations: Iterable[Explanation]) -> Rank
 
 def _batches(explainer: PaGELink) -> Batches:
     one_by_one = explainer.predictor.mode != "subgraphs"
-    return Batches(explainer.extractor, explainer.reach.bytes_an_edge, one_by_one)
+    return Batches(explainer.extractor, explainer.receptive_field.bytes_an_edge, one_by_one)

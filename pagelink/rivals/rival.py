@@ -22,7 +22,7 @@ from pagelink.graph.schema import EdgeType
 from pagelink.measure.candidates import CandidateFinder, Candidates
 from pagelink.measure.evidence import Measured, Work, measure_paths
 from pagelink.measure.selection import Selection, set_effects
-from pagelink.model.edited_logits import Influence
+from pagelink.model.edited_logits import EditedLogits
 from pagelink.runtime.arrays import Bools, Doubles, Floats, Longs
 from pagelink.search.mask_learning import LearnedMasks
 from pagelink.search.paths import FoundPaths
@@ -146,7 +146,7 @@ def made_masks(
 
 
 def all_in_order(
-    influence: Influence,
+    influence: EditedLogits,
     candidates: Candidates,
     alone: Doubles,
     graph: Bools,

@@ -18,11 +18,11 @@ Doubles = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Ragged:
+class Csr:
     """Lists of numbers, one after the other: list i is `values[ptr[i]:ptr[i + 1]]`.
 
     Example:
-        >>> lists = Ragged(np.array([0, 2, 3]), np.array([7, 8, 9]))
+        >>> lists = Csr(np.array([0, 2, 3]), np.array([7, 8, 9]))
         >>> lists.take(np.array([1, 0])).values.tolist()
         [9, 7, 8]
     """
@@ -31,38 +31,38 @@ class Ragged:
     values: Longs
 
     @classmethod
-    def of(cls, lists: list[Longs]) -> Ragged:
+    def of(cls, lists: list[Longs]) -> Csr:
         """Put arrays one after the other."""
         ptr = np.concatenate([[0], np.cumsum([len(each) for each in lists], dtype=np.int64)])
         return cls(ptr, np.concatenate([*lists, np.empty(0, dtype=np.int64)]))
 
     @classmethod
-    def grouped(cls, keys: npt.NDArray[np.integer[Any]], num_groups: int) -> Ragged:
+    def grouped(cls, keys: npt.NDArray[np.integer[Any]], num_groups: int) -> Csr:
         """Per key from 0 up, where it is, in order.
 
         Example:
-            >>> Ragged.grouped(np.array([1, 0, 1]), 2).values.tolist()
+            >>> Csr.grouped(np.array([1, 0, 1]), 2).values.tolist()
             [1, 0, 2]
         """
         return cls(*_grouped(keys, num_groups))
 
-    def take(self, order: Longs) -> Ragged:
+    def take(self, order: Longs) -> Csr:
         """The lists of these positions, in this order."""
         start, length = self.ptr[order], self.ptr[order + 1] - self.ptr[order]
         ptr = np.concatenate([[0], np.cumsum(length)])
         place = np.arange(ptr[-1]) + np.repeat(start - ptr[:-1], length)
-        return Ragged(ptr, self.values[place])
+        return Csr(ptr, self.values[place])
 
-    def followed_by(self, other: Ragged) -> Ragged:
+    def followed_by(self, other: Csr) -> Csr:
         """These lists and then those."""
-        return Ragged(
+        return Csr(
             np.concatenate([self.ptr, self.ptr[-1] + other.ptr[1:]]),
             np.concatenate([self.values, other.values]),
         )
 
-    def joined(self, ptr: Longs) -> Ragged:
+    def joined(self, ptr: Longs) -> Csr:
         """Put lists together: ptr[i]:ptr[i + 1] become one."""
-        return Ragged(self.ptr[ptr], self.values)
+        return Csr(self.ptr[ptr], self.values)
 
 
 @kernel

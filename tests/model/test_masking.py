@@ -77,7 +77,7 @@ def recorded_full(explainer: PaGELink, batch: Any) -> ModelInput:
 @pytest.mark.parametrize("name", ZOO)
 def test_reach_is_found(name: str) -> None:
     case = make_case(name)
-    reach = explainer_of(case).reach
+    reach = explainer_of(case).receptive_field
     assert (reach.mode, reach.num_hops) == (case.mode, case.num_hops)
 
 

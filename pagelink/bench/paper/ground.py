@@ -102,7 +102,9 @@ class Effects:
         self._explainer = explainer
         self._reader = LinkReader(explainer.graph, explainer.link_types)
         one_by_one = explainer.predictor.mode != "subgraphs"
-        self._batches = Batches(explainer.extractor, explainer.reach.bytes_an_edge, one_by_one)
+        self._batches = Batches(
+            explainer.extractor, explainer.receptive_field.bytes_an_edge, one_by_one
+        )
 
     def link(self, pair: tuple[int, int]) -> Link:
         """The link of a pair."""
