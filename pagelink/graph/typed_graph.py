@@ -17,19 +17,20 @@ import numpy as np
 from torch_geometric.data import Data, HeteroData
 
 from pagelink.errors import GraphError, LinkError, did_you_mean
-from pagelink.graph.reverse_relations import REVERSE_PREFIX, distinct, find_reverse, given_reverse
+from pagelink.graph.reverse_relations import (
+    REVERSE_PREFIX,
+    distinct,
+    find_reverse,
+    given_reverse,
+    relation_classes,
+)
 from pagelink.graph.schema import (
-    HOMOGENEOUS_NODE_TYPE,
     EdgeType,
     RawGraph,
     check_link_type,
     read_data,
 )
 from pagelink.runtime.arrays import Bools, Csr, Ints, Longs
-
-__all__ = [
-    "HOMOGENEOUS_NODE_TYPE", "REVERSE_PREFIX", "Bools", "EdgeType", "Ints", "Longs", "TypedGraph",
-]  # fmt: skip
 
 Kind = Literal["name", "id"]
 
@@ -317,14 +318,6 @@ def _as_index(key: Any, node_type: str) -> int:
         raise LinkError(f"A {node_type} is given by index or name, got {key!r}.") from None
 
 
-def relation_classes(edge_types: Sequence[EdgeType], pairs: Mapping[EdgeType, EdgeType]) -> Ints:
-    """Return, per relation, the position of the one that stands for it and its reverse."""
-    position = {t: i for i, t in enumerate(edge_types)}
-    return np.array(
-        [min(i, position.get(pairs.get(t, t), i)) for i, t in enumerate(edge_types)], dtype=np.int32
-    )
-
-
 def _flatten(
     raw: RawGraph, edge_types: Sequence[EdgeType], pairs: Mapping[EdgeType, EdgeType]
 ) -> TypedGraph:
@@ -376,7 +369,7 @@ def _flatten(
     arcs = np.concatenate([forth, back], axis=1).astype(np.int64)
     arc_class = relation_class[kind[arcs[2]]]
     arcs = arcs[:, np.lexsort((arc_class, arcs[1], arcs[0]))]
-    degree = np.bincount(arcs[0], minlength=num_nodes)
+    arc_ptr = Csr.grouped(arcs[0], num_nodes).ptr
     return TypedGraph(
         node_types=node_types,
         node_offset=node_offset,
@@ -386,7 +379,7 @@ def _flatten(
         reverse=dict(pairs),
         names=raw.names,
         relation_class=relation_class,
-        in_ptr=_pointers(np.bincount(dst, minlength=num_nodes)),
+        in_ptr=Csr.grouped(dst, num_nodes).ptr,
         src=src,
         dst=dst,
         relation=kind,
@@ -394,17 +387,11 @@ def _flatten(
         fact=fact,
         opposite=opposite,
         representative=representative,
-        arc_ptr=_pointers(degree),
+        arc_ptr=arc_ptr,
         arc_dst=arcs[1].astype(np.int32),
         arc_edge=arcs[2].astype(np.int32),
         arc_reversed=arcs[3].astype(bool),
-        degree=degree.astype(np.int32),
+        degree=np.diff(arc_ptr).astype(np.int32),
         attributes=raw.attributes,
         ids=raw.ids,
     )
-
-
-def _pointers(counts: Longs) -> Longs:
-    pointers = np.zeros(len(counts) + 1, dtype=np.int64)
-    np.cumsum(counts, out=pointers[1:])
-    return pointers

@@ -18,9 +18,14 @@ import torch
 from torch_geometric.data import HeteroData
 
 from pagelink.errors import GraphError, StoreError
-from pagelink.graph.reverse_relations import PairSet, given_reverse, reverse_of_sets
+from pagelink.graph.reverse_relations import (
+    PairSet,
+    given_reverse,
+    relation_classes,
+    reverse_of_sets,
+)
 from pagelink.graph.schema import EdgeType, Schema, check_link_type, graph_schema, read_data
-from pagelink.graph.typed_graph import TypedGraph, relation_classes
+from pagelink.graph.typed_graph import TypedGraph
 from pagelink.runtime.arrays import Csr
 from pagelink.store.files import begin_store
 from pagelink.store.manifest import (
