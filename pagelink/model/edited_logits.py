@@ -1,6 +1,6 @@
 """What facts are worth to the model: its logits after really removing them, or really adding them.
 
-Many edited copies of the computation graphs of a batch go through the model in one pass. A mask of
+Many edited computation graphs of a batch go through the model in one pass. A mask of
 0 is not removal (a mean still counts the edge), so edges are taken out of the model's input.
 """
 
@@ -75,11 +75,11 @@ class EditedLogits:
             self._editor = GraphEditor(batch, batch.num_hops)
 
     def logits(self, graph: Bools, edits: Edits) -> Doubles:
-        """Return the logit of each copy's link, on its copy.
+        """Return the logit of the link of each edited graph, on that graph.
 
         Args:
             graph: the graphs that are edited: which edges of the batch they have.
-            edits: what is other in each copy.
+            edits: what is other in each edited graph.
         """
         answers = np.empty(edits.num_graphs, dtype=np.float64)
         if self._editor is None:
@@ -91,7 +91,7 @@ class EditedLogits:
         for first, last in self._passes(graph, sorted_edits):
             part = sorted_edits.part(first, last)
             inputs = self._predictor.edited_inputs(
-                self._batch, graph, self._editor.copy(part, graph), part.link, self._relation
+                self._batch, graph, self._editor.edit(part, graph), part.link, self._relation
             )
             logits = self._predictor.logits(inputs)
             answers[order[first:last]] = logits.cpu().double().numpy()
@@ -104,7 +104,7 @@ class EditedLogits:
         return float(self._predictor.logits(inputs))
 
     def _passes(self, graph: Bools, edits: Edits) -> Iterator[tuple[int, int]]:
-        """Cut copies, in order of their links, into ranges of so many edges, graphs included."""
+        """Cut edited graphs, in order of their links, into ranges that fit into one pass."""
         assert self._editor is not None
         total = np.concatenate([[0], np.cumsum(graph)])
         whole = np.diff(total[self._batch.edge_ptr])

@@ -16,6 +16,7 @@ from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.model.edited_logits import EditedLogits
 from pagelink.model.inputs import ModelInput
+from pagelink.model.masking import Tracer, layer_name
 from pagelink.model.predictor import LinkPredictor, Mode
 from pagelink.model.receptive_field import (
     EDGES_A_PASS,
@@ -31,7 +32,6 @@ from pagelink.model.receptive_field import (
     try_modes,
     visible_count,
 )
-from pagelink.model.tracing import Tracer, layer_name
 from pagelink.runtime.arrays import Bools, Longs
 
 EDITS = 3

@@ -28,8 +28,7 @@ from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.model.fused import PlainCall, summed
 from pagelink.model.inputs import InputMaker, ModelInput
-from pagelink.model.masking import Weighting, borrowed, check_maskable
-from pagelink.model.tracing import Tracer
+from pagelink.model.masking import Tracer, Weighting, borrowed, check_maskable
 from pagelink.runtime.arrays import Bools, Csr, Ints, Longs
 
 Forward = Callable[[nn.Module, Any, Tensor], Tensor]
@@ -74,7 +73,7 @@ class LinkPredictor:
         self.shares_rim = True
         """Links side by side may share the nodes at the rim of the model's reach."""
         self.shares_unedited = True
-        """Edited copies of a graph may share the nodes that the edits cannot change."""
+        """Edited graphs of a link may share the nodes that their edits cannot change."""
         self.fuses = True
         """Layers that only sum their neighbours are done without writing messages out."""
         self._plain_layers: Mapping[MessagePassing, PlainCall] = {}
@@ -270,28 +269,28 @@ class LinkPredictor:
         self,
         batch: ComputationGraphs,
         graph: Bools,
-        copies: EditedGraphs,
+        edited: EditedGraphs,
         links: Longs,
         relation: Longs,
     ) -> ModelInput:
-        """Put edited copies of the links' graphs side by side, with the graphs they are copies of.
+        """Put edited graphs side by side, with the graphs they are made from.
 
         Args:
             batch: computation graphs.
-            graph: the edges of the batch that the edited graphs have.
-            copies: the copies, of those graphs.
-            links: per copy, the link it is of.
+            graph: the edges of the batch that the graphs have before they are edited.
+            edited: the edited graphs.
+            links: per edited graph, the link it is of.
             relation: position in `graph.edge_types` of the link type of each link of the batch.
         """
         slots, src, dst = _edges_of(batch, graph, links)
         return self._side_by_side(
             batch,
-            np.concatenate([slots, copies.slots]),
-            np.concatenate([src, copies.src]),
-            np.concatenate([dst, copies.dst]),
-            copies.ends,
+            np.concatenate([slots, edited.slots]),
+            np.concatenate([src, edited.src]),
+            np.concatenate([dst, edited.dst]),
+            edited.ends,
             relation[links],
-            copies.node_of,
+            edited.node_of,
         )
 
     def _subgraphs(
@@ -313,11 +312,11 @@ class LinkPredictor:
         dst: Longs,
         ends: Longs,
         relation: Longs,
-        copied: Ints | None = None,
+        new: Ints | None = None,
     ) -> ModelInput:
-        """One graph of these edges; ends count the nodes of the batch, then the copied ones."""
+        """One graph of these edges; ends count the nodes of the batch, then the new ones."""
         graph = self.graph
-        flat = batch.nodes if copied is None else np.concatenate([batch.nodes, batch.nodes[copied]])
+        flat = batch.nodes if new is None else np.concatenate([batch.nodes, batch.nodes[new]])
         # At the rim of the model's reach nothing counts but a node's own features, which are the
         # same for every link: one node stands for all its copies.
         used = np.zeros(len(flat), dtype=np.bool_)

@@ -36,8 +36,8 @@ from pagelink import PaGELink
 from pagelink.errors import MaskError, ModelError, PageLinkError
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.model.inputs import ModelInput
+from pagelink.model.masking import Tracer
 from pagelink.model.predictor import LinkPredictor
-from pagelink.model.tracing import Tracer
 
 pytestmark = pytest.mark.filterwarnings("ignore:The type .* contains invalid characters")
 
