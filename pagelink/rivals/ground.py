@@ -19,7 +19,7 @@ from pagelink.graph.edited_graphs import Edits
 from pagelink.graph.links import Link, LinkLike
 from pagelink.graph.lookup import FactIndex, slots_of_facts
 from pagelink.measure.candidates import CandidateFinder, Candidates, ReferenceGraphs
-from pagelink.model.edited_logits import Influence
+from pagelink.model.edited_logits import EditedLogits
 from pagelink.model.inputs import ModelInput
 from pagelink.runtime.arrays import Bools, Doubles, Longs
 from pagelink.search.paths import FoundPaths, PathGraphs, allowed_facts, build_path_graphs
@@ -48,7 +48,7 @@ class Ground:
     """G: the edges of the batch that the model sees."""
     bare: Bools
     """G0: G without any fact on a path."""
-    influence: Influence
+    influence: EditedLogits
 
     @classmethod
     def of(cls, explainer: PaGELink, pairs: Sequence[LinkLike]) -> Ground:
@@ -88,7 +88,7 @@ class Ground:
             facts=facts,
             whole=whole,
             bare=ReferenceGraphs.of(facts, batch, whole, length).bare,
-            influence=Influence(predictor, batch, relation),
+            influence=EditedLogits(predictor, batch, relation),
         )
 
     @property

@@ -18,7 +18,8 @@ from pagelink.measure.verdict import REDUNDANT, Verdict, unnoticed
 from pagelink.metrics.paths import mean_length, mean_log_degree
 from pagelink.metrics.worth import connection, sufficiency
 from pagelink.rivals.ground import FactPath, Ground, Ranked, facts_of
-from pagelink.runtime.arrays import Doubles, Longs, Ragged
+from pagelink.runtime.arrays import Doubles, Longs
+from pagelink.runtime.csr import Csr
 
 CONTROLS = 5
 PerLink = dict[str, Doubles]
@@ -125,7 +126,7 @@ def connections(ground: Ground, ranked: Ranked, seed: int) -> Doubles:
     links = np.array(link, dtype=np.int64)
     controls, path_of = draw_controls(
         ReferenceGraphs(ground.facts, ground.batch, ground.whole, ground.bare), links,
-        Ragged.of(slots), CONTROLS, seed,
+        Csr.of(slots), CONTROLS, seed,
     )  # fmt: skip
     gone = ground.influence.logits(ground.whole, controls)
     control = ground.logits[controls.link] - gone
