@@ -1,4 +1,8 @@
-"""Recommendations: the targets that a trained model links to a source with the highest logits."""
+"""What `pagelink train` and `pagelink recommend` do.
+
+Training: split, train with a progress bar, report, write the checkpoint. Recommendations: the
+targets that a trained model links to a source with the highest logits.
+"""
 
 from __future__ import annotations
 
@@ -81,9 +85,6 @@ def recommend(
         )
         for i in order.tolist()
     ]
-
-
-# What `pagelink train` does: split, train with a progress bar, report, write the checkpoint.
 
 
 DATASET_FILE = "extra-dataset.json"

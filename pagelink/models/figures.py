@@ -130,14 +130,6 @@ class TestFigures:
         )
 
 
-def separation(score: Score, links: Tensor, negatives: Tensor, matched: Tensor) -> Separation:
-    """Return the figures of one way to score pairs."""
-    logits = score(links)
-    return Separation(
-        *link_metrics(logits, score(negatives)), *link_metrics(logits, score(matched))
-    )
-
-
 def degree_product(train: Tensor, num_src: int, num_dst: int) -> Score:
     """Return the rival that multiplies the degrees of the two ends in the training links.
 
@@ -234,7 +226,9 @@ def measure(
     product = degree_product(split.train, known.num_src, known.num_dst)
 
     def figures(way: Score) -> Separation:
-        return separation(way, split.test, pairs.test, pairs.matched)
+        logits = way(split.test)
+        ordinary, matched = way(pairs.test), way(pairs.matched)
+        return Separation(*link_metrics(logits, ordinary), *link_metrics(logits, matched))
 
     return TestFigures(
         model=figures(score),

@@ -1,4 +1,9 @@
-"""Prediction heads: from the embeddings of the two ends of a link to its logit."""
+"""What all link predictors share: their inputs, the loop over the layers, and the head.
+
+A predictor is called as `model(x_dict, edge_index_dict, edge_label_index)` and gives one logit per
+column of `edge_label_index`. It works on any sub-graph: node types and relations may be empty. A
+head makes the logit of a link from the embeddings of its two ends.
+"""
 
 from __future__ import annotations
 
@@ -84,13 +89,6 @@ def make_head(name: str, dim: int) -> nn.Module:
     return HEADS[name](dim)
 
 
-# What all link predictors share: their inputs, the loop over the layers, and the head.
-#
-# A predictor is called as `model(x_dict, edge_index_dict, edge_label_index)` and gives one logit
-# per column of `edge_label_index`. It works on any sub-graph: node types and relations may be
-# empty.
-
-
 Relations = Mapping[EdgeType, Tensor] | Mapping[EdgeType, Adjacency]
 
 
@@ -106,12 +104,8 @@ def node_inputs(data: HeteroData) -> dict[str, Tensor]:
     inputs = {}
     for node_type in data.node_types:
         store = data[node_type]
-        if "x" in store:
-            inputs[node_type] = store["x"]
-        elif "n_id" in store:
-            inputs[node_type] = store["n_id"]
-        else:
-            inputs[node_type] = torch.arange(store.num_nodes)
+        given = next((store[key] for key in ("x", "n_id") if key in store), None)
+        inputs[node_type] = torch.arange(store.num_nodes) if given is None else given
     return inputs
 
 
@@ -182,13 +176,11 @@ class NodeInputs(nn.Module):
         for node_type, table in zip(self.node_types, self.tables, strict=True):
             if node_type not in x_dict:
                 continue
-            x = x_dict[node_type]
-            if x.dim() != (2 if isinstance(table, Projection) else 1):
-                wanted = (
-                    f"features, of shape [num_nodes, {table.linear.in_features}]"
-                    if isinstance(table, Projection)
-                    else "ids of nodes, of shape [num_nodes]"
-                )
+            x, num_dims, wanted = x_dict[node_type], 1, "ids of nodes, of shape [num_nodes]"
+            if isinstance(table, Projection):
+                num_dims = 2
+                wanted = f"features, of shape [num_nodes, {table.linear.in_features}]"
+            if x.dim() != num_dims:
                 raise ModelError(
                     f"x_dict[{node_type!r}] must hold {wanted}, got shape {list(x.shape)}."
                 )
