@@ -12,10 +12,12 @@ import pyarrow as pa
 import torch
 from torch_geometric.data import HeteroData
 
+from pagelink.datasets.folders import DatasetSummary, check_new_folder
 from pagelink.errors import GraphError
 from pagelink.graph.schema import EdgeType
 from pagelink.runtime.arrays import Longs
 from pagelink.tables.files import file_errors
+from pagelink.tables.load import save_graph
 
 WRITES: EdgeType = ("author", "writes", "paper")
 CITES: EdgeType = ("paper", "cites", "paper")
@@ -75,6 +77,17 @@ def read_aminer(path: Path | str) -> HeteroData:
     if not data.edge_types:
         raise GraphError(f"{path}: there is no paper with an author, a reference or a field in it.")
     return data
+
+
+def make_aminer_folder(source: Path | str, out: Path | str) -> DatasetSummary:
+    """Write the graph of an AMiner citation file as a folder of tables.
+
+    Raises:
+        GraphError: the file cannot be read, or the folder is not empty or cannot be written.
+    """
+    check_new_folder(out)
+    data = read_aminer(source)
+    return DatasetSummary.of(save_graph(data, out), data)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from pagelink.bench.speed.plot import plot
 from pagelink.bench.speed.process import GIGABYTE, first_explanation, peak_memory
 from pagelink.bench.speed.rows import DataRows
 from pagelink.bench.speed.subjects import FULL, HETIONET, MOVIELENS, QUICK, USERITEMATTR, Sizes
-from pagelink.datasets.locate import DataNotFoundError, find_data
+from pagelink.datasets.folders import DataNotFoundError, find_data
 from pagelink.errors import SettingsError, did_you_mean
 from pagelink.explain.building import versions
 from pagelink.runtime.files import write_text

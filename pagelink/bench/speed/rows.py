@@ -31,7 +31,7 @@ from pagelink.bench.speed.subjects import (
     explain_all,
     load_subject,
 )
-from pagelink.datasets.locate import DataNotFoundError
+from pagelink.datasets.folders import DataNotFoundError
 from pagelink.settings import Settings
 
 RELEASED_MS = 640.0

@@ -11,7 +11,7 @@ from torch import nn
 from torch_geometric.data import HeteroData
 
 from pagelink.bench.speed.figures import torch_threads
-from pagelink.datasets.locate import find_data
+from pagelink.datasets.folders import find_data
 from pagelink.datasets.reference import FOLDER, load_reference
 from pagelink.datasets.useritemattr import generate_useritemattr
 from pagelink.explain.explainer import PaGELink
