@@ -34,8 +34,6 @@ Step = tuple[str, str, str, int, int]
 LabelPath = tuple[Step, ...]
 Labels = dict[tuple[int, int], list[LabelPath]]
 """Ground-truth paths of links (source index, target index), best first."""
-
-
 Rule = Literal["paper", "released"]
 """`paper`, the rule as printed: inner nodes have at most D_max facts; paths are ordered by the sum
 of the degrees of their inner nodes.
