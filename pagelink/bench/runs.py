@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,8 +48,12 @@ def measured(module: str, *words: object) -> Any:
 # Tables as Markdown.
 
 
-def layout(rows: Sequence[Sequence[str]]) -> str:
+def layout(rows: Sequence[Sequence[str]], left: Collection[int] = (0,)) -> str:
     """Lay rows out as a Markdown table that also reads well in a terminal.
+
+    Args:
+        rows: the cells; the first row is the head.
+        left: the columns of words; the others are put to the right.
 
     Example:
         >>> print(layout([["", "a"], ["row", "1"]]))
@@ -58,10 +62,10 @@ def layout(rows: Sequence[Sequence[str]]) -> str:
         | row |   1 |
     """
     widths = [max(3, *(len(row[i]) for row in rows)) for i in range(len(rows[0]))]
-    rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
+    rule = ["-" * w if i in left else "-" * (w - 1) + ":" for i, w in enumerate(widths)]
     return "\n".join(
         "| " + " | ".join(
-            cell.ljust(width) if i == 0 else cell.rjust(width)
+            cell.ljust(width) if i in left else cell.rjust(width)
             for i, (cell, width) in enumerate(zip(row, widths, strict=True))
         ) + " |"
         for row in (rows[0], rule, *rows[1:])

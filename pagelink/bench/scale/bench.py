@@ -10,10 +10,9 @@ from typing import Any
 from rich.console import Console
 
 from pagelink.bench.runs import layout
-from pagelink.bench.scale import chaos as scale_chaos
-from pagelink.bench.scale import engines as scale_engines
+from pagelink.bench.scale.chaos import compare_disturbed
 from pagelink.bench.scale.graph import ScaleGraph
-from pagelink.bench.scale.steps import measure
+from pagelink.bench.scale.steps import measure, rate_of
 from pagelink.errors import SettingsError, did_you_mean
 from pagelink.runtime.files import write_text
 from pagelink.store.manifest import is_store
@@ -38,29 +37,22 @@ def run_and_print(
     Raises:
         SettingsError: there is no such part.
     """
-    for part in only:
-        if part not in PARTS:
-            raise SettingsError(
-                f"The parts are {', '.join(PARTS)}; got {part!r}.{did_you_mean(part, PARTS)}"
-            )
+    for part in set(only) - set(PARTS):
+        raise SettingsError(
+            f"The parts are {', '.join(PARTS)}; got {part!r}.{did_you_mean(part, PARTS)}"
+        )
     sizes = QUICK if quick else FULL
     graph = ScaleGraph(sizes["nodes"], sizes["edges"], seed)
     folder = out / f"scale-{graph.num_nodes}-{graph.num_edges}-{seed}"
     file = out / "scale.json"
     results: dict[str, Any] = json.loads(file.read_text("utf-8")) if file.exists() else {}
 
-    def rates() -> dict[str, Any]:
-        return {
-            str(workers): scale_engines.rate_of(folder, graph, sizes["rate"], workers)
-            for workers in (1, 2)
-        }
-
     parts: dict[str, Callable[[], dict[str, Any]]] = {
         "build": lambda: measure("build", folder, graph, 0),
         "cold": lambda: measure("cold", folder, graph, 1),
         "worker": lambda: measure("worker", folder, graph, sizes["links"]),
-        "engines": rates,
-        "chaos": lambda: scale_chaos.run(out / "chaos", sizes["chaos"], console, seed),
+        "engines": lambda: {str(n): rate_of(folder, graph, sizes["rate"], n) for n in (1, 2)},
+        "chaos": lambda: compare_disturbed(out / "chaos", sizes["chaos"], console, seed),
     }
     for part in PARTS:
         if (only and part not in only) or (part == "build" and not only and is_store(folder)):
@@ -88,12 +80,11 @@ def as_table(results: dict[str, Any]) -> str:
             ["first explanation after that", f"{found['first_seconds']:.1f} s"],
         ]
     if found := results.get("worker"):
-        share = found["store_ms"] / found["memory_ms"]
         rows += [
             ["edges of a computation graph, median", f"{found['median_edges']:,.0f}"],
             ["CPU a link, from the store", f"{found['store_ms']:.1f} ms"],
             ["CPU a link, same neighbourhoods in memory", f"{found['memory_ms']:.1f} ms"],
-            ["the one over the other", f"{share:.2f}"],
+            ["the one over the other", f"{found['store_ms'] / found['memory_ms']:.2f}"],
             ["a worker's own memory, peak", f"{found['anonymous_gb']:.2f} GB"],
         ]
     if found := results.get("engines"):

@@ -1,4 +1,7 @@
-"""A Ray cluster of several nodes on this machine, of which anything can be killed."""
+"""Many links on a Ray cluster where workers, a node and the driver are killed: the same rows?
+
+`LocalCluster` is a Ray cluster of several nodes on this machine, of which anything can be killed.
+"""
 
 from __future__ import annotations
 
@@ -128,19 +131,16 @@ class LocalCluster:
             self._nodes[node].wait()
 
 
-# Many links on a Ray cluster where workers, a node and the driver are killed: the same rows?
-
-
 USERS, ITEMS, ATTRS = 400, 400, 100
 SECONDS_BETWEEN_KILLS = 8.0
 
 
-def run(folder: Path, links: int, console: Console, seed: int = 0) -> dict[str, Any]:
+def compare_disturbed(folder: Path, links: int, console: Console, seed: int = 0) -> dict[str, Any]:
     """Explain links undisturbed and on the cluster, and compare the rows.
 
     Args:
         folder: where the store, the model, the links and both results lie.
-        links: how many.
+        links: number of links.
         console: where it says how far it is.
         seed: of the graph, the model, the links, and of what is killed when.
     """

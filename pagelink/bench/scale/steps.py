@@ -1,6 +1,7 @@
-"""Measurements on the large graph, each in a process of its own: memory, cold start, time a link.
+"""Measurements on the large graph: memory, cold start, time per link, and workers against one.
 
-`python -m pagelink.bench.scale.steps` is such a process; it prints what it measured.
+The first three are taken in a process of their own each: `python -m pagelink.bench.scale.steps` is
+such a process; it prints what it measured.
 """
 
 from __future__ import annotations
@@ -14,18 +15,24 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
 import torch
 
 from pagelink.bench.runs import measured
 from pagelink.bench.scale.graph import LINK_TYPE, ScaleGraph, ScaleOpening, make_store
+from pagelink.engine import Processes, explain_folder
 from pagelink.explain.explainer import PaGELink
 from pagelink.graph.computation_graph import ComputationGraphs
 
 GIGABYTE = 10**9
 REPEATS = 3
+CHUNK = 32
+"""Links that a worker takes at a time."""
 _MODULE = "pagelink.bench.scale.steps"
 
 
@@ -91,6 +98,33 @@ def worker(folder: Path, graph: ScaleGraph, links: int) -> dict[str, Any]:
         "mapped_gb": max(memory["mapped"]) / GIGABYTE,
         "median_edges": float(np.median(edges)),
         "largest_edges": max(edges),
+    }
+
+
+def rate_of(folder: Path, graph: ScaleGraph, links: int, workers: int) -> dict[str, float]:
+    """Explain links by some workers, and return links per second once all of them are at work.
+
+    Args:
+        folder: the store.
+        graph: what it holds.
+        links: number of links.
+        workers: number of workers.
+    """
+    seen: list[tuple[float, int]] = []
+    with TemporaryDirectory() as temporary:
+        table, src, dst = Path(temporary) / "links.parquet", *graph.links(links)
+        texts = {"src": pa.array(src).cast("string"), "dst": pa.array(dst).cast("string")}
+        pa.parquet.write_table(pa.table(texts), table)
+        summary = explain_folder(
+            ScaleOpening(folder, graph.seed), table, Path(temporary) / "out", Processes(workers),
+            chunk=CHUNK, progress=lambda done, total: seen.append((time.perf_counter(), done)),
+        )  # fmt: skip
+    # Workers start, and stop, at different times: what is counted is the stretch in between.
+    first, last = seen[workers], seen[-workers]
+    return {
+        "rate": (last[1] - first[1]) / (last[0] - first[0]),
+        "overhead": summary.overhead or 0.0,
+        "seconds": summary.seconds,
     }
 
 

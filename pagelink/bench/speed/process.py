@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from pagelink.bench.runs import measured
 
 if TYPE_CHECKING:
-    from pagelink.bench.speed.subjects import Links
+    from pagelink.bench.speed.rows import Links
     from pagelink.explain.explainer import PaGELink
 
 
@@ -47,14 +47,14 @@ def _fresh(what: str, dataset: str, links: int, seed: int, tiny: bool) -> dict[s
 def _memory(dataset: str, links: int, seed: int, tiny: bool) -> Iterator[tuple[str, float]]:
     import torch
 
-    from pagelink.bench.speed.subjects import explain_all, load_subject
+    from pagelink.bench.speed.rows import explain_all, load_workload
     from pagelink.settings import Settings
 
     torch.set_num_threads(1)
-    subject = load_subject(dataset, seed, tiny)
-    explainer = subject.explainer(Settings(), seed)
-    heaviest = _heaviest(explainer, subject.pairs[:CANDIDATES], min(HEAVIEST, links // 3))
-    between = subject.links(links - 2 * len(heaviest))
+    workload = load_workload(dataset, seed, tiny)
+    explainer = workload.explainer(Settings(), seed)
+    heaviest = _heaviest(explainer, workload.pairs[:CANDIDATES], min(HEAVIEST, links // 3))
+    between = workload.links(links - 2 * len(heaviest))
     yield "before", _peak()
     yield "with paths", explain_all(explainer, [*heaviest, *between, *heaviest])
     yield "peak", _peak()
@@ -81,15 +81,15 @@ def _first(dataset: str, links: int, seed: int, tiny: bool) -> Iterator[tuple[st
 
     torch.set_num_threads(1)
     wall, cpu = time.perf_counter(), time.process_time()
-    from pagelink.bench.speed.subjects import load_subject
+    from pagelink.bench.speed.rows import load_workload
     from pagelink.settings import Settings
 
     yield "imported, cpu_s", time.process_time() - cpu
-    subject = load_subject(dataset, seed, tiny)
+    workload = load_workload(dataset, seed, tiny)
     yield "loaded, cpu_s", time.process_time() - cpu
-    explainer = subject.explainer(Settings(), seed)
+    explainer = workload.explainer(Settings(), seed)
     yield "explainer made, cpu_s", time.process_time() - cpu
-    explainer.explain(*subject.links(links)[0])
+    explainer.explain(*workload.links(links)[0])
     yield "cpu_s", time.process_time() - cpu
     yield "wall_s", time.perf_counter() - wall
 
