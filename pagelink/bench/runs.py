@@ -1,4 +1,4 @@
-"""Measurements that need a process of their own: a module is run, and prints what it measured."""
+"""What benchmarks share: processes of their own, tables, and runs kept as files."""
 
 from __future__ import annotations
 
@@ -27,21 +27,25 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": path}
 
 
-def measured(module: str, *words: object) -> Any:
-    """Run a module in a fresh process and return the JSON of its last line.
+def measured(work: Callable[..., Any], *arguments: object) -> Any:
+    """Call a function in a fresh process and return what it returned, by way of JSON.
 
     Args:
-        module: by its dotted name.
-        words: its arguments; the first says what is measured.
+        work: a function of a module.
+        arguments: plain JSON values.
 
     Raises:
         PageLinkError: it failed, with its last words.
     """
-    command = [sys.executable, "-m", module, *map(str, words)]
+    program = (
+        f"import json, sys; from {work.__module__} import {work.__name__} as work; "
+        "print(json.dumps(work(*json.loads(sys.argv[1]))))"
+    )
+    command = [sys.executable, "-c", program, json.dumps(arguments)]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True)
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise PageLinkError(f"The process that measures {words[0]} failed: {last}")
+        raise PageLinkError(f"The process that measures {work.__name__} failed: {last}")
     return json.loads(done.stdout.splitlines()[-1])
 
 

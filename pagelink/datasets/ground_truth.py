@@ -301,7 +301,7 @@ def parse_labels(
     Raises:
         GraphError: a line is no such line, or names what is not in the graph; with the line.
     """
-    reader = _Reader.of(data)
+    reader = _Reader(data)
     labels: Labels = {}
     for number, line in enumerate(lines, start=1):
         try:
@@ -321,20 +321,17 @@ def _ids(data: HeteroData, node_type: str) -> Sequence[str]:
     return [str(key) for key in (store["id"] if "id" in store else range(store.num_nodes))]
 
 
-@dataclass(frozen=True)
 class _Reader:
-    graph: TypedGraph
-    index: dict[str, dict[str, int]]
-    """Flat indices of the nodes by type and id."""
-
-    @classmethod
-    def of(cls, data: HeteroData) -> _Reader:
-        graph = TypedGraph.from_data(data)
-        index = {
-            node_type: {key: int(first) + i for i, key in enumerate(_ids(data, node_type))}
-            for node_type, first in zip(graph.node_types, graph.node_offset, strict=False)
+    def __init__(self, data: HeteroData) -> None:
+        self.graph = TypedGraph.from_data(data)
+        self.index = {
+            node_type: {
+                key: self.graph.flat_index(node_type, i)
+                for i, key in enumerate(_ids(data, node_type))
+            }
+            for node_type in self.graph.node_types
         }
-        return cls(graph, index)
+        """Flat indices of the nodes by type and id."""
 
     def link(self, entry: object, link_type: EdgeType) -> tuple[tuple[int, int], list[LabelPath]]:
         """Read a line; a ValueError says what is wrong with it."""

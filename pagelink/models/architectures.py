@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from torch_geometric.data import HeteroData
 from torch_geometric.nn import HGTConv, MessagePassing, SAGEConv
 
-from pagelink.errors import ModelError, did_you_mean
+from pagelink.errors import ModelError
 from pagelink.graph.schema import EdgeType
-from pagelink.models.link_model import LinkModel, Relations
+from pagelink.models.link_model import LinkModel, Relations, one_of
 from pagelink.models.messages import Adjacency
 
 
@@ -212,19 +212,6 @@ class HGT(LinkModel):
 MODELS: dict[str, type[LinkModel]] = {"rgcn": RGCN, "sage": SAGE, "hgt": HGT}
 
 
-def model_class(name: str) -> type[LinkModel]:
-    """Return the kind of model of that name.
-
-    Raises:
-        ModelError: there is none.
-    """
-    if name not in MODELS:
-        raise ModelError(
-            f"A model is one of {', '.join(MODELS)}, got {name!r}.{did_you_mean(name, MODELS)}"
-        )
-    return MODELS[name]
-
-
 def make_model(
     name: str, data: HeteroData, link_type: EdgeType, *, paper_split: bool = False, **options: Any
 ) -> LinkModel:
@@ -246,4 +233,5 @@ def make_model(
         >>> type(make_model("sage", data, ("user", "likes", "item"), hidden=8)).__name__
         'SAGE'
     """
-    return model_class(name).for_data(data, link_type, paper_split=paper_split, **options)
+    kind = one_of("A model", MODELS, name)
+    return kind.for_data(data, link_type, paper_split=paper_split, **options)

@@ -32,10 +32,10 @@ from pagelink.errors import CheckpointError, PageLinkError
 from pagelink.graph.reverse_relations import reverse_name
 from pagelink.graph.schema import EdgeType, Schema, differences, graph_schema
 from pagelink.graph.typed_graph import TypedGraph
-from pagelink.models.architectures import MODELS, model_class
+from pagelink.models.architectures import MODELS
 from pagelink.models.feeds import scorer
 from pagelink.models.figures import Score
-from pagelink.models.link_model import LinkModel, node_inputs
+from pagelink.models.link_model import LinkModel, node_inputs, one_of
 from pagelink.models.links import LinkSplit
 from pagelink.models.messages import message_graph, pair_codes
 from pagelink.models.training import TrainReport, TrainSettings
@@ -200,7 +200,7 @@ def read_model(path: Path, given: Schema) -> TrainedModel:
         config = dict(header["config"])
         config["edge_types"] = [_edge_type(edge_type) for edge_type in config["edge_types"]]
         config["link_type"] = link_type
-        model = model_class(header["model"])(**config)
+        model = one_of("A model", MODELS, header["model"])(**config)
         model.load_state_dict(
             {n.removeprefix("weights/"): w for n, w in arrays.items() if n.startswith("weights/")}
         )

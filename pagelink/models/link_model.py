@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +19,8 @@ from torch_geometric.data import HeteroData
 from pagelink.errors import ModelError, did_you_mean
 from pagelink.graph.schema import EdgeType
 from pagelink.models.messages import Adjacency, message_relations
+
+T = TypeVar("T")
 
 
 class DotHead(nn.Module):
@@ -82,11 +84,20 @@ def make_head(name: str, dim: int) -> nn.Module:
         >>> make_head("dot", 2)(torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0, 4.0]]))
         tensor([11.])
     """
-    if name not in HEADS:
+    return one_of("A head", HEADS, name)(dim)
+
+
+def one_of(what: str, known: Mapping[str, T], name: str) -> T:
+    """Return what is known by that name.
+
+    Raises:
+        ModelError: there is none.
+    """
+    if name not in known:
         raise ModelError(
-            f"A head is one of {', '.join(HEADS)}, got {name!r}.{did_you_mean(name, HEADS)}"
+            f"{what} is one of {', '.join(known)}, got {name!r}.{did_you_mean(name, known)}"
         )
-    return HEADS[name](dim)
+    return known[name]
 
 
 Relations = Mapping[EdgeType, Tensor] | Mapping[EdgeType, Adjacency]

@@ -1,19 +1,17 @@
 """Measurements on the large graph: memory, cold start, time per link, and workers against one.
 
-The first three are taken in a process of their own each: `python -m pagelink.bench.scale.steps` is
-such a process; it prints what it measured.
+The first three are taken in a fresh process each.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import resource
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import astuple
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -25,22 +23,27 @@ import torch
 
 from pagelink.bench.runs import measured
 from pagelink.bench.scale.graph import LINK_TYPE, ScaleGraph, ScaleOpening, make_store
+from pagelink.bench.speed.bare import extract
 from pagelink.engine import Processes, explain_folder
 from pagelink.explain.explainer import PaGELink
-from pagelink.graph.computation_graph import ComputationGraphs
 
 GIGABYTE = 10**9
 REPEATS = 3
 CHUNK = 32
 """Links that a worker takes at a time."""
-_MODULE = "pagelink.bench.scale.steps"
 
 
 def measure(step: str, folder: Path, graph: ScaleGraph, links: int) -> dict[str, Any]:
     """Take one step in a fresh process and return what it measured."""
-    sizes = graph.num_nodes, graph.num_edges, graph.seed, links
-    found: dict[str, Any] = measured(_MODULE, step, folder, *sizes)
+    found: dict[str, Any] = measured(take, step, str(folder), *astuple(graph), links)
     return found
+
+
+def take(step: str, folder: str, nodes: int, edges: int, seed: int, links: int) -> dict[str, Any]:
+    """Take one step in this process, with one thread."""
+    torch.set_num_threads(1)
+    steps = {"build": build, "cold": cold, "worker": worker}
+    return steps[step](Path(folder), ScaleGraph(nodes, edges, seed), links)
 
 
 def build(folder: Path, graph: ScaleGraph, links: int) -> dict[str, Any]:
@@ -89,7 +92,7 @@ def worker(folder: Path, graph: ScaleGraph, links: int) -> dict[str, Any]:
             cpu = time.process_time()
             logits[name] = [answer.logit or np.nan for answer in who.explain_many(what)]
             seconds[name].append((time.process_time() - cpu) / links)
-    edges = [len(g.edges) for g in _graphs(explainer, asked)]
+    edges = [len(extract(explainer, link).edges) for link in asked]
     return {
         "store_ms": 1000 * min(seconds["store"]),
         "memory_ms": 1000 * min(seconds["memory"]),
@@ -132,19 +135,12 @@ def _links(graph: ScaleGraph, count: int) -> list[tuple[int, int]]:
     return [(src, dst) for src, dst in graph.links(count).T.tolist()]
 
 
-def _graphs(explainer: PaGELink, links: list[tuple[int, int]]) -> list[ComputationGraphs]:
-    flat = [explainer.link(*link) for link in links]
-    ends = (np.array([getattr(link, name) for link in flat]) for name in ("src", "dst", "fact"))
-    graphs = explainer.extractor.extract(*ends)
-    return [graphs.only(i) for i in range(len(links))]
-
-
 def _same_neighbourhoods(
     explainer: PaGELink, links: list[tuple[int, int]]
 ) -> tuple[PaGELink, list[tuple[int, int]]]:
     """An explainer of the links' computation graphs alone, held in memory; the links therein."""
     graph = explainer.graph
-    edges = np.unique(np.concatenate([each.edges for each in _graphs(explainer, links)]))
+    edges = np.unique(np.concatenate([extract(explainer, link).edges for link in links]))
     facts = np.unique(graph.fact[edges]).astype(np.int64)
     part = explainer.predictor.on_part(
         np.unique(graph.edges_of_facts.take(facts).values), [LINK_TYPE]
@@ -185,21 +181,3 @@ def _sampled() -> Iterator[dict[str, list[int]]]:
     finally:
         over.set()
         thread.join()
-
-
-def main() -> None:
-    """Measure in this process, and print the result as JSON."""
-    parser = argparse.ArgumentParser(prog=f"python -m {_MODULE}")
-    parser.add_argument("step", choices=("build", "cold", "worker"))
-    parser.add_argument("folder", type=Path)
-    for name in ("nodes", "edges", "seed", "links"):
-        parser.add_argument(name, type=int)
-    given = parser.parse_args()
-    torch.set_num_threads(1)
-    step = {"build": build, "cold": cold, "worker": worker}[given.step]
-    graph = ScaleGraph(given.nodes, given.edges, given.seed)
-    print(json.dumps(step(given.folder, graph, given.links)))
-
-
-if __name__ == "__main__":
-    main()

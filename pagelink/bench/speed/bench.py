@@ -16,10 +16,10 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from pagelink.bench.runs import layout
+from pagelink.bench.runs import layout, measured
+from pagelink.bench.speed import process
 from pagelink.bench.speed.figures import Figure, Goal, median, plot
 from pagelink.bench.speed.graphs import gnnexplainer, growth, linear
-from pagelink.bench.speed.process import GIGABYTE, first_explanation, peak_memory
 from pagelink.bench.speed.rows import (
     FULL,
     HETIONET,
@@ -39,6 +39,7 @@ ROWS = (
     "useritemattr", "overhead", "gnnexplainer", "growth", "linear", "real", "slowest", "memory",
     "first",
 )  # fmt: skip
+GIGABYTE = 10**9
 NO_GROWTH = 1.05
 """Two processes that do the same may differ by this much."""
 
@@ -103,11 +104,13 @@ def memory(sizes: Sizes, seed: int) -> Iterator[Figure]:
 def _memory(sizes: Sizes, seed: int, name: str) -> Iterator[Figure]:
     _check_there(name, sizes)
     few, many = sizes.memory_links
-    measured = {count: peak_memory(name, count, seed, sizes.tiny) for count in (few, many)}
-    peak, before = measured[many]["peak"], measured[few]["peak"]
+    found = {
+        count: measured(process.memory, name, count, seed, sizes.tiny) for count in (few, many)
+    }
+    peak, before = found[many]["peak"], found[few]["peak"]
     samples = {
         f"{count} links, {key}": [value]
-        for count, values in measured.items()
+        for count, values in found.items()
         for key, value in values.items()
     }
     how = (
@@ -130,9 +133,10 @@ def first(sizes: Sizes, seed: int) -> Iterator[Figure]:
 
 def _first(sizes: Sizes, seed: int, name: str) -> Iterator[Figure]:
     _check_there(name, sizes)
+    once = partial(measured, process.first, name, seed, sizes.tiny)
     if not sizes.tiny:
-        first_explanation(name, seed)  # compiles the kernels, if that was never done
-    runs = [first_explanation(name, seed, sizes.tiny) for _ in range(sizes.first_repeats)]
+        once()  # compiles the kernels, if that was never done
+    runs = [once() for _ in range(sizes.first_repeats)]
     samples = {key: [each[key] for each in runs] for key in runs[0]}
     yield Figure(
         "first", f"{name}: first explanation of a fresh process", median(samples["cpu_s"]), "s",

@@ -166,12 +166,8 @@ def fit_line(x: Sequence[float], y: Sequence[float]) -> Line:
         >>> round(line.slope, 6), round(line.intercept, 6), round(line.r2, 6)
         (2.0, 1.0, 1.0)
     """
-    xs, ys = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
-    dx, dy = xs - xs.mean(), ys - ys.mean()
-    slope = float((dx @ dy) / (dx @ dx))
-    intercept = float(ys.mean() - slope * xs.mean())
-    rest = ys - slope * xs - intercept
-    return Line(slope, intercept, float(1 - (rest @ rest) / (dy @ dy)))
+    slope, intercept = np.polyfit(x, y, 1)
+    return Line(float(slope), float(intercept), float(np.corrcoef(x, y)[0, 1] ** 2))
 
 
 @contextmanager
@@ -201,30 +197,6 @@ class Tick:
     label: str
 
 
-@dataclass(frozen=True)
-class Point:
-    """One link: how many edges, how long."""
-
-    x: float
-    y: float
-    title: str
-
-
-@dataclass(frozen=True)
-class Panel:
-    """One range of edges, placed on the drawing."""
-
-    left: float
-    right: float
-    bottom: float
-    heading: str
-    note: str
-    x_ticks: list[Tick]
-    y_ticks: list[Tick]
-    points: list[Point]
-    fit: tuple[float, float, float, float]
-
-
 def plot(figures: Sequence[Figure]) -> str:
     """Draw the figures of the row `linear` as a standalone SVG, a panel for each."""
     ranges = [figure for figure in figures if figure.row == "linear" and not figure.missing]
@@ -232,18 +204,18 @@ def plot(figures: Sequence[Figure]) -> str:
         _panel(figure, LEFT + place * (PANEL + BETWEEN)) for place, figure in enumerate(ranges)
     ]
     title = "CPU time of an explanation against the edges of its computation graph. " + " ".join(
-        f"{panel.heading}: {panel.note}." for panel in panels
+        f"{panel['heading']}: {panel['note']}." for panel in panels
     )
     return render("speed.svg", panels=panels, width=WIDTH, height=HEIGHT, title=title)
 
 
-def _panel(figure: Figure, left: float) -> Panel:
+def _panel(figure: Figure, left: float) -> dict[str, Any]:
+    """One range of edges, placed on the drawing: what the template is filled with."""
     edges, seconds = figure.samples["edges"], figure.samples["cpu_s"]
     line = Line(figure.samples["slope"][0], figure.samples["intercept"][0], figure.value)
     unit, scale = ("s", 1.0) if max(seconds) >= 1 else ("ms", 1000.0)
     times = [scale * value for value in seconds]
     x_steps, y_steps = steps(max(edges)), steps(max(times))
-    right = left + PANEL
 
     def across(x: float) -> float:
         return left + PANEL * x / x_steps[-1]
@@ -254,19 +226,21 @@ def _panel(figure: Figure, left: float) -> Panel:
     ends = [
         (across(x), up(scale * (line.intercept + line.slope * x))) for x in (edges[0], edges[-1])
     ]
-    return Panel(
-        left, right, BOTTOM,
-        heading=f"{edges[0]:,.0f} to {edges[-1]:,.0f} edges, CPU {unit} a link",
-        note=f"SAGE of {figure.samples['hidden'][0]:.0f}; line: {1e6 * line.slope:.3g} µs an edge, "
-        f"R² {line.r2:.3f}",
-        x_ticks=[Tick(across(x), _number(x)) for x in x_steps],
-        y_ticks=[Tick(up(y), _number(y)) for y in y_steps],
-        points=[
-            Point(across(x), up(y), f"{x:,.0f} edges: {y:.3g} {unit}")
+    return {
+        "left": left,
+        "right": left + PANEL,
+        "bottom": BOTTOM,
+        "heading": f"{edges[0]:,.0f} to {edges[-1]:,.0f} edges, CPU {unit} a link",
+        "note": f"SAGE of {figure.samples['hidden'][0]:.0f}; line: {1e6 * line.slope:.3g} µs an "
+        f"edge, R² {line.r2:.3f}",
+        "x_ticks": [Tick(across(x), _number(x)) for x in x_steps],
+        "y_ticks": [Tick(up(y), _number(y)) for y in y_steps],
+        "points": [
+            {"x": across(x), "y": up(y), "title": f"{x:,.0f} edges: {y:.3g} {unit}"}
             for x, y in zip(edges, times, strict=True)
         ],
-        fit=(*ends[0], *ends[1]),
-    )  # fmt: skip
+        "fit": (*ends[0], *ends[1]),
+    }
 
 
 def steps(highest: float) -> list[float]:

@@ -102,7 +102,8 @@ def random_graph(nodes: int, edges: int, num_features: int, links: int, seed: in
         relation: rng.integers([[sizes[relation[0]]], [sizes[relation[2]]]], size=(2, edges // 5))
         for relation in (BUYS, HAS, FOLLOWS)
     }
-    data = _as_data(sizes, facts, num_features, rng)
+    features = {kind: _features(size, num_features, rng) for kind, size in sizes.items()}
+    data = _as_data(features, facts)
     ends = rng.integers([[sizes["user"]], [sizes["item"]]], size=(2, links))
     return Generated(data, [(int(s), int(t)) for s, t in ends.T])
 
@@ -124,7 +125,6 @@ def growing_graph(
     near, rest = np.random.default_rng((seed, 0)), np.random.default_rng((seed, 1))
     inner = max(core // (2 * EDGES_A_NODE), 4)
     outer = max((total - core) // (2 * EDGES_A_NODE), 4)
-    size = inner + CHAIN + outer
     parts = [
         near.integers(inner, size=(2, EDGES_A_NODE * inner)),
         inner + CHAIN + rest.integers(outer, size=(2, EDGES_A_NODE * outer)),
@@ -140,12 +140,12 @@ def growing_graph(
         for kind in ("user", "item")
     }  # fmt: skip
     ends = near.integers(inner - 1, size=(2, links))
-    data = _as_data({"user": size, "item": size}, {BUYS: np.concatenate(parts, axis=1)}, features)
+    data = _as_data(features, {BUYS: np.concatenate(parts, axis=1)})
     return Generated(data, [(int(s), int(t)) for s, t in ends.T])
 
 
 def ladder_graph(edges: Sequence[int], num_features: int, seed: int) -> Generated:
-    """Separate parts with about so many edges each, every part the computation graph of one link.
+    """Separate parts of about these numbers of edges, each the computation graph of one link.
 
     In a part, the link's user buys all items and all users buy the link's item, so that messages
     come along every edge; the other facts are random, and each is on a path of the link.
@@ -166,25 +166,19 @@ def ladder_graph(edges: Sequence[int], num_features: int, seed: int) -> Generate
         ]
         links.append((users, items))
         users, items = users + side + 1, items + side + 1
-    sizes = {"user": users, "item": items}
-    data = _as_data(sizes, {BUYS: np.concatenate(facts, axis=1)}, num_features, rng)
-    return Generated(data, links)
+    features = {
+        kind: _features(size, num_features, rng)
+        for kind, size in (("user", users), ("item", items))
+    }
+    return Generated(_as_data(features, {BUYS: np.concatenate(facts, axis=1)}), links)
 
 
 def _as_data(
-    sizes: Mapping[str, int],
-    facts: Mapping[EdgeType, Pairs],
-    features: int | Mapping[str, npt.NDArray[np.float32]],
-    rng: np.random.Generator | None = None,
+    features: Mapping[str, npt.NDArray[np.float32]], facts: Mapping[EdgeType, Pairs]
 ) -> HeteroData:
     """A graph with the facts, and with the reverse of those between different node types."""
     data = HeteroData()
-    for kind, size in sizes.items():
-        if isinstance(features, int):
-            assert rng is not None
-            x = _features(size, features, rng)
-        else:
-            x = features[kind]
+    for kind, x in features.items():
         data[kind].x = torch.from_numpy(x)
     for (src, relation, dst), pairs in facts.items():
         data[src, relation, dst].edge_index = torch.from_numpy(pairs)
@@ -235,7 +229,7 @@ def _line(edges: Sequence[int], hidden: int, repeats: int, copies: int, seed: in
     graph = ladder_graph(edges, FEATURES, seed)
     explainer = _explainer(graph, hidden, seed)
     counts = [len(extract(explainer, link).edges) for link in graph.links]
-    # One link for each number of edges, so many times side by side: alone, a small link costs what
+    # One link for each number of edges, in copies side by side: alone, a small link costs what
     # calling the model costs, and its edges are lost in that.
     works = {str(link): partial(explain_all, explainer, [link] * copies) for link in graph.links}
     with torch_threads(1):
