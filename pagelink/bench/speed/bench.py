@@ -27,23 +27,86 @@ from pagelink.bench.speed.rows import (
     QUICK,
     USERITEMATTR,
     DataRows,
+    Row,
     Sizes,
-    for_each,
+    per_data_set,
 )
 from pagelink.datasets.folders import find_data
 from pagelink.errors import SettingsError, did_you_mean
 from pagelink.explain.building import versions
 from pagelink.runtime.files import write_text
 
-ROWS = (
-    "useritemattr", "overhead", "gnnexplainer", "growth", "linear", "real", "slowest", "memory",
-    "first",
-)  # fmt: skip
 GIGABYTE = 10**9
 NO_GROWTH = 1.05
 """Two processes that do the same may differ by this much."""
 
 Starting = Callable[[str], None]
+
+
+class Rows(DataRows):
+    """Measures all rows; those here do so in fresh processes."""
+
+    @per_data_set("memory", HETIONET)
+    def memory(self, name: str) -> Iterator[Figure]:
+        """Peak memory of streaming many links of hetionet-core, and whether it grows with them."""
+        self._check_there(name)
+        few, many = self.sizes.memory_links
+        found = {
+            count: measured(process.memory, name, count, self.seed, self.sizes.tiny)
+            for count in (few, many)
+        }
+        peak, before = found[many]["peak"], found[few]["peak"]
+        samples = {
+            f"{count} links, {key}": [value]
+            for count, values in found.items()
+            for key, value in values.items()
+        }
+        how = (
+            "ru_maxrss of a fresh process for each number of links, default settings; the links "
+            "with the largest computation graphs come first and last"
+        )
+        what = f"{name}: peak for {many:,} links"
+        for words, value, unit, bound in (
+            (what, peak / GIGABYTE, "GB", 4.0),
+            (f"{what} over that for {few:,}", peak / before, "x", NO_GROWTH),
+        ):
+            yield Figure("memory", words, value, unit, goal=Goal(bound), how=how, samples=samples)
+
+    @per_data_set("first", USERITEMATTR, MOVIELENS)
+    def first(self, name: str) -> Iterator[Figure]:
+        """Seconds until a fresh process that has imported torch has its first explanation."""
+        if self.sizes.tiny and name != USERITEMATTR:
+            return
+        self._check_there(name)
+        once = partial(measured, process.first, name, self.seed, self.sizes.tiny)
+        if not self.sizes.tiny:
+            once()  # compiles the kernels, if that was never done
+        runs = [once() for _ in range(self.sizes.first_repeats)]
+        samples = {key: [each[key] for each in runs] for key in runs[0]}
+        yield Figure(
+            "first", f"{name}: first explanation of a fresh process", median(samples["cpu_s"]), "s",
+            median(samples["wall_s"]), goal=Goal(5.0),
+            how="import of all but torch, graph, explainer, one link; kernels compiled before; "
+            f"median of {len(runs)} processes", samples=samples,
+        )  # fmt: skip
+
+    def _check_there(self, name: str) -> None:
+        """Refuse a data set that is not there, before a process is started for it."""
+        if not self.sizes.tiny:
+            find_data(name)
+
+
+ROWS: dict[str, Row] = {
+    "useritemattr": Rows.useritemattr,
+    "overhead": Rows.overhead,
+    "gnnexplainer": lambda rows: gnnexplainer(rows.sizes, rows.seed),
+    "growth": lambda rows: growth(rows.sizes, rows.seed),
+    "linear": lambda rows: linear(rows.sizes, rows.seed),
+    "real": Rows.real,
+    "slowest": Rows.slowest,
+    "memory": Rows.memory,
+    "first": Rows.first,
+}
 
 
 def run(
@@ -63,21 +126,10 @@ def run(
     Raises:
         SettingsError: there is no such row.
     """
-    on_data = DataRows(sizes, seed)
-    rows: dict[str, Callable[[], Iterator[Figure]]] = {
-        "useritemattr": on_data.useritemattr,
-        "overhead": on_data.overhead,
-        "gnnexplainer": partial(gnnexplainer, sizes, seed),
-        "growth": partial(growth, sizes, seed),
-        "linear": partial(linear, sizes, seed),
-        "real": on_data.real,
-        "slowest": on_data.slowest,
-        "memory": partial(memory, sizes, seed),
-        "first": partial(first, sizes, seed),
-    }
+    rows = Rows(sizes, seed)
     for name in chosen_rows(only):
         starting(name)
-        for figure in rows[name]():
+        for figure in ROWS[name](rows):
             # What a tiny graph takes says nothing about the goals.
             yield dataclasses.replace(figure, goal=None) if sizes.tiny else figure
 
@@ -94,62 +146,6 @@ def chosen_rows(only: Sequence[str]) -> list[str]:
                 f"A row is one of {', '.join(ROWS)}, got {name!r}.{did_you_mean(name, ROWS)}"
             )
     return [name for name in ROWS if not only or name in only]
-
-
-def memory(sizes: Sizes, seed: int) -> Iterator[Figure]:
-    """Peak memory of streaming many links of hetionet-core, and whether it grows with them."""
-    return for_each("memory", [HETIONET], partial(_memory, sizes, seed))
-
-
-def _memory(sizes: Sizes, seed: int, name: str) -> Iterator[Figure]:
-    _check_there(name, sizes)
-    few, many = sizes.memory_links
-    found = {
-        count: measured(process.memory, name, count, seed, sizes.tiny) for count in (few, many)
-    }
-    peak, before = found[many]["peak"], found[few]["peak"]
-    samples = {
-        f"{count} links, {key}": [value]
-        for count, values in found.items()
-        for key, value in values.items()
-    }
-    how = (
-        "ru_maxrss of a fresh process for each number of links, default settings; the links with "
-        "the largest computation graphs come first and last"
-    )
-    what = f"{name}: peak for {many:,} links"
-    for words, value, unit, bound in (
-        (what, peak / GIGABYTE, "GB", 4.0),
-        (f"{what} over that for {few:,}", peak / before, "x", NO_GROWTH),
-    ):
-        yield Figure("memory", words, value, unit, goal=Goal(bound), how=how, samples=samples)
-
-
-def first(sizes: Sizes, seed: int) -> Iterator[Figure]:
-    """Seconds until a fresh process that has imported torch has its first explanation."""
-    names = [USERITEMATTR] if sizes.tiny else [USERITEMATTR, MOVIELENS]
-    return for_each("first", names, partial(_first, sizes, seed))
-
-
-def _first(sizes: Sizes, seed: int, name: str) -> Iterator[Figure]:
-    _check_there(name, sizes)
-    once = partial(measured, process.first, name, seed, sizes.tiny)
-    if not sizes.tiny:
-        once()  # compiles the kernels, if that was never done
-    runs = [once() for _ in range(sizes.first_repeats)]
-    samples = {key: [each[key] for each in runs] for key in runs[0]}
-    yield Figure(
-        "first", f"{name}: first explanation of a fresh process", median(samples["cpu_s"]), "s",
-        median(samples["wall_s"]), goal=Goal(5.0),
-        how="import of all but torch, graph, explainer, one link; kernels compiled before; "
-        f"median of {len(runs)} processes", samples=samples,
-    )  # fmt: skip
-
-
-def _check_there(name: str, sizes: Sizes) -> None:
-    """Refuse a data set that is not there, before a process is started for it."""
-    if not sizes.tiny:
-        find_data(name)
 
 
 # Table and JSON.

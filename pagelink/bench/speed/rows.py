@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, partial, wraps
+from typing import Any
 
 import numpy as np
 import torch
@@ -183,17 +184,25 @@ def explain_all(explainer: PaGELink, links: Sequence[tuple[int, int]]) -> int:
 
 ONE_BY_ONE = {MOVIELENS: Goal(0.5), HETIONET: Goal(3.0)}
 PAPER = "paper settings, CPU ms a link"
+Row = Callable[[Any], Iterator[Figure]]
+RowOf = Callable[[Any, str], Iterator[Figure]]
 
 
-def for_each(
-    row: str, names: Sequence[str], figures: Callable[[str], Iterator[Figure]]
-) -> Iterator[Figure]:
-    """Give the figures of a row for each data set, or why there are none."""
-    for name in names:
-        try:
-            yield from figures(name)
-        except DataNotFoundError as error:
-            yield Figure.not_measured(row, name, str(error))
+def per_data_set(row: str, *names: str) -> Callable[[RowOf], Row]:
+    """Make a row of a method that measures one data set: its figures, or why there are none."""
+
+    def row_of(figures: RowOf) -> Row:
+        @wraps(figures)
+        def measured(rows: DataRows) -> Iterator[Figure]:
+            for name in names:
+                try:
+                    yield from figures(rows, name)
+                except DataNotFoundError as error:
+                    yield Figure.not_measured(row, name, str(error))
+
+        return measured
+
+    return row_of
 
 
 class DataRows:
@@ -203,26 +212,12 @@ class DataRows:
         self.sizes = sizes
         self.seed = seed
 
-    def useritemattr(self) -> Iterator[Figure]:
-        """CPU ms per link with the paper's settings, in batches."""
-        return for_each("useritemattr", [USERITEMATTR], self._useritemattr)
-
-    def overhead(self) -> Iterator[Figure]:
-        """CPU of explaining over the CPU of bare passes of the same batches."""
-        return for_each("overhead", [USERITEMATTR, MOVIELENS, HETIONET], self._overhead)
-
-    def real(self) -> Iterator[Figure]:
-        """CPU seconds per link on the real graphs."""
-        return for_each("real", [MOVIELENS, HETIONET], self._real)
-
-    def slowest(self) -> Iterator[Figure]:
-        """The slowest 1 % of the links over the median, on MovieLens."""
-        return for_each("slowest", [MOVIELENS], self._slowest)
-
     def _load(self, name: str) -> Workload:
         return load_workload(name, self.seed, self.sizes.tiny)
 
-    def _useritemattr(self, name: str) -> Iterator[Figure]:
+    @per_data_set("useritemattr", USERITEMATTR)
+    def useritemattr(self, name: str) -> Iterator[Figure]:
+        """CPU ms per link with the paper's settings, in batches."""
         row, sizes, workload = "useritemattr", self.sizes, self._load(name)
         links = workload.links(sizes.reference_links)
         variants = {
@@ -256,7 +251,9 @@ class DataRows:
                         {"cpu_ms": ms},
                     )  # fmt: skip
 
-    def _overhead(self, name: str) -> Iterator[Figure]:
+    @per_data_set("overhead", USERITEMATTR, MOVIELENS, HETIONET)
+    def overhead(self, name: str) -> Iterator[Figure]:
+        """CPU of explaining over the CPU of bare passes of the same batches."""
         sizes, epochs, workload = self.sizes, EVERY_EPOCH.epochs, self._load(name)
         small = name == USERITEMATTR
         links = workload.links(sizes.reference_links if small else sizes.overhead_links)
@@ -281,7 +278,9 @@ class DataRows:
                     other, used, threads=threads, goal=Goal(1.5), how=how,
                 )  # fmt: skip
 
-    def _real(self, name: str) -> Iterator[Figure]:
+    @per_data_set("real", MOVIELENS, HETIONET)
+    def real(self, name: str) -> Iterator[Figure]:
+        """CPU seconds per link on the real graphs."""
         workload = self._load(name)
         for threads in self.sizes.threads:
             with torch_threads(threads):
@@ -335,7 +334,9 @@ class DataRows:
             f"forward and backward, {len(fewer)} links",
         )
 
-    def _slowest(self, name: str) -> Iterator[Figure]:
+    @per_data_set("slowest", MOVIELENS)
+    def slowest(self, name: str) -> Iterator[Figure]:
+        """The slowest 1 % of the links over the median, on MovieLens."""
         seconds = cpu(self._movielens)
         yield Figure(
             "slowest", f"{name}: slowest 1 % over the median",
