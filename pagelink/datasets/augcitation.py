@@ -78,7 +78,8 @@ def build_augcitation(
         rule: which paths qualify and which are best, see `pagelink.datasets.ground_truth.Rule`.
 
     Raises:
-        SettingsError: a setting is out of its range, or fewer pairs qualify than links are wanted.
+        SettingsError: a setting is out of its range, or fewer pairs qualify than links are
+            requested.
         GraphError: a node type is missing, or the new relation is there already.
 
     Example:

@@ -224,7 +224,7 @@ def _new_folder(path: Path) -> Iterator[Path]:
                 place.rmdir()
             fresh.rename(place)
     except GraphError as error:
-        # The reader knows the name that was asked for, not the one in between.
+        # The caller knows the name that was given, not the one in between.
         raise GraphError(str(error).replace(str(fresh), str(path))) from error
     finally:
         shutil.rmtree(fresh, ignore_errors=True)

@@ -52,7 +52,7 @@ def recommend(
     Args:
         checkpoint: the trained model with its graph.
         src: the source, by index or name.
-        k: how many targets, 1 or more; fewer come back if there are no more.
+        k: the number of targets, 1 or more; fewer come back if there are no more.
         exclude_known: leave out the known links of the source: those of training, validation and
             test.
 

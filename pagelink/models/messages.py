@@ -1,7 +1,7 @@
 """The graph that messages pass on: which links of the predicted relation a model may see.
 
 By default the training links pass messages, both ways, so that a model can learn "because you liked
-X"; validation and test links never do. A link that a training step asks for is taken out of the
+X"; validation and test links never do. A link that a training step predicts is taken out of the
 messages of that step, or the model would only learn to look it up. With `paper_split` the predicted
 relation and its reverse pass no messages at all, as in the paper.
 

@@ -43,7 +43,7 @@ class TrainSettings:
     paper_split: bool = False
     """Leave the predicted relation and its reverse out of message passing, as the paper does."""
     epochs: int = 100
-    """Epochs at most, 1 or more. In each, every training link is asked for once."""
+    """Epochs at most, 1 or more. In each, every training link is predicted once."""
     patience: int = 10
     """Epochs without a rise of the validation AUC after which to stop, 1 or more."""
     lr: float = 0.01
@@ -51,12 +51,12 @@ class TrainSettings:
     weight_decay: float = 0.0
     """Weight decay of Adam, 0 or more."""
     folds: int = 5
-    """Full-graph training: steps an epoch. A step asks for one fold of the training links, the
+    """Full-graph training: steps per epoch. A step predicts one fold of the training links, the
     others pass messages; so at least 2, unless `paper_split` keeps all of them out anyway."""
     matched_negatives: float = 0.0
     """Share of the training negatives that are degree-matched, 0..1; the others are uniform."""
     batch_size: int | None = None
-    """Links a step in mini-batch training, on sampled neighbourhoods. None: full-graph training."""
+    """Links per step in mini-batch training, on sampled neighbourhoods. None: full-graph training."""
     fanout: tuple[int, ...] = (10, 5)
     """Mini-batch training: in-edges taken per node and relation, hop by hop; one per layer."""
     max_candidates: int = 1000
@@ -87,7 +87,7 @@ class TrainSettings:
 
     @classmethod
     def paper(cls, epochs: int = 100) -> TrainSettings:
-        """Return the settings of the released code: one step an epoch on all training links.
+        """Return the settings of the released code: one step per epoch on all training links.
 
         Differs from the paper: training stops after 30 epochs without a rise.
         """

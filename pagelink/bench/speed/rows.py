@@ -66,7 +66,7 @@ class Sizes:
     movielens_links: int = 500
     hetionet_links: int = 100
     fewer_links: int = 32
-    """Of the same links, so many are explained in batches, with the defaults, with two threads."""
+    """Number of the same links that are explained in batches, by the defaults, on two threads."""
 
     rival_nodes: int = 5_000
     rival_edges: int = 50_000
