@@ -34,10 +34,10 @@ SAME = 0.9
 """A relation restates another one if it holds this share of its pairs, or the other way round."""
 LIFT = 3.0
 """A near-label holds this many times the links that its degrees would let expect. A relation that
-holds so many times fewer excludes the link, as the other values of one label do (`palliates` and
+holds that many times fewer excludes the link, as the other values of one label do (`palliates` and
 `treats`)."""
 FEW = 5
-"""So many shared pairs at least, or the lift says little."""
+"""Shared pairs at least, or the lift says little."""
 RARE = 0.01
 """A relation excludes the link if so few shared pairs have no more than this chance."""
 LINKS_PER_RELATION = 20

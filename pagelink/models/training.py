@@ -56,7 +56,7 @@ class TrainSettings:
     matched_negatives: float = 0.0
     """Share of the training negatives that are degree-matched, 0..1; the others are uniform."""
     batch_size: int | None = None
-    """Links per step in mini-batch training, on sampled neighbourhoods. None: full-graph training."""
+    """Links per step of mini-batch training, on sampled neighbourhoods. None: full graph."""
     fanout: tuple[int, ...] = (10, 5)
     """Mini-batch training: in-edges taken per node and relation, hop by hop; one per layer."""
     max_candidates: int = 1000
