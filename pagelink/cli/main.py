@@ -23,7 +23,7 @@ dataset = typer.Typer(help="Make graphs with known explanations.", no_args_is_he
 @dataset.command()
 def useritemattr(out: Out, seed: Seed = 0) -> None:
     """The paper's synthetic graph of users, items and attributes."""
-    from pagelink.datasets.make import make_useritemattr_folder
+    from pagelink.datasets.useritemattr import make_useritemattr_folder
 
     console.print(str(make_useritemattr_folder(out, seed=seed)), markup=False)
 
@@ -34,7 +34,7 @@ def aminer(
     out: Out,
 ) -> None:
     """A citation graph in our table form, from the public AMiner files."""
-    from pagelink.datasets.make import make_aminer_folder
+    from pagelink.datasets.aminer import make_aminer_folder
 
     console.print(str(make_aminer_folder(source, out)), markup=False)
 
@@ -56,7 +56,7 @@ def augcitation(
     seed: Seed = 0,
 ) -> None:
     """The paper's augmented citation graph, from any citation graph."""
-    from pagelink.datasets.make import make_augcitation_folder
+    from pagelink.datasets.augcitation import make_augcitation_folder
 
     if rule not in ("paper", "released"):
         raise typer.BadParameter(f"--rule is paper or released; got {rule!r}.")
