@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from pagelink.bench.scale.graph import ScaleGraph, ScaleOpening
-from pagelink.engine import Processes, explain_folder
+from pagelink.engine import Processes, explain_table
 
 CHUNK = 32
 
@@ -29,7 +29,7 @@ def rate_of(folder: Path, graph: ScaleGraph, links: int, workers: int) -> dict[s
         table, src, dst = Path(temporary) / "links.parquet", *graph.links(links)
         texts = {"src": pa.array(src).cast("string"), "dst": pa.array(dst).cast("string")}
         pa.parquet.write_table(pa.table(texts), table)
-        summary = explain_folder(
+        summary = explain_table(
             ScaleOpening(folder, graph.seed), table, Path(temporary) / "out", Processes(workers),
             chunk=CHUNK, progress=lambda done, total: seen.append((time.perf_counter(), done)),
         )  # fmt: skip
