@@ -22,6 +22,7 @@ from pagelink.cli.common import (
     load,
     progress_bar,
 )
+from pagelink.errors import need
 
 if TYPE_CHECKING:
     from pagelink.engine import Engine, FromFiles, Summary
@@ -151,6 +152,8 @@ def explain(
             "and a folder as --out."
         )
     check_target(None if is_folder else out, links, model, graph)
+    if png is not None:
+        need("--png", "web")
     given = {
         "num_paths": paths, "max_length": max_length, "max_degree": max_degree, "budget": budget,
         "exclude_relations": exclude_relation, "exclude_nodes": _nodes(exclude_node),

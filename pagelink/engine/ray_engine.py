@@ -6,13 +6,12 @@ import logging
 import os
 import socket
 from contextlib import suppress
-from importlib.util import find_spec
 from typing import Any
 
 from pagelink.engine.processes import check_workers
 from pagelink.engine.tasks import Task
 from pagelink.engine.worker import Event, Order, Worker
-from pagelink.errors import EngineError, SettingsError
+from pagelink.errors import EngineError, need
 
 SECONDS_TO_ANSWER = 10.0
 SMALL_STORE = 128 * 2**20
@@ -48,13 +47,9 @@ class Ray:
         """Refuse to start without Ray.
 
         Raises:
-            SettingsError: Ray is not installed.
+            MissingExtraError: Ray is not installed.
         """
-        if find_spec("ray") is None:
-            raise SettingsError(
-                "The engine ray needs Ray, which is not installed: pip install 'pagelink[ray]'. "
-                "The engine processes does without it."
-            )
+        need("The engine ray", "ray")
 
     def start(self, order: Order) -> None:
         """Connect, and put the order into the cluster once for all workers.
