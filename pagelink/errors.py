@@ -2,6 +2,7 @@
 
 PageLinkError
 ├── SettingsError    a setting is out of its range or does not fit the others
+│   └── MissingExtraError  packages that only some of pagelink needs are not installed
 ├── GraphError       the graph given is malformed
 │   └── StoreError   a graph store is damaged, half-written, changed, or of another version
 ├── LinkError        a link asked for is not in this graph (unknown name, index out of range)
@@ -19,6 +20,17 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from importlib.util import find_spec
+
+_WEB = ("fastapi", "font_source_sans_pro", "pydantic", "resvg_py", "starlette", "uvicorn")
+EXTRAS = {
+    "web": _WEB,
+    "study": (*_WEB, "nltk", "scipy"),
+    "bench": ("ray",),
+    "ray": ("ray",),
+}
+"""What can be imported once an extra is installed, as `pip install 'pagelink[web]'`; the same as in
+pyproject.toml, where these packages are listed."""
 
 
 class PageLinkError(Exception):
@@ -27,6 +39,10 @@ class PageLinkError(Exception):
 
 class SettingsError(PageLinkError, ValueError):
     """A setting is out of its range."""
+
+
+class MissingExtraError(SettingsError):
+    """Something was requested for which packages are not installed."""
 
 
 class GraphError(PageLinkError, ValueError):
@@ -76,3 +92,22 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     """
     close = difflib.get_close_matches(word, list(known), n=3, cutoff=0.6)
     return f" Did you mean {' or '.join(repr(match) for match in close)}?" if close else ""
+
+
+def need(what: str, extra: str) -> None:
+    """Refuse, before any work, what an extra is missing for.
+
+    Args:
+        what: what was requested, as `pagelink serve`.
+        extra: the extra that brings what it needs, of `EXTRAS`.
+
+    Raises:
+        MissingExtraError: a package of the extra is not installed.
+    """
+    missing = [name for name in EXTRAS[extra] if find_spec(name) is None]
+    if missing:
+        verb = "is" if len(missing) == 1 else "are"
+        raise MissingExtraError(
+            f"{what} needs {', '.join(missing)}, which {verb} not installed: "
+            f"pip install 'pagelink[{extra}]'."
+        )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pagelink.cli.common import RankOnly, Seed, Threshold, console, load
+from pagelink.errors import need
 
 if TYPE_CHECKING:
     from pagelink.models.checkpoint import Checkpoint
@@ -51,6 +52,7 @@ def serve(
         raise typer.BadParameter("Give a graph and --model, or --demo alone.")
     if not deadline > 0:
         raise typer.BadParameter(f"--deadline is more than 0 seconds, got {deadline:g}.")
+    need("pagelink serve", "web")
     from pagelink.web.serving import address_of, check_binding, listen
     from pagelink.web.serving import serve as run
 

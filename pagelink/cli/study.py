@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from pagelink.cli.common import Seed, check_target, console, load, progress_bar
+from pagelink.errors import need
 
 File = Annotated[Path, typer.Argument(help="A study that `pagelink study create` made.")]
 
@@ -105,6 +106,7 @@ def serve(
     ] = None,
 ) -> None:
     """Ask the questions on web pages, one a page, until interrupted."""
+    need("pagelink study serve", "study")
     from pagelink.study.app import WAIT, application
     from pagelink.study.database import Study
     from pagelink.web import serving
@@ -131,6 +133,7 @@ def report(
     seed: Seed = 0,
 ) -> None:
     """Say what people chose and understood, how sure that is, and whether they agree."""
+    need("pagelink study report", "study")
     from json import dumps
 
     from pagelink.runtime.files import write_text

@@ -36,7 +36,7 @@ class Selection:
     largest: Doubles
     """The largest change of the score, either way, by any set that was measured."""
     inserted: Bools
-    """EditedLogits is what the set adds to the graph without paths, as the paths are redundant."""
+    """Influence is what the set adds to the graph without paths, as the paths are redundant."""
     num_sets: Longs
     """Sets measured."""
 

@@ -154,7 +154,7 @@ class Evidence:
     """The share of f(G) - f(G0) that the returned paths bring back when they are added to G0; None
     if that difference is not positive."""
     rho_reached: float | None
-    """EditedLogits as a share of the best influence of any set that was measured; None if none has a
+    """Influence as a share of the best influence of any set that was measured; None if none has a
     positive one."""
     num_sets: int
     """Sets of paths that were measured."""

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from pagelink.errors import ModelError
 from pagelink.models.links import LinkSplit, Negatives
 
 Score = Callable[[Tensor], Tensor]
@@ -28,18 +29,32 @@ def link_metrics(positive: Tensor, negative: Tensor) -> tuple[float, float]:
 
     Both are NaN if there are no negatives.
 
+    Raises:
+        ModelError: a logit is not finite.
+
     Example:
         >>> link_metrics(torch.tensor([2.0, 0.0]), torch.tensor([1.0, -1.0]))
         (0.75, 0.8333333333333333)
     """
     if not len(negative):
         return float("nan"), float("nan")
-    truth = np.repeat([1, 0], [len(positive), len(negative)])
+    truth = np.repeat([1.0, 0.0], [len(positive), len(negative)])
     logits = torch.cat([positive, negative]).cpu().numpy()
-    # Imported when needed: it takes a second, and explaining has no use for it.
-    from sklearn.metrics import average_precision_score, roc_auc_score
-
-    return float(roc_auc_score(truth, logits)), float(average_precision_score(truth, logits))
+    if not np.isfinite(logits).all():
+        raise ModelError("The logits of the model are not finite, so they cannot be compared.")
+    # 1. With the highest logits first, count the links and the negatives at or above each logit.
+    order = np.argsort(-logits, kind="stable")
+    last = np.append(np.flatnonzero(np.diff(logits[order])), len(logits) - 1)  # of equal ones
+    links = np.cumsum(truth[order])[last]
+    others = 1 + last - links
+    # 2. Average precision: the precision at each step of the recall, from the last step on.
+    steps = np.diff(links / links[-1], prepend=0.0)
+    precision = float((steps * (links / (links + others)))[::-1].sum())
+    # 3. ROC-AUC: the area under the corners of the curve from (0, 0) on.
+    corner = np.ones(len(last), dtype=bool)
+    corner[1:-1] = (np.diff(others, 2) != 0) | (np.diff(links, 2) != 0)
+    x, y = (np.concatenate([[0.0], each[corner]]) / each[-1] for each in (others, links))
+    return float(np.trapezoid(y, x)), precision
 
 
 @dataclass(frozen=True)

@@ -178,7 +178,7 @@ def split_links(pairs: Tensor, seed: int = 0, *, undirected: bool = False) -> Li
 def split_graph(data: HeteroData, link_type: EdgeType, seed: int = 0) -> LinkSplit:
     """Split the links of a relation of a graph, 7:1:2.
 
-    EditedGraphs of a link count once; within one node type (u, v) and (v, u) go into the same part.
+    Copies of a link count once; within one node type (u, v) and (v, u) go into the same part.
 
     Raises:
         GraphError: the graph does not have the relation, or too few links of it.

@@ -24,7 +24,7 @@ import torch
 from pagelink.bench.runs import measured
 from pagelink.bench.scale.graph import LINK_TYPE, ScaleGraph, ScaleOpening, make_store
 from pagelink.bench.speed.bare import extract
-from pagelink.engine import Processes, explain_folder
+from pagelink.engine import Processes, explain_table
 from pagelink.explain.explainer import PaGELink
 
 GIGABYTE = 10**9
@@ -118,7 +118,7 @@ def rate_of(folder: Path, graph: ScaleGraph, links: int, workers: int) -> dict[s
         table, src, dst = Path(temporary) / "links.parquet", *graph.links(links)
         texts = {"src": pa.array(src).cast("string"), "dst": pa.array(dst).cast("string")}
         pa.parquet.write_table(pa.table(texts), table)
-        summary = explain_folder(
+        summary = explain_table(
             ScaleOpening(folder, graph.seed), table, Path(temporary) / "out", Processes(workers),
             chunk=CHUNK, progress=lambda done, total: seen.append((time.perf_counter(), done)),
         )  # fmt: skip
