@@ -22,16 +22,6 @@ import difflib
 from collections.abc import Iterable
 from importlib.util import find_spec
 
-_WEB = ("fastapi", "font_source_sans_pro", "pydantic", "resvg_py", "starlette", "uvicorn")
-EXTRAS = {
-    "web": _WEB,
-    "study": (*_WEB, "nltk", "scipy"),
-    "bench": ("ray",),
-    "ray": ("ray",),
-}
-"""What can be imported once an extra is installed, as `pip install 'pagelink[web]'`; the same as in
-pyproject.toml, where these packages are listed."""
-
 
 class PageLinkError(Exception):
     """Base class of every error that pagelink raises on purpose."""
@@ -94,20 +84,26 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f" Did you mean {' or '.join(repr(match) for match in close)}?" if close else ""
 
 
-def need(what: str, extra: str) -> None:
-    """Refuse, before any work, what an extra is missing for.
+def need(what: str, extra: str, *packages: str) -> None:
+    """Refuse, before any work, what packages are missing for.
 
     Args:
         what: what was requested, as `pagelink serve`.
-        extra: the extra that brings what it needs, of `EXTRAS`.
+        extra: the extra of pagelink that brings the packages.
+        packages: what it imports.
 
     Raises:
-        MissingExtraError: a package of the extra is not installed.
+        MissingExtraError: a package is not installed.
+
+    Example:
+        >>> need("pagelink serve", "web", "fastpai")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        ...
+        pagelink.errors.MissingExtraError: ... pip install 'pagelink[web]'.
     """
-    missing = [name for name in EXTRAS[extra] if find_spec(name) is None]
+    missing = [name for name in packages if find_spec(name) is None]
     if missing:
-        verb = "is" if len(missing) == 1 else "are"
         raise MissingExtraError(
-            f"{what} needs {', '.join(missing)}, which {verb} not installed: "
-            f"pip install 'pagelink[{extra}]'."
+            f"{what} needs {' and '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} "
+            f"not installed: pip install 'pagelink[{extra}]'."
         )

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from pagelink.cli.common import Model, Seed, console, load
+from pagelink.cli.common import Model, Seed, console, load, one_thread
 from pagelink.errors import SettingsError, need
 
 bench = typer.Typer(help="Benchmarks.", no_args_is_help=True)
@@ -21,23 +21,21 @@ def paper(
         list[str] | None, typer.Option(metavar="NAME", help="Only this part. Repeatable.")
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Number of explainer seeds.")] = 5,
-    links: Annotated[int, typer.Option(min=2, help="Links of a data set at most.")] = 200,
+    links: Annotated[int, typer.Option(min=2, help="Links per data set at most.")] = 200,
     aminer: Annotated[
         Path | None,
-        typer.Option(help="Also AugCitation from this AMiner file (a JSON object a line)."),
+        typer.Option(help="Also AugCitation from this AMiner file (a JSON object per line)."),
     ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="A tiny generated graph, to see that it runs.")
     ] = False,
 ) -> None:
     """Run the paper's benchmark with all explainers. What was done before is not done again."""
-    import torch
-
     from pagelink.bench.paper.runner import run_and_print
 
     if aminer is not None and not aminer.exists():
         raise SettingsError(f"--aminer {aminer}: there is no such file.")
-    torch.set_num_threads(1)  # so that CPU seconds are those of the work
+    one_thread()  # so that CPU seconds are those of the work
     run_and_print(
         out, part or [], console, seeds=seeds, links=links, quick=quick, aminer=aminer
     )  # fmt: skip
@@ -56,11 +54,9 @@ def compare(
     seed: Seed = 0,
 ) -> None:
     """Compare all explainers on a model of your own: effect, sufficiency, verdicts, time."""
-    import torch
-
     from pagelink.bench.compare import check_explainers, compare_and_print
 
-    torch.set_num_threads(1)
+    one_thread()
     names = check_explainers(explainers)
     compare_and_print(
         load(graph, model), model, names, out, console, links=links, seeds=seeds, seed=seed
@@ -111,7 +107,7 @@ def scale(
 ) -> None:
     """Measure a graph of 10^8 edges on disk, and a job whose workers are killed. Takes an hour."""
     if not only or "chaos" in only:  # on a Ray cluster
-        need("pagelink bench scale", "bench")
+        need("pagelink bench scale", "bench", "ray")
     from pagelink.bench.scale.bench import run_and_print
 
     run_and_print(out, only or [], console, quick=quick, seed=seed)
@@ -124,7 +120,8 @@ def useritemattr_reference(
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Number of explainer seeds.")] = 5,
     links: Annotated[
-        int | None, typer.Option(min=1, help="Only the first so many links. Default: all 129.")
+        int | None,
+        typer.Option(min=1, help="Number of links at most. Default: all 129."),
     ] = None,
 ) -> None:
     """Score explanations of the paper's released data and weights against its labels."""
@@ -155,7 +152,7 @@ def faithfulness(
     subject: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Only this model. Repeatable.")
     ] = None,
-    links: Annotated[int, typer.Option(min=2, help="Links of a model at most.")] = 200,
+    links: Annotated[int, typer.Option(min=2, help="Links per model at most.")] = 200,
     out: Annotated[
         Path, typer.Option(help="Folder for faithfulness.json and trained models.")
     ] = Path("out"),
@@ -171,11 +168,9 @@ def faithfulness(
     seed: Seed = 0,
 ) -> None:
     """Measure whether explanations are true of the model, beside plain rankings of paths."""
-    import torch
-
     from pagelink.bench.faithfulness.report import run_and_print
 
-    torch.set_num_threads(1)
+    one_thread()
     run_and_print(
         subject or [], out, console, links=links, quick=quick, seed=seed, rho_curve=rho_curve,
         retrain=retrain,

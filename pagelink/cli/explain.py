@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,13 +22,13 @@ from pagelink.cli.common import (
     errors,
     load,
     progress_bar,
+    say_written,
+    write_files,
 )
 from pagelink.errors import need
 
 if TYPE_CHECKING:
     from pagelink.engine import Engine, FromFiles, Summary
-    from pagelink.explain.counterfactual import Counterfactual
-    from pagelink.explain.result import Explanation
 
 
 SECONDS_A_LINE = 30.0
@@ -76,7 +77,7 @@ def explain(
     ] = None,
     before: Annotated[str | None, typer.Option(help="Only facts before this date.")] = None,
     date_column: Annotated[str | None, typer.Option(help="Column of the dates.")] = None,
-    deadline: Annotated[float | None, typer.Option(help="Seconds for a link.")] = None,
+    deadline: Annotated[float | None, typer.Option(help="Seconds per link.")] = None,
     memory: Annotated[
         float | None,
         typer.Option(
@@ -91,7 +92,7 @@ def explain(
     ] = False,
     top_k: Annotated[
         int | None,
-        typer.Option(help="With --counterfactual: the target is to drop out of the first so many."),
+        typer.Option(help="With --counterfactual: the target is to drop out of the first K."),
     ] = None,
     at: Annotated[
         str, typer.Option(help="With --counterfactual: facts at the source, or on paths.")
@@ -100,7 +101,7 @@ def explain(
         bool, typer.Option("--rank", help="Also rank the target, with and without these paths.")
     ] = False,
     runs: Annotated[
-        int, typer.Option(min=1, help="Explain with so many seeds, and count each path.")
+        int, typer.Option(min=1, help="Number of seeds to explain with; each path is counted.")
     ] = 1,
     negatives: Annotated[
         bool, typer.Option("--negatives", help="Of links not predicted: paths for and against.")
@@ -115,7 +116,7 @@ def explain(
         str | None, typer.Option(help="With --engine ray: a running cluster, auto or host:port.")
     ] = None,
     chunk: Annotated[
-        int | None, typer.Option(min=1, help="With a folder: links a part. Default: 256.")
+        int | None, typer.Option(min=1, help="With a folder: links per part. Default: 256.")
     ] = None,
     store_path: Annotated[
         Path | None,
@@ -127,33 +128,31 @@ def explain(
     seed: Seed = 0,
 ) -> None:
     """Explain one link, or a table of links."""
-    if (links is None) == (src is None and dst is None) or (src is None) != (dst is None):
-        raise typer.BadParameter("Give either --src and --dst, or --links.")
-    if (links is None) != (out is None):
-        raise typer.BadParameter("--links and --out go together.")
-    if links is not None and any((html, svg, png, json)):
-        raise typer.BadParameter("--html, --svg, --png and --json go with --src and --dst.")
-    if links is not None and counterfactual:
-        raise typer.BadParameter(
-            "--counterfactual goes with --src and --dst: the rows of a table are paths, and it is "
-            "about sets of facts."
-        )
-    if links is None and memory is not None:
-        raise typer.BadParameter("--memory goes with --links: one link is explained by itself.")
-    if at not in ("source", "paths"):
-        raise typer.BadParameter(f"--at is source or paths; got {at!r}.")
-    if not counterfactual and (top_k is not None or at != "source"):
-        raise typer.BadParameter("--top-k and --at go with --counterfactual.")
+    is_table = links is not None
     is_folder = out is not None and (out.is_dir() or not out.suffix)
-    of_workers = (engine, workers, address, chunk, store_path)
-    if not is_folder and (collect or any(option is not None for option in of_workers)):
-        raise typer.BadParameter(
-            "--engine, --workers, --address, --chunk, --store-path and --collect go with --links "
-            "and a folder as --out."
-        )
+    of_workers = (engine, workers, address, chunk, store_path, collect or None)
+    wrong = {
+        "Give either --src and --dst, or --links.":
+            is_table == (src is None and dst is None) or (src is None) != (dst is None),
+        "--links and --out go together.": is_table != (out is not None),
+        "--html, --svg, --png and --json go with --src and --dst.":
+            is_table and any((html, svg, png, json)),
+        "--counterfactual goes with --src and --dst: the rows of a table are paths, and it is "
+        "about sets of facts.": is_table and counterfactual,
+        "--memory goes with --links: one link is explained by itself.":
+            not is_table and memory is not None,
+        f"--at is source or paths; got {at!r}.": at not in ("source", "paths"),
+        "--top-k and --at go with --counterfactual.":
+            not counterfactual and (top_k is not None or at != "source"),
+        "--engine, --workers, --address, --chunk, --store-path and --collect go with --links and a "
+        "folder as --out.": not is_folder and any(option is not None for option in of_workers),
+    }  # fmt: skip
+    for message, is_wrong in wrong.items():
+        if is_wrong:
+            raise typer.BadParameter(message)
     check_target(None if is_folder else out, links, model, graph)
     if png is not None:
-        need("--png", "web")
+        need("--png", "web", "resvg_py", "font_source_sans_pro")
     given = {
         "num_paths": paths, "max_length": max_length, "max_degree": max_degree, "budget": budget,
         "exclude_relations": exclude_relation, "exclude_nodes": _nodes(exclude_node),
@@ -185,7 +184,7 @@ def explain(
     )
     explanation = explainer.explain(src or "", dst or "", **on_request)
     console.print(str(explanation), markup=False)
-    found = None
+    values: dict[str, Any] = {}
     if counterfactual:
         place: Any = at
         known = checkpoint.split.all
@@ -194,7 +193,14 @@ def explain(
             src or "", dst or "", top_k=top_k, at=place, known=of_source
         )
         console.print(f"\n{found}", markup=False)
-    _write_views(explanation, found, html, svg, png, json)
+        values["counterfactual"] = found.to_dict()
+    written = write_files(
+        (html, explanation.to_html),
+        (svg, explanation.to_svg),
+        (json, lambda: dumps(explanation.to_dict() | values, ensure_ascii=False, indent=1)),
+        (png, explanation.to_png),
+    )
+    say_written(written)
 
 
 def _nodes(given: list[str] | None) -> list[tuple[str, str]] | None:
@@ -242,7 +248,7 @@ def _say_more(summary: Summary) -> None:
         console.print(f"Verdicts: {told}.")
     if summary.overhead is not None:
         console.print(
-            f"{summary.rate:.1f} links a second by {summary.workers} workers, "
+            f"{summary.rate:.1f} links per second by {summary.workers} workers, "
             f"{summary.restarts} of them replaced; {summary.overhead:.1%} of their time was not "
             "spent on explaining."
         )
@@ -271,33 +277,6 @@ def _shown() -> Iterator[Callable[[int, int], None]]:
             said = now
             rate = (done - before) / (now - started)
             left = f", {(total - done) / rate / 60:.0f} minutes left" if rate else ""
-            errors.print(f"{done} of {total} links, {rate:.1f} a second{left}")
+            errors.print(f"{done} of {total} links, {rate:.1f} per second{left}")
 
     yield step
-
-
-def _write_views(
-    explanation: Explanation,
-    counterfactual: Counterfactual | None,
-    html: Path | None,
-    svg: Path | None,
-    png: Path | None,
-    json: Path | None,
-) -> None:
-    from json import dumps
-
-    from pagelink.runtime.files import write_bytes, write_text
-
-    def everything() -> str:
-        values = explanation.to_dict()
-        if counterfactual is not None:
-            values["counterfactual"] = counterfactual.to_dict()
-        return dumps(values, ensure_ascii=False, indent=1)
-
-    for path, make in (
-        (html, explanation.to_html), (svg, explanation.to_svg), (json, everything),
-    ):  # fmt: skip
-        if path is not None:
-            console.print(f"Wrote {write_text(path, make())}", markup=False)
-    if png is not None:
-        console.print(f"Wrote {write_bytes(png, explanation.to_png())}", markup=False)

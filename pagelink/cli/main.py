@@ -1,4 +1,7 @@
-"""`pagelink dataset`: graphs with known explanations, as folders of tables."""
+"""The command line: it parses and prints, nothing else. Heavy imports wait until a command runs.
+
+Groups and longer commands have their own files; the short ones, and `pagelink dataset`, are here.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,17 @@ import typer
 from rich.markup import escape
 
 from pagelink.cli.bench import bench
-from pagelink.cli.common import Graph, Model, Out, Seed, check_target, console, errors, load
+from pagelink.cli.common import (
+    Graph,
+    Model,
+    Out,
+    Seed,
+    check_target,
+    console,
+    errors,
+    load,
+    one_thread,
+)
 from pagelink.cli.explain import explain
 from pagelink.cli.serve import serve
 from pagelink.cli.store import store
@@ -30,7 +43,7 @@ def useritemattr(out: Out, seed: Seed = 0) -> None:
 
 @dataset.command()
 def aminer(
-    source: Annotated[Path, typer.Option("--from", help="AMiner file: a JSON object a line.")],
+    source: Annotated[Path, typer.Option("--from", help="AMiner file: a JSON object per line.")],
     out: Out,
 ) -> None:
     """A citation graph in our table form, from the public AMiner files."""
@@ -67,9 +80,6 @@ def augcitation(
     console.print(str(made), markup=False)
 
 
-# The command line: parses and prints, nothing else. Heavy imports wait until a command runs.
-
-
 app = typer.Typer(
     help="Explain link predictions of graph neural networks by a few short paths.",
     no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
@@ -94,11 +104,9 @@ def demo(
     seed: Seed = 0,
 ) -> None:
     """Generate a graph, train a model, and explain one of its predictions."""
-    import torch
-
     from pagelink.datasets.demo import run_demo
 
-    torch.set_num_threads(1)  # the graph is tiny, a second thread only costs
+    one_thread()  # the graph is tiny, a second thread only costs
     run_demo(out, seed, console)
 
 
@@ -133,7 +141,7 @@ def train(
     epochs: Annotated[int | None, typer.Option(min=1, help="Epochs at most.")] = None,
     lr: Annotated[float | None, typer.Option(help="Step size of Adam.")] = None,
     batch_size: Annotated[
-        int | None, typer.Option(min=1, help="Links a step, on sampled neighbourhoods.")
+        int | None, typer.Option(min=1, help="Links per step, on sampled neighbourhoods.")
     ] = None,
     seed: Seed = 0,
 ) -> None:

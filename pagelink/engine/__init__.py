@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pagelink.engine.crew import Engine
-from pagelink.engine.job import Summary, explain_table, is_one_file, stream
+from pagelink.engine.job import Summary, explain_table, stream
 from pagelink.engine.opening import FromFiles, Sent
 from pagelink.engine.parts import open_parts, read_parts
 from pagelink.engine.processes import Processes
@@ -13,7 +13,7 @@ from pagelink.errors import SettingsError
 
 __all__ = [
     "Engine", "FromFiles", "InProcess", "Processes", "Ray", "Sent", "Summary", "engine_of",
-    "explain_table", "is_one_file", "open_parts", "read_parts", "stream",
+    "explain_table", "open_parts", "read_parts", "stream",
 ]  # fmt: skip
 
 

@@ -64,22 +64,6 @@ class Results(Protocol):
         """Drop the pieces of a chunk, which is done once more as a whole."""
 
 
-@dataclass(frozen=True)
-class Complete:
-    """A chunk all links of which are done."""
-
-    chunk: int
-    size: int
-    """The number of its links."""
-    tasks: list[Task]
-    """The tasks that did them, in the order of the links."""
-
-    @property
-    def in_pieces(self) -> bool:
-        """Whether there is more than one result, or one that is not the chunk's own."""
-        return len(self.tasks) > 1 or bool(self.tasks[0].killed)
-
-
 @dataclass
 class Tally:
     """What a job cost."""
@@ -125,8 +109,8 @@ class Crew:
 
     def run(
         self, tasks: Iterator[Task], has_room: Callable[[], bool] = lambda: True
-    ) -> Iterator[Complete]:
-        """Have tasks done, and yield chunks when they are complete, in any order.
+    ) -> Iterator[list[Task]]:
+        """Have tasks done; yield those of each chunk when it is complete, in any order of chunks.
 
         Args:
             tasks: what to do; taken from as workers become free.
@@ -172,7 +156,7 @@ class Crew:
         self._workers[name].tasks.append(task)
         self._engine.give(name, task)
 
-    def _handle(self, event: Event) -> Iterator[Complete]:
+    def _handle(self, event: Event) -> Iterator[list[Task]]:
         worker = self._workers[event.worker]
         if isinstance(event.what, Failure):
             raise event.what.raised()
@@ -192,20 +176,20 @@ class Crew:
             del self._workers[event.worker]
             yield from self._bury(worker, event.how)
 
-    def _finish(self, task: Task) -> Iterator[Complete]:
+    def _finish(self, task: Task) -> Iterator[list[Task]]:
         state = self.ledger.finish(task)
         if state == "open":
             return
         pieces = self.ledger.take(task.chunk) or [task]
         if state == "complete":
-            yield Complete(task.chunk, task.size, pieces)
+            yield pieces
             return
         self._results.forget_pieces(task.chunk)
         whole = joined(pieces)
         self._deaths.pop(whole.key, None)
         self._again.append(whole)
 
-    def _bury(self, worker: _Worker, how: str) -> Iterator[Complete]:
+    def _bury(self, worker: _Worker, how: str) -> Iterator[list[Task]]:
         self._stillborn += not worker.ready
         # A machine that goes takes all its workers along, so that a few may well die together.
         if self._stillborn >= DEATHS * self._engine.size:

@@ -44,7 +44,8 @@ CHUNKS_AHEAD = 4
 """For each worker, the number of chunks that may be under way or wait for an earlier one."""
 SLOWEST = 10
 INVALID = 20
-_COLUMNS = ["line", "src", "dst", "reason", "message", "verdict", "path", "seconds"]
+_OF_SLOWEST = ["line", "src", "dst", "seconds"]
+_COLUMNS = [*_OF_SLOWEST, "reason", "message", "verdict", "path"]
 
 
 def explain_table(
@@ -103,10 +104,9 @@ def explain_table(
         done = _Progress(total, progress)
         if isinstance(engine, InProcess):
             engine.step = done.show
-        for complete in crew.run(_left(plan(links, chunk, sort=not is_file), folder, crew, done)):
-            if complete.in_pieces:
-                folder.merge(complete.tasks)
-            done.add(complete.size)
+        for tasks in crew.run(_left(plan(links, chunk, sort=not is_file), folder, crew, done)):
+            folder.merge(tasks)
+            done.add(tasks[0].size)
         summary = _summary(folder.path, done, crew.tally, time.perf_counter() - started, engine)
         if is_file:
             join_parts(folder.path, out)
@@ -222,9 +222,7 @@ def _summary(
         links = [row for row in rows if row["path"] in (None, 1)]
         reasons.update(row["reason"] or "paths" for row in links)
         verdicts.update(row["verdict"] for row in links if row["verdict"])
-        slowest = heapq.nlargest(
-            SLOWEST, [*slowest, *links], key=lambda row: (row["seconds"] or 0.0, row["line"])
-        )
+        slowest = heapq.nlargest(SLOWEST, [*slowest, *links], key=itemgetter("seconds", "line"))
         invalid += [row for row in links if row["reason"] == "invalid"]
         invalid = heapq.nsmallest(INVALID, invalid, key=itemgetter("line"))
     if reasons.total() != done.total:
@@ -238,11 +236,7 @@ def _summary(
         num_parts=len(files),
         reasons=dict(sorted(reasons.items())),
         verdicts=dict(sorted(verdicts.items())),
-        slowest=[
-            {"line": row["line"], "src": row["src"], "dst": row["dst"],
-             "seconds": row["seconds"] or 0.0}
-            for row in slowest
-        ],
+        slowest=[{name: row[name] for name in _OF_SLOWEST} for row in slowest],
         invalid=[f"line {row['line']}: {row['message']}" for row in invalid],
         resumed=done.resumed,
         seconds=seconds,
@@ -251,7 +245,7 @@ def _summary(
         workers=engine.size,
         restarts=tally.restarts,
         overhead=tally.overhead,
-    )  # fmt: skip
+    )
 
 
 # `explain_many` by several workers: explanations come in the order of the links.
@@ -325,7 +319,7 @@ def _stream(
         return taken - next_out <= CHUNKS_AHEAD * engine.size
 
     for complete in Crew(engine, order, results).run(tasks(), has_room):
-        ready[complete.chunk] = results.take(complete.tasks)
+        ready[complete[0].chunk] = results.take(complete)
         while next_out in ready:
             yield from ready.pop(next_out)
             next_out += 1

@@ -29,7 +29,7 @@ import pyarrow.dataset
 import pyarrow.parquet
 
 from pagelink.engine.opening import JOB_FILE, as_text, differing
-from pagelink.engine.tasks import Piece, Task
+from pagelink.engine.tasks import Piece, Task, joined
 from pagelink.errors import EngineError, SettingsError
 from pagelink.runtime.files import complete_file, write_text
 from pagelink.views.rows import SCHEMA
@@ -127,15 +127,16 @@ class PartFolder:
         return part_path(self.path, task).exists()
 
     def merge(self, pieces: list[Task]) -> None:
-        """Put the pieces of a chunk together into its part.
+        """Put the pieces of a chunk together into its part, unless there is only that.
 
         Raises:
             EngineError: it cannot be written.
         """
-        chunk = pieces[0].chunk
-        tables = [pa.parquet.read_table(part_path(self.path, piece)) for piece in pieces]
-        _write(self.path / f"part-{chunk:08d}.parquet", pa.concat_tables(tables))
-        self.forget_pieces(chunk)
+        whole = joined(pieces)
+        if pieces != [whole]:
+            tables = [pa.parquet.read_table(part_path(self.path, piece)) for piece in pieces]
+            _write(part_path(self.path, whole), pa.concat_tables(tables))
+            self.forget_pieces(whole.chunk)
 
     def forget_pieces(self, chunk: int) -> None:
         """Remove the pieces of a chunk."""

@@ -49,7 +49,7 @@ class Ray:
         Raises:
             MissingExtraError: Ray is not installed.
         """
-        need("The engine ray", "ray")
+        need("The engine ray", "ray", "ray")
 
     def start(self, order: Order) -> None:
         """Connect, and put the order into the cluster once for all workers.

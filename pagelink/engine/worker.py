@@ -134,13 +134,12 @@ class Hello:
     """What a worker says when it has opened the graph and the model."""
 
     host: str
-    pid: int
     versions: dict[str, str]
 
     @classmethod
     def mine(cls) -> Hello:
         """Return that of this process."""
-        return cls(socket.gethostname(), os.getpid(), versions())
+        return cls(socket.gethostname(), versions())
 
 
 @dataclass(frozen=True)

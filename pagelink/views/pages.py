@@ -106,7 +106,7 @@ def painted(svg: str, zoom: float = 2.0) -> bytes:
     Raises:
         MissingExtraError: the packages that draw it are not installed.
     """
-    need("A PNG", "web")
+    need("A PNG", "web", "resvg_py", "font_source_sans_pro")
     import font_source_sans_pro as font
     import resvg_py
 

@@ -57,7 +57,7 @@ class Toy:
     def hire(self) -> int:
         self._count += 1
         self._tasks[self._count] = deque()
-        self._said.append(Event(self._count, Hello("here", 1, versions())))
+        self._said.append(Event(self._count, Hello("here", versions())))
         return self._count
 
     def give(self, worker: int, task: Task) -> None:
@@ -104,8 +104,8 @@ def test_every_link_is_done_once_and_only_the_deadly_are_given_up(
     found: dict[int, list[tuple[int, str]]] = {}
     tasks = [task_of(n, size) for n, size in enumerate(sizes)]
     for complete in Crew(toy, ORDER, results).run(iter(tasks)):
-        assert complete.chunk not in found
-        found[complete.chunk] = results.take(complete.tasks)
+        assert complete[0].chunk not in found
+        found[complete[0].chunk] = results.take(complete)
     lines = {row.line for task in tasks for row in task.links}
     assert {n: [line for line, _ in rows] for n, rows in found.items()} == {
         task.chunk: [row.line for row in task.links] for task in tasks
@@ -145,7 +145,7 @@ def test_a_machine_that_goes_while_its_workers_open_does_not_stop_the_job() -> N
 
 def test_other_versions_and_failures_stop_the_job() -> None:
     class Other(Toy):
-        what: Hello | Failure = Hello("far", 1, {**versions(), "torch": "1.0"})
+        what: Hello | Failure = Hello("far", {**versions(), "torch": "1.0"})
 
         def hire(self) -> int:
             self._said.append(Event(1, self.what))
@@ -305,8 +305,7 @@ def test_the_lock_of_a_killed_process_does_not_block(tmp_path: Path) -> None:
 def test_a_link_is_given_up_after_three_deaths_of_its_own() -> None:
     toy = Toy(1, {2}, iter(lambda: False, True))
     crew = Crew(toy, ORDER, InMemory())
-    (complete,) = crew.run(iter([task_of(0, 4)]))
-    done = complete.tasks
+    (done,) = crew.run(iter([task_of(0, 4)]))
     assert [(task.first, task.last, bool(task.killed)) for task in done] == [
         (0, 2, False), (2, 3, True), (3, 4, False),
     ]  # fmt: skip

@@ -44,7 +44,7 @@ def test_large_tasks_and_large_answers_pass_each_other() -> None:
     tasks = [Task(n, 0, (LinkRow(n, (str(n) * LARGE, "b")),), 1) for n in range(6)]
     results = InMemory()
     crew = Crew(Processes(1), Order(Echoing()), results)
-    done = {each.chunk: results.take(each.tasks) for each in crew.run(iter(tasks))}
+    done = {each[0].chunk: results.take(each) for each in crew.run(iter(tasks))}
     assert sorted(done) == list(range(6))
     assert all(len(product[0][0]) == LARGE for product in done.values())
 

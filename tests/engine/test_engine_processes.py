@@ -313,5 +313,5 @@ def test_everything_else_works_without_ray(
     assert not stopped.value.code
     said = capsys.readouterr().out
     assert "1 links (1 " in said
-    assert "links a second by 1 workers, 0 of them replaced" in said
+    assert "links per second by 1 workers, 0 of them replaced" in said
     assert set(read_parts(tmp_path / "out")["relation"].to_pylist()) == {LINK_TYPE[1]}
