@@ -83,6 +83,7 @@ def build_augcitation(
         GraphError: a node type is missing, or the new relation is there already.
 
     Example:
+        >>> import torch
         >>> graph = HeteroData()
         >>> graph["author"].num_nodes, graph["paper"].num_nodes = 1, 2
         >>> graph["author", "writes", "paper"].edge_index = torch.tensor([[0], [0]])
