@@ -57,7 +57,7 @@ def store(
 def _made(graph: Path, model: Path | None, out: Path, step: Step) -> GraphStore:
     from pagelink.store.graph_store import GraphStore
     from pagelink.store.manifest import is_store
-    from pagelink.tables.build import build_store
+    from pagelink.tables.load import build_store
 
     if model is None:
         return build_store(graph, out, progress=step)

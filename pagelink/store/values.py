@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy.typing as npt
@@ -83,14 +84,52 @@ def _file_name(key: str) -> str:
 
 def write_ipc(files: StoreFiles, name: str, schema: pa.Schema, pieces: Iterable[pa.Table]) -> str:
     """Write a table that comes in pieces as Arrow IPC; dictionaries are written out."""
-    plain = pa.schema(
-        [f.with_type(f.type.value_type) if pa.types.is_dictionary(f.type) else f for f in schema]
-    )
+    plain = _plain(schema)
     file = f"{name}.arrow"
     with pa.OSFile(str(files.folder / file), "wb") as sink, pa.ipc.new_file(sink, plain) as writer:
         for batch in _batches(piece.cast(plain) for piece in pieces):
             writer.write_batch(batch)
     return files.add(file)
+
+
+def _plain(schema: pa.Schema) -> pa.Schema:
+    return pa.schema(
+        [f.with_type(f.type.value_type) if pa.types.is_dictionary(f.type) else f for f in schema]
+    )
+
+
+class TableSpool:
+    """Rows of tables that come by relation in any order, kept in one file, read back by relation.
+
+    One file for all of them: there may be more relations than a process may have open files.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._out: Any = None
+        self._batches_of: dict[EdgeType, list[int]] = {}
+        self._count = 0
+
+    def add(self, edge_type: EdgeType, rows: pa.Table) -> None:
+        """Put down the next rows of a relation; all tables have the same schema."""
+        schema = _plain(rows.schema)
+        if self._out is None:
+            self._out = pa.ipc.new_file(str(self._path), schema)
+        for batch in rows.cast(schema).combine_chunks().to_batches():
+            self._out.write_batch(batch)
+            self._batches_of.setdefault(edge_type, []).append(self._count)
+            self._count += 1
+
+    def drain(self) -> Iterator[tuple[EdgeType, pa.Schema, Iterator[pa.Table]]]:
+        """Yield the relations, each with the pieces of its table."""
+        if self._out is None:
+            return
+        self._out.close()
+        with pa.memory_map(str(self._path)) as source:
+            reader = pa.ipc.open_file(source)
+            for edge_type, numbers in self._batches_of.items():
+                pieces = (pa.Table.from_batches([reader.get_batch(i)]) for i in numbers)
+                yield edge_type, reader.schema, pieces
 
 
 def _batches(pieces: Iterable[pa.Table]) -> Iterator[pa.RecordBatch]:

@@ -20,7 +20,7 @@ from pagelink.store.facts import FlatBuild, Step, write_flat_graph
 from pagelink.store.files import ArrayWriter, begin_store
 from pagelink.store.graph_store import GraphStore
 from pagelink.store.manifest import finish_store, write_errors
-from pagelink.store.values import NodesWriter, Texts, Value, make_manifest, write_ipc
+from pagelink.store.values import NodesWriter, TableSpool, Texts, Value, make_manifest, write_ipc
 
 EDGES_IN_MEMORY = 4_000_000
 MOST_EDGES = 2**30
@@ -72,6 +72,7 @@ class StoreWriter:
         self._edges: dict[EdgeType, Spool] = {}
         self._reach: dict[EdgeType, npt.NDArray[np.int64]] = {}
         self._edge_values: dict[EdgeType, dict[str, Value]] = {}
+        self._mixed_attributes = TableSpool(self.temporary / "attributes.arrow")
         with write_errors(self.folder):
             self.temporary.mkdir()
 
@@ -157,6 +158,11 @@ class StoreWriter:
                 "table": write_ipc(self.files, name, schema, pieces)
             }
 
+    def add_edge_attributes(self, edge_type: EdgeType, rows: pa.Table) -> None:
+        """Give the next edges of a relation their attributes; relations come in any order."""
+        with write_errors(self.folder):
+            self._mixed_attributes.add(edge_type, rows)
+
     def finish(
         self, *, add_reverse: bool = True, notes: Mapping[str, Any] | None = None
     ) -> GraphStore:
@@ -167,6 +173,8 @@ class StoreWriter:
             notes: what else the manifest is to say, as plain values.
         """
         with write_errors(self.folder):
+            for edge_type, schema, pieces in self._mixed_attributes.drain():
+                self.set_edge_attributes(edge_type, schema, pieces)
             manifest = self._write(self._checked_edges(), add_reverse)
             shutil.rmtree(self.temporary)
             finish_store(self.folder, {**manifest, **(notes or {})})

@@ -93,6 +93,8 @@ class IntegerIndex:
 
     def find(self, keys: pa.Array) -> Longs:
         """Return the number of each integer, given as such or as text, or -1."""
+        if pa.types.is_uint64(keys.type):  # those above 2^63 are not to become negative
+            keys = keys.cast(pa.large_string())
         if pa.types.is_integer(keys.type):
             integers = keys.to_numpy(zero_copy_only=False).astype(np.int64)
             valid = np.ones(len(integers), dtype=np.bool_)
@@ -105,52 +107,56 @@ class IntegerIndex:
 
 
 class IdCollector:
-    """Collects different ids that come in pieces; as integers for as long as all of them are.
+    """Collects ids that come in pieces; as integers for as long as all of them are.
 
     Example:
         >>> ids = IdCollector()
-        >>> ids.add(pa.array(["7", "8"])), ids.add(pa.array(["x", "7"]))
-        (None, (0, 3))
+        >>> ids.add(pa.array(["7", "8"]))
+        >>> ids.add(pa.array(["x", "7"]))
+        >>> ids.index().find(pa.array(["x"])).tolist(), ids.twice
+        ([2], (0, 3))
     """
 
     def __init__(self) -> None:
         self._integers: list[Longs] | None = []
         self._texts = TextIndex()
+        self.twice: tuple[int, int] | None = None
+        """The places of the first id that is there twice; known when there is an index."""
 
-    def add(self, ids: pa.Array) -> tuple[int, int] | None:
-        """Take the next ids; return the places of the first that is there twice, if it is known."""
+    def add(self, ids: pa.Array) -> None:
+        """Take the next ids."""
         if self._integers is not None:
             integers, valid = decimal(ids)
             if valid.all():
                 self._integers.append(integers)
-                return None
-        return self._without_integers() or self._add_texts(ids)
+                return
+            self._integers_to_texts()
+        self._add_texts(ids)
 
-    def index(self) -> tuple[TextIndex | IntegerIndex | None, tuple[int, int] | None]:
-        """Return an index of all ids, or the places of the first that is there twice."""
+    def index(self) -> TextIndex | IntegerIndex:
+        """Return an index of all ids, if none is there twice."""
         if self._integers:
             integers = np.concatenate(self._integers)
             if len(integers) and np.ptp(integers) < SPARSEST * len(integers) + _FIRST_SLOTS:
-                twice = _first_twice(integers)
-                return (None, twice) if twice else (IntegerIndex(integers), None)
-            twice = self._without_integers()
-            return (None, twice) if twice else (self._texts, None)
-        return self._texts, None
+                self.twice = _first_twice(integers)
+                return IntegerIndex(integers)
+            self._integers_to_texts()
+        return self._texts
 
-    def _without_integers(self) -> tuple[int, int] | None:
+    def _integers_to_texts(self) -> None:
         pieces, self._integers = self._integers, None
         for piece in pieces or ():
-            twice = self._add_texts(pa.array(piece).cast(pa.large_string()))
-            if twice:
-                return twice
-        return None
+            self._add_texts(pa.array(piece).cast(pa.large_string()))
 
-    def _add_texts(self, ids: pa.Array) -> tuple[int, int] | None:
+    def _add_texts(self, ids: pa.Array) -> None:
+        if self.twice is not None:
+            return
         before = len(self._texts)
         numbers = self._texts.add(ids)
         again = np.flatnonzero(numbers != np.arange(before, before + len(numbers)))
-        # Up to here no id was there twice, so that its number is its place.
-        return (int(numbers[again[0]]), before + int(again[0])) if len(again) else None
+        if len(again):
+            # Up to here no id was there twice, so that its number is its place.
+            self.twice = int(numbers[again[0]]), before + int(again[0])
 
 
 def _first_twice(integers: Longs) -> tuple[int, int] | None:
