@@ -22,11 +22,11 @@ from pagelink.graph.reverse_relations import PairSet, given_reverse, reverse_of_
 from pagelink.graph.schema import EdgeType, Schema, check_link_type, graph_schema, read_data
 from pagelink.graph.typed_graph import TypedGraph, relation_classes
 from pagelink.runtime.arrays import Ragged
-from pagelink.store.files import begin_store
 from pagelink.store.manifest import (
     MANIFEST,
     Array,
     Signature,
+    begin_store,
     check_file,
     finish_store,
     is_store,
@@ -36,7 +36,7 @@ from pagelink.store.manifest import (
     write_errors,
 )
 from pagelink.store.strings import PARTS, StoredStrings
-from pagelink.store.values import make_manifest, write_values
+from pagelink.store.values import RelationFacts, make_manifest, write_values
 
 __all__ = ["GraphStore", "is_store", "save_store"]
 
@@ -174,25 +174,21 @@ class GraphStore:
             edge_counts=(*(each["count"] for each in relations), *(0 for _ in new)),
             mask_sizes=tuple(each["count"] for each in relations),
             reverse=pairs,
-            names=self._words("name"),
+            names=self._values("nodes", "name"),
             relation_class=classes,
-            attributes=self._tables(),
-            ids=self._words("id"),
+            attributes=self._values("relations", "attributes"),
+            ids=self._values("nodes", "id"),
             store=self,
             **flat,
         )
 
-    def _words(self, key: str) -> dict[str, Sequence[str]]:
+    def _values(self, part: str, key: str) -> dict[Any, Any]:
+        """Return one of the values of all node types (`nodes`) or `relations` that have it."""
         return {
-            each["type"]: self._value(each["values"][key])
-            for each in self.manifest["nodes"] if key in each["values"]
-        }  # fmt: skip
-
-    def _tables(self) -> dict[EdgeType, Any]:
-        return {
-            _edge_type(each["type"]): self._value(each["values"]["attributes"])
-            for each in self.manifest["relations"] if "attributes" in each["values"]
-        }  # fmt: skip
+            t if isinstance(t := each["type"], str) else _edge_type(t): self._value(values[key])
+            for each in self.manifest[part]
+            if key in (values := each["values"])
+        }
 
     def _value(self, value: dict[str, Any]) -> Any:
         ((kind, said),) = value.items()
@@ -283,11 +279,14 @@ def save_store(data: HeteroData, folder: Path | str) -> GraphStore:
         none = np.empty(0, dtype=np.int64)
         files.array("edge_index", np.concatenate([none, *(e.ravel() for e in raw.edges.values())]))
         node_values, edge_values = write_values(files, data)
+        relations = [
+            RelationFacts(PairSet.of(edges), graph.near_reverses(edge_type), values)
+            for (edge_type, edges), values in zip(raw.edges.items(), edge_values, strict=True)
+        ]
+        classes = graph.relation_class.tolist()
         manifest = make_manifest(
-            raw.sizes, node_values, {t: PairSet.of(e) for t, e in raw.edges.items()},
-            {t: graph.near_reverses(t) for t in raw.edges}, edge_values,
-            graph.relation_class.tolist(), graph.reverse, graph_schema(data), files.entries,
-        )  # fmt: skip
+            graph_schema(data), node_values, relations, classes, graph.reverse, files.entries
+        )
         finish_store(folder, manifest)
     return GraphStore.open(folder)
 

@@ -4,27 +4,72 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pagelink.errors import GraphError, SettingsError
 from pagelink.graph.reverse_relations import PairSet, reverse_name, reverse_of_sets, without_reverse
-from pagelink.graph.schema import EdgeType, Schema
+from pagelink.graph.schema import EdgeType, Fingerprint, Schema
 from pagelink.graph.typed_graph import relation_classes
 from pagelink.store.external_sort import Edges, SortedEdges, Spool, num_mirrored, sort_edges
 from pagelink.store.facts import FlatBuild, Step, write_flat_graph
-from pagelink.store.files import ArrayWriter, begin_store
 from pagelink.store.graph_store import GraphStore
-from pagelink.store.manifest import finish_store, write_errors
-from pagelink.store.values import NodesWriter, TableSpool, Texts, Value, make_manifest, write_ipc
+from pagelink.store.manifest import ArrayWriter, begin_store, finish_store, write_errors
+from pagelink.store.strings import StringsWriter
+from pagelink.store.values import RelationFacts, TableSpool, Value, make_manifest, write_ipc
 
 EDGES_IN_MEMORY = 4_000_000
 MOST_EDGES = 2**30
 TEMPORARY = "temporary"
+
+
+Texts: TypeAlias = Sequence[str] | Any
+"""Texts as a list, or as an Arrow array."""
+
+
+@dataclass
+class _Nodes:
+    """What has come of the nodes of a type."""
+
+    prefix: str
+    count: int = 0
+    texts: dict[str, StringsWriter] = field(default_factory=dict)
+    names_differ: bool = False
+    """From the ids."""
+    values: dict[str, Value] = field(default_factory=dict)
+    num_features: int = 0
+    features: str | None = None
+    """Their fingerprint."""
+
+    def complete(self) -> dict[str, Value]:
+        """Complete the files, and return how each value is stored."""
+        found: dict[str, Value] = {}
+        if "id" in self.texts:
+            found["id"] = {"strings": self.texts["id"].close()}
+        if "name" in self.texts:
+            if "id" in self.texts and not self.names_differ:
+                self.texts["name"].discard()
+                found["name"] = found["id"]
+            else:
+                found["name"] = {"strings": self.texts["name"].close()}
+        return found | self.values
+
+    @property
+    def schema(self) -> Schema:
+        """What `graph_schema` says of the nodes, when all is complete."""
+        names = self.texts["name"].fingerprint if "name" in self.texts else None
+        return {
+            "count": self.count,
+            "num_features": self.num_features,
+            "names": names,
+            "features": self.features,
+        }
 
 
 class StoreWriter:
@@ -68,7 +113,7 @@ class StoreWriter:
         self.temporary = self.folder / TEMPORARY
         self.limit = edges_in_memory
         self.step: Step = progress or (lambda word, done, total: None)
-        self._nodes: dict[str, NodesWriter] = {}
+        self._nodes: dict[str, _Nodes] = {}
         self._edges: dict[EdgeType, Spool] = {}
         self._reach: dict[EdgeType, npt.NDArray[np.int64]] = {}
         self._edge_values: dict[EdgeType, dict[str, Value]] = {}
@@ -83,11 +128,6 @@ class StoreWriter:
         shutil.rmtree(self.temporary, ignore_errors=True)
         self.files.__exit__(*failed)
 
-    @property
-    def sizes(self) -> dict[str, int]:
-        """The node types so far, with their numbers of nodes."""
-        return {t: nodes.count for t, nodes in self._nodes.items()}
-
     def add_nodes(
         self,
         node_type: str,
@@ -97,10 +137,23 @@ class StoreWriter:
         names: Texts | None = None,
     ) -> None:
         """Add nodes behind those of their type; all of a type have ids, or none, and so on."""
-        if node_type not in self._nodes:
-            self._nodes[node_type] = NodesWriter(self.files, node_type, len(self._nodes))
-        with write_errors(self.folder):
-            self._nodes[node_type].add(count, ids, names)
+        nodes = self._nodes.setdefault(node_type, _Nodes(f"node{len(self._nodes)}"))
+        texts = {k: _as_array(v) for k, v in (("id", ids), ("name", names)) if v is not None}
+        if nodes.count and texts.keys() != nodes.texts.keys():
+            raise GraphError(f"Some nodes of type {node_type!r} have ids or names, some do not.")
+        for key, values in texts.items():
+            if len(values) != count or values.null_count:
+                raise GraphError(
+                    f"{count} {key}s of {node_type!r} are due, got {len(values)}, "
+                    f"{values.null_count} of them empty."
+                )
+            with write_errors(self.folder):
+                if key not in nodes.texts:
+                    nodes.texts[key] = StringsWriter(self.files, f"{nodes.prefix}.{key}")
+                nodes.texts[key].add(values)
+        if len(texts) == 2 and count and not nodes.names_differ:
+            nodes.names_differ = not pc.all(pc.equal(texts["id"], texts["name"])).as_py()
+        nodes.count += count
 
     def set_features(
         self,
@@ -110,16 +163,29 @@ class StoreWriter:
     ) -> None:
         """Give all nodes of a type their features, rows in pieces of shape [n, num_features]."""
         nodes = self._of(node_type)
+        digest, writer = Fingerprint(), None
         with write_errors(self.folder):
-            nodes.set_features(pieces, names)
+            for piece in pieces:
+                if writer is None:
+                    nodes.num_features = piece.shape[1]
+                    shape = (nodes.count, piece.shape[1])
+                    writer = ArrayWriter(self.files, f"{nodes.prefix}.x", piece.dtype, shape)
+                writer.write(piece)
+                digest.add(piece)
+            if writer is None:
+                raise GraphError(f"Features of {node_type!r}: give at least one piece.")
+            writer.close()
+        nodes.features = digest.text
+        nodes.values["x"] = {"array": writer.file}
+        if names is not None:
+            nodes.values["x_names"] = {"plain": list(names)}
 
     def set_node_attributes(
         self, node_type: str, schema: pa.Schema, pieces: Iterable[pa.Table]
     ) -> None:
         """Give all nodes of a type their attributes, a table in pieces."""
         nodes = self._of(node_type)
-        with write_errors(self.folder):
-            nodes.set_attributes(schema, pieces)
+        nodes.values["attributes"] = self._table(nodes.prefix, schema, pieces)
 
     def add_edges(self, edge_type: EdgeType, edge_index: npt.NDArray[np.integer[Any]]) -> None:
         """Add edges behind those of their relation; `edge_index` is of shape [2, n]."""
@@ -152,11 +218,8 @@ class StoreWriter:
 
         All relations have been added before, and are in order.
         """
-        name = f"relation{list(self._edges).index(edge_type)}.attributes"
-        with write_errors(self.folder):
-            self._edge_values[edge_type]["attributes"] = {
-                "table": write_ipc(self.files, name, schema, pieces)
-            }
+        prefix = f"relation{list(self._edges).index(edge_type)}"
+        self._edge_values[edge_type]["attributes"] = self._table(prefix, schema, pieces)
 
     def add_edge_attributes(self, edge_type: EdgeType, rows: pa.Table) -> None:
         """Give the next edges of a relation their attributes; relations come in any order."""
@@ -180,7 +243,11 @@ class StoreWriter:
             finish_store(self.folder, {**manifest, **(notes or {})})
         return GraphStore.open(self.folder)
 
-    def _of(self, node_type: str) -> NodesWriter:
+    def _table(self, prefix: str, schema: pa.Schema, pieces: Iterable[pa.Table]) -> Value:
+        with write_errors(self.folder):
+            return {"table": write_ipc(self.files, f"{prefix}.attributes", schema, pieces)}
+
+    def _of(self, node_type: str) -> _Nodes:
         if node_type not in self._nodes:
             raise GraphError(f"There are no nodes of type {node_type!r}; add them first.")
         return self._nodes[node_type]
@@ -206,7 +273,8 @@ class StoreWriter:
             for edge_type in without_reverse({t: each.pairs for t, each in in_order.items()}):
                 edges[reverse_name(edge_type)] = edges[edge_type].turned
                 self._edge_values[reverse_name(edge_type)] = self._edge_values[edge_type]
-        offsets = np.cumsum([0, *self.sizes.values()]).tolist()
+        sizes = [nodes.count for nodes in self._nodes.values()]
+        offsets = np.cumsum([0, *sizes]).tolist()
         count = sum(each.count for each in edges.values())
         if offsets[-1] >= 2**31 or count >= MOST_EDGES:
             _refuse_size()
@@ -214,19 +282,36 @@ class StoreWriter:
         sets = {t: each.pairs for t, each in in_order.items()}
         pairs = reverse_of_sets(sets, list(edges))
         classes = relation_classes(list(edges), pairs)
-        near = {t: [] if t in pairs else self._near(t, edges, sets) for t in edges}
+        relations = [
+            RelationFacts(
+                sets[t], [] if t in pairs else self._near(t, edges, sets), self._edge_values[t]
+            )
+            for t in edges
+        ]
         self._write_columns(edges, count)
         types = np.arange(len(self._nodes), dtype=np.int32)
-        self.files.array("node_type", np.repeat(types, list(self.sizes.values())))
+        self.files.array("node_type", np.repeat(types, sizes))
         build = FlatBuild(
-            self.files, self.temporary, dict(zip(self._nodes, offsets, strict=False)), offsets[-1],
-            edges, classes, self.limit, self.step,
-        )  # fmt: skip
+            files=self.files,
+            folder=self.temporary,
+            node_offset=dict(zip(self._nodes, offsets, strict=False)),
+            num_nodes=offsets[-1],
+            edges=edges,
+            relation_class=classes,
+            limit=self.limit,
+            step=self.step,
+        )
         write_flat_graph(build, list(in_order.values()))
+        schema = {
+            "nodes": {t: nodes.schema for t, nodes in self._nodes.items()},
+            "relations": [
+                {"type": list(t), "count": each.spool.count, "edges": each.fingerprint}
+                for t, each in in_order.items()
+            ],
+        }
         return make_manifest(
-            self.sizes, node_values, sets, near, [self._edge_values[t] for t in edges],
-            classes.tolist(), pairs, self._schema(in_order), self.files.entries,
-        )  # fmt: skip
+            schema, node_values, relations, classes.tolist(), pairs, self.files.entries
+        )
 
     def _sorted(
         self, edges: dict[EdgeType, Edges], done: dict[EdgeType, SortedEdges]
@@ -263,14 +348,9 @@ class StoreWriter:
                     for piece in each.pieces(self.limit):
                         writer.write(piece[:, end])
 
-    def _schema(self, in_order: dict[EdgeType, SortedEdges]) -> Schema:
-        return {
-            "nodes": {t: nodes.schema for t, nodes in self._nodes.items()},
-            "relations": [
-                {"type": list(t), "count": each.spool.count, "edges": each.fingerprint}
-                for t, each in in_order.items()
-            ],
-        }
+
+def _as_array(texts: Texts) -> pa.Array:
+    return texts if isinstance(texts, pa.Array) else pa.array(texts, pa.string())
 
 
 def _refuse_size() -> NoReturn:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from pagelink.runtime.arrays import Longs
+from pagelink.runtime.arrays import Bools, Longs
 from pagelink.runtime.kernels import kernel
-from pagelink.store.strings import hashes, read_only, utf8_of
+from pagelink.store.strings import hashes, read_only, texts_between, utf8_of
 
 # Integers are looked up in a table if it has at most so many places for each of them.
 SPARSEST = 4
@@ -62,11 +62,7 @@ class TextIndex:
     def texts(self, first: int = 0, last: int | None = None) -> pa.LargeStringArray:
         """Return the texts by number."""
         last = self._count if last is None else min(last, self._count)
-        start = self._start[first : last + 1]
-        text = self._text[start[0] : start[-1]].copy()
-        return pa.LargeStringArray.from_buffers(
-            last - first, pa.py_buffer(start - start[0]), pa.py_buffer(text)
-        )
+        return texts_between(self._text, self._start, first, last)
 
     def _make_room(self, more: int, more_bytes: int) -> None:
         used = int(self._start[self._count])
@@ -168,16 +164,18 @@ def _first_twice(integers: Longs) -> tuple[int, int] | None:
     return int(np.flatnonzero(integers == integers[row])[0]), row
 
 
-def decimal(texts: pa.Array) -> tuple[Longs, npt.NDArray[np.bool_]]:
+def decimal(texts: pa.Array) -> tuple[Longs, Bools]:
     """Return texts as integers, and which of them are written as one, without a needless letter.
 
     Example:
-        >>> decimal(pa.array(["12", "-3", "007"]))[1].tolist()
+        >>> decimal(pa.array(["12", "0", "007"]))[1].tolist()
         [True, True, False]
     """
-    text, start = utf8_of(texts)
-    integers, valid = _decimal(read_only(text), read_only(start))
-    return integers, valid
+    plain = pc.or_(pc.equal(texts, "0"), pc.invert(pc.starts_with(texts, "0")))
+    fits = pc.less_equal(pc.binary_length(texts), 18)  # so many digits always do
+    valid = pc.and_(pc.and_(pc.ascii_is_decimal(texts), plain), fits)
+    integers = pc.if_else(valid, texts, pa.scalar("0", texts.type)).cast(pa.int64())
+    return integers.to_numpy(), valid.to_numpy(zero_copy_only=False)
 
 
 def _longer(array: Any, least: int) -> Any:
@@ -241,29 +239,3 @@ def _move(slots, slot_hash, new_slots, new_hash):  # type: ignore[no-untyped-def
                 slot = (slot + 1) & mask
             new_slots[slot] = slots[old]
             new_hash[slot] = slot_hash[old]
-
-
-@kernel
-def _decimal(text, start):  # type: ignore[no-untyped-def]
-    count = len(start) - 1
-    integers = np.zeros(count, dtype=np.int64)
-    valid = np.zeros(count, dtype=np.bool_)
-    for i in range(count):
-        first, last = start[i], start[i + 1]
-        negative = last > first and text[first] == 45
-        if negative:
-            first += 1
-        digits = last - first
-        # 18 digits always fit; a zero begins only 0 itself.
-        if digits < 1 or digits > 18 or (text[first] == 48 and (digits > 1 or negative)):
-            continue
-        value = np.int64(0)
-        good = True
-        for k in range(first, last):
-            if text[k] < 48 or text[k] > 57:
-                good = False
-                break
-            value = 10 * value + (np.int64(text[k]) - 48)
-        integers[i] = -value if negative else value
-        valid[i] = good
-    return integers, valid
