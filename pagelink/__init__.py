@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from pagelink.explain.explainer import PaGELink
     from pagelink.explain.result import Explanation, Path, PathEdge
     from pagelink.settings import Settings
+    from pagelink.store.graph_store import GraphStore
     from pagelink.tables.load import load_graph, save_graph
 
 
@@ -23,13 +24,14 @@ _HOME = {
     "Path": "pagelink.explain.result",
     "PathEdge": "pagelink.explain.result",
     "PageLinkError": "pagelink.errors",
+    "GraphStore": "pagelink.store.graph_store",
     "load_graph": "pagelink.tables.load",
     "save_graph": "pagelink.tables.load",
 }
 
 __all__ = [
-    "Explanation", "PaGELink", "PageLinkError", "Path", "PathEdge", "Settings", "load_graph",
-    "save_graph",
+    "Explanation", "GraphStore", "PaGELink", "PageLinkError", "Path", "PathEdge", "Settings",
+    "load_graph", "save_graph",
 ]  # fmt: skip
 
 

@@ -53,10 +53,6 @@ class Spool:
         for first in range(0, self.count, rows):
             yield self.read(first, first + rows)
 
-    def remove(self) -> None:
-        """Delete the file."""
-        self.path.unlink(missing_ok=True)
-
 
 class Buckets:
     """Rows sorted by which of several ranges their key is in; order within a range is kept."""
@@ -77,7 +73,7 @@ class Buckets:
         """Yield the rows of each bucket, in order, and delete it."""
         for spool in self.spools:
             rows = spool.read()
-            spool.remove()
+            spool.path.unlink()
             yield rows
 
 

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
@@ -43,13 +45,23 @@ class FlatBuild:
     files: StoreFiles
     folder: Path
     """For temporary files."""
-    node_offset: Mapping[str, int]
-    num_nodes: int
+    sizes: Mapping[str, int]
+    """The node types in order, with their numbers of nodes."""
     edges: Mapping[EdgeType, Edges]
     relation_class: Ints
     limit: int
     """Edges held in memory at a time."""
     step: Step
+
+    @cached_property
+    def node_offset(self) -> dict[str, int]:
+        """The first flat node of each type."""
+        return dict(zip(self.sizes, accumulate(self.sizes.values(), initial=0), strict=False))
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes of all types."""
+        return sum(self.sizes.values())
 
     @property
     def num_edges(self) -> int:
@@ -89,7 +101,7 @@ def write_flat_graph(build: FlatBuild, sorted_edges: Sequence[SortedEdges]) -> N
     del in_counts
     # 2. Facts.
     ranges = np.arange(0, max(build.num_edges, 1), build.limit)
-    by_edge = Buckets(build.folder, "edges", ranges, 3)
+    by_edge = Buckets(build.folder, "facts-of-edges", ranges, 3)
     by_tail = Buckets(build.folder, "arcs", cut_ranges(most_arcs, build.limit), 4)
     del most_arcs
     degree = _write_facts(build, facts, by_edge, by_tail)
@@ -150,7 +162,7 @@ def _write_edges(
             done += len(rows)
             build.step("sorting edges", done, total)
     for each in sorted_edges:
-        each.spool.remove()
+        each.spool.path.unlink()
 
 
 def _edges_into(

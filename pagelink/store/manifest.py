@@ -206,33 +206,6 @@ def check_free(folder: Path) -> None:
         raise StoreError(f"{folder}: the folder is not empty. Give another.")
 
 
-def begin_store(folder: Path) -> StoreFiles:
-    """Make the folder of a new store, empty; what is left of a half-written one is removed.
-
-    Raises:
-        StoreError: there is something else in the folder, it cannot be made, or another process
-            is making a store there.
-    """
-    check_free(folder)
-    is_new = not folder.is_dir()
-    with write_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        mark = (folder / HALF_WRITTEN).open("ab")
-        try:
-            _lock(mark, folder)
-            if (folder / MANIFEST).exists():  # completed by another process just now
-                (folder / HALF_WRITTEN).unlink()
-            check_free(folder)
-            _clear(folder, but=HALF_WRITTEN)
-            mark.truncate(0)
-            mark.write(b"This graph store is being written, or was left half-written.\n")
-            mark.flush()
-        except BaseException:
-            mark.close()
-            raise
-    return StoreFiles(folder, is_new, mark)
-
-
 def _lock(mark: BinaryIO, folder: Path) -> None:
     if sys.platform == "win32":
         return
@@ -255,26 +228,44 @@ def _clear(folder: Path, but: str = "") -> None:
 
 
 class StoreFiles:
-    """Writes the files of a store, and keeps their entries for the manifest.
+    """Writes the files of a new store, and keeps their entries for the manifest.
 
-    At the end of a `with` block the store is complete, or nothing is left of it.
+    Args:
+        folder: made empty; what is left of a half-written store is removed.
+
+    Raises:
+        StoreError: there is something else in the folder, it cannot be made, or another process
+            is making a store there.
     """
 
-    def __init__(self, folder: Path, is_new: bool, mark: BinaryIO) -> None:
+    def __init__(self, folder: Path) -> None:
+        check_free(folder)
         self.folder = folder
-        self._mark = mark
-        self._is_new = is_new
         self.entries: dict[str, Entry] = {}
         self.open: set[BinaryIO] = set()
+        self._is_new = not folder.is_dir()
+        with write_errors(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            self._mark = (folder / HALF_WRITTEN).open("ab")
+            try:
+                _lock(self._mark, folder)
+                if (folder / MANIFEST).exists():  # completed by another process just now
+                    (folder / HALF_WRITTEN).unlink()
+                check_free(folder)
+                _clear(folder, but=HALF_WRITTEN)
+                self._mark.truncate(0)
+                self._mark.write(b"This graph store is being written, or was left half-written.\n")
+                self._mark.flush()
+            except BaseException:
+                self._mark.close()
+                raise
 
-    def __enter__(self) -> StoreFiles:
-        return self
-
-    def __exit__(self, *failed: object) -> None:
+    def close(self, failed: bool) -> None:
+        """Let go of the folder; if the store could not be completed, nothing is left of it."""
         while self.open:
             with suppress(OSError):  # what a full disk did not take is lost anyway
                 self.open.pop().close()
-        if failed[0] is not None:
+        if failed:
             _clear(self.folder)
             if self._is_new:
                 self.folder.rmdir()

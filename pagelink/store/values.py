@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,9 @@ import torch
 from torch_geometric.data import HeteroData
 
 from pagelink.errors import StoreError
-from pagelink.graph.reverse_relations import PairSet
 from pagelink.graph.schema import EdgeType, Schema
-from pagelink.store.manifest import Entry, StoreFiles
-from pagelink.store.strings import write_strings
+from pagelink.store.manifest import StoreFiles
+from pagelink.store.strings import StringsWriter, write_strings
 
 TEXT_KEYS = ("name", "id")
 # Rows of a table that lie together. All stores have the same, so that equal tables are equal files.
@@ -153,41 +152,32 @@ def _one_batch(rows: pa.Table) -> pa.RecordBatch:
     return batch.take(pa.array(range(batch.num_rows)))
 
 
-@dataclass(frozen=True)
-class RelationFacts:
-    """What the manifest says of a relation beside its type and count."""
+@dataclass
+class NodeValues:
+    """What a store that is being made has of the nodes of one type."""
 
-    pairs: PairSet
-    near_reverses: Sequence[EdgeType]
-    values: dict[str, Value]
+    prefix: str
+    """Of the names of its files."""
+    count: int = 0
+    texts: dict[str, StringsWriter] = field(default_factory=dict)
+    names_differ: bool = False
+    """From the ids."""
+    values: dict[str, Value] = field(default_factory=dict)
+    schema: Schema = field(
+        default_factory=lambda: {"num_features": 0, "names": None, "features": None}
+    )
+    """What `graph_schema` says of the nodes beside their count."""
 
-
-def make_manifest(
-    schema: Schema,
-    node_values: Sequence[dict[str, Value]],
-    relations: Sequence[RelationFacts],
-    relation_class: list[int],
-    reverse: Mapping[EdgeType, EdgeType],
-    files: Mapping[str, Entry],
-) -> dict[str, Any]:
-    """Put together what the manifest of a store says; values and relations as in the schema."""
-    return {
-        "nodes": [
-            {"type": t, "count": each["count"], "values": values}
-            for (t, each), values in zip(schema["nodes"].items(), node_values, strict=True)
-        ],
-        "relations": [
-            {
-                "type": each["type"],
-                "count": each["count"],
-                "pairs": vars(facts.pairs),
-                "near_reverses": [list(other) for other in facts.near_reverses],
-                "values": facts.values,
-            }
-            for each, facts in zip(schema["relations"], relations, strict=True)
-        ],
-        "relation_class": relation_class,
-        "reverse": [[list(first), list(second)] for first, second in reverse.items()],
-        "schema": schema,
-        "files": dict(sorted(files.items())),
-    }
+    def complete(self) -> dict[str, Value]:
+        """Complete the files, and return how each value is stored."""
+        found: dict[str, Value] = {}
+        if "id" in self.texts:
+            found["id"] = {"strings": self.texts["id"].close()}
+        if "name" in self.texts:
+            self.schema["names"] = self.texts["name"].fingerprint
+            if "id" in self.texts and not self.names_differ:
+                self.texts["name"].discard()
+                found["name"] = found["id"]
+            else:
+                found["name"] = {"strings": self.texts["name"].close()}
+        return found | self.values

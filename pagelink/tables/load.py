@@ -191,24 +191,18 @@ def save_graph(
     raw = read_data(data)
     _refuse_what_is_lost(data)
     skipped = set() if with_reverse else _added_by_loading(data, raw)
+    write = pa.csv.write_csv if format == "csv" else pa.parquet.write_table
     with _complete_folder(path) as folder:
         ids = {}
         for node_type in data.node_types:
             table = _node_table(data[node_type], node_type, raw)
             ids[node_type] = table["id"]
-            _write_table(table, folder / f"{file_stem(node_type)}.{format}")
+            write(table, folder / f"{file_stem(node_type)}.{format}")
         for edge_type in raw.edges:
             if edge_type not in skipped:
                 table = _edge_table(data[edge_type], edge_type, raw, ids)
-                _write_table(table, folder / f"{file_stem(*edge_type)}.{format}")
+                write(table, folder / f"{file_stem(*edge_type)}.{format}")
     return path
-
-
-def _write_table(table: pa.Table, path: Path) -> None:
-    if path.suffix == ".parquet":
-        pa.parquet.write_table(table, path)
-    else:
-        pa.csv.write_csv(table, path)
 
 
 def _refuse_what_is_lost(data: HeteroData) -> None:

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from pagelink.runtime.arrays import Bools, Longs
 from pagelink.runtime.kernels import kernel
-from pagelink.store.strings import hashes, read_only, texts_between, utf8_of
+from pagelink.store.strings import Bytes, hashes, read_only, texts_between, utf8_of
 
 # Integers are looked up in a table if it has at most so many places for each of them.
 SPARSEST = 4
@@ -42,22 +42,19 @@ class TextIndex:
         """Return the number of each text; new ones get the next."""
         text, start = utf8_of(texts)
         self._make_room(len(start) - 1, int(start[-1] - start[0]))
-        numbers = np.empty(len(start) - 1, dtype=np.int64)
-        self._count = _add(
-            self._slots, self._slot_hash, self._text, self._start, self._count,
-            read_only(text), read_only(start), hashes(text, start), numbers,
-        )  # fmt: skip
+        numbers, self._count = self._numbers(text, start, True)
         return numbers
 
     def find(self, texts: pa.Array) -> Longs:
         """Return the number of each text, or -1."""
         texts = texts.cast(pa.large_string()) if pa.types.is_integer(texts.type) else texts
-        text, start = utf8_of(texts)
-        found: Longs = _find(
-            self._slots, self._slot_hash, self._text, self._start,
-            read_only(text), read_only(start), hashes(text, start),
-        )  # fmt: skip
-        return found
+        return self._numbers(*utf8_of(texts), False)[0]
+
+    def _numbers(self, text: Bytes, start: Longs, add: bool) -> tuple[Longs, int]:
+        index = self._slots, self._slot_hash, self._text, self._start, self._count
+        sought = read_only(text), read_only(start), hashes(text, start)
+        numbers, count = _numbers(*index, *sought, add)
+        return numbers, count
 
     def texts(self, first: int = 0, last: int | None = None) -> pa.LargeStringArray:
         """Return the texts by number."""
@@ -187,9 +184,11 @@ def _longer(array: Any, least: int) -> Any:
 @kernel
 def _slot_of(slots, slot_hash, text, start, other, first, last, h):  # type: ignore[no-untyped-def]
     """Return the slot a text is in, or the empty one where it would be."""
+    # 1. The last bits of the hash say where to begin.
     mask = len(slots) - 1
     slot = np.int64(h & np.uint64(mask))
     while slots[slot] >= 0:
+        # 2. Letters are only compared where hash and length agree.
         number = slots[slot]
         if slot_hash[slot] == h and start[number + 1] - start[number] == last - first:
             same = True
@@ -199,16 +198,21 @@ def _slot_of(slots, slot_hash, text, start, other, first, last, h):  # type: ign
                     break
             if same:
                 return slot
+        # 3. Another text is in this slot: go on to the next.
         slot = (slot + 1) & mask
     return slot
 
 
 @kernel
-def _add(slots, slot_hash, text, start, count, other, other_start, other_hash, numbers):  # type: ignore[no-untyped-def]
+def _numbers(slots, slot_hash, text, start, count, other, other_start, other_hash, add):  # type: ignore[no-untyped-def]
+    """Return the number of each text or -1, and how many texts there are then."""
+    numbers = np.empty(len(other_hash), dtype=np.int64)
     for i in range(len(numbers)):
+        # 1. Find the slot of the text, or the empty one where it belongs.
         first, last = other_start[i], other_start[i + 1]
         slot = _slot_of(slots, slot_hash, text, start, other, first, last, other_hash[i])
-        if slots[slot] < 0:
+        # 2. If it is new, give it the next number, and put its letters behind the others.
+        if add and slots[slot] < 0:
             slots[slot] = count
             slot_hash[slot] = other_hash[i]
             end = start[count]
@@ -216,21 +220,14 @@ def _add(slots, slot_hash, text, start, count, other, other_start, other_hash, n
                 text[end + k] = other[first + k]
             count += 1
             start[count] = end + last - first
+        # 3. Its number, -1 in an empty slot.
         numbers[i] = slots[slot]
-    return count
-
-
-@kernel
-def _find(slots, slot_hash, text, start, other, other_start, other_hash):  # type: ignore[no-untyped-def]
-    found = np.empty(len(other_hash), dtype=np.int64)
-    for i in range(len(other_hash)):
-        first, last = other_start[i], other_start[i + 1]
-        found[i] = slots[_slot_of(slots, slot_hash, text, start, other, first, last, other_hash[i])]
-    return found
+    return numbers, count
 
 
 @kernel
 def _move(slots, slot_hash, new_slots, new_hash):  # type: ignore[no-untyped-def]
+    """Put what is in the slots into more of them; texts are distinct, so only hashes are needed."""
     mask = len(new_slots) - 1
     for old in range(len(slots)):
         if slots[old] >= 0:

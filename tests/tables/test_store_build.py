@@ -20,8 +20,9 @@ from torch_geometric.data import HeteroData
 import pagelink.tables.files
 from pagelink.errors import GraphError, StoreError
 from pagelink.graph.schema import graph_schema
-from pagelink.store.graph_store import GraphStore, save_store
+from pagelink.store.graph_store import GraphStore
 from pagelink.store.manifest import HALF_WRITTEN, MANIFEST, is_store
+from pagelink.store.writer import save_store
 from pagelink.tables.load import Format, build_store, load_graph, save_graph
 
 pytestmark = pytest.mark.filterwarnings("ignore:There exist type names:UserWarning")

@@ -28,7 +28,7 @@ from pagelink.engine import read_parts
 from pagelink.errors import EngineError
 from pagelink.models.checkpoint import save_checkpoint
 from pagelink.models.message_store import save_message_store
-from pagelink.store.graph_store import save_store
+from pagelink.store.writer import save_store
 
 WAIT = 180.0
 
