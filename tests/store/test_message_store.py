@@ -14,7 +14,8 @@ from pagelink.cli.main import main
 from pagelink.errors import CheckpointError
 from pagelink.models import TrainSettings, make_model, split_links, train
 from pagelink.models.checkpoint import load_checkpoint, save_checkpoint, save_message_store
-from pagelink.store.graph_store import FLAT_ARRAYS, GraphStore, save_store
+from pagelink.store.graph_store import FLAT_ARRAYS, GraphStore
+from pagelink.store.writer import save_store
 
 
 def with_likes() -> HeteroData:

@@ -19,7 +19,8 @@ from pagelink.errors import ModelError, StoreError
 from pagelink.models import make_model
 from pagelink.models.checkpoint import save_message_store
 from pagelink.rivals.registry import make_rival
-from pagelink.store.graph_store import GraphStore, save_store
+from pagelink.store.graph_store import GraphStore
+from pagelink.store.writer import save_store
 
 KINDS = ("rgcn", "sage", "hgt")
 

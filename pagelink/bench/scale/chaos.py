@@ -30,7 +30,7 @@ from pagelink.datasets.demo import make_demo
 from pagelink.engine import read_parts
 from pagelink.errors import EngineError
 from pagelink.models.checkpoint import save_checkpoint, save_message_store
-from pagelink.store.graph_store import save_store
+from pagelink.store.writer import save_store
 
 WAIT = 180.0
 
