@@ -138,9 +138,9 @@ class Counterfactual:
         }
 
     def __str__(self) -> str:
-        from pagelink.views.counterfactual_wording import to_text
+        from pagelink.views.pages import counterfactual_to_text
 
-        return to_text(self)
+        return counterfactual_to_text(self)
 
 
 def _sigmoid(logit: float) -> float:

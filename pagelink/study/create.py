@@ -24,7 +24,7 @@ from pagelink.study.explaining import (
 from pagelink.study.questions import PER_PERSON, WANTED, Option, Question, StudyAbout
 from pagelink.study.shown import Removal, Words, balanced, measure
 from pagelink.study.storage import refuse_existing, write_study
-from pagelink.views.naming import words
+from pagelink.views.text import words
 
 LEVEL, POWER = 0.05, 0.8
 ALIKE = 0.05

@@ -14,8 +14,8 @@ from rich.text import Text
 from pagelink.study.questions import BACKGROUNDS, NONE, NONE_LABEL
 from pagelink.study.report import PAPER_SHARE, Report
 from pagelink.study.statistics import WITHOUT, Figure, Interval
-from pagelink.views.lettering import shorten
 from pagelink.views.templates import render
+from pagelink.views.text import shorten
 
 NOTHING = "-"
 BEST, FORECASTS = "Which explains best", "What will the model do without a fact"

@@ -17,9 +17,9 @@ from pagelink.runtime.arrays import Longs
 from pagelink.study.explaining import Pair, Progress
 from pagelink.study.questions import Shown, Truth
 from pagelink.views.layers import NamedFact, Node, columns_of
-from pagelink.views.naming import clean, isolate, phrases_of, words
-from pagelink.views.statements import chance
+from pagelink.views.statements import chance, phrases_of
 from pagelink.views.subgraph import NOTHING, draw_subgraph
+from pagelink.views.text import clean, isolate, words
 
 
 class Words:

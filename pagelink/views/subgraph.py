@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from pagelink.views.layers import Layers, NamedFact, Node, Place, is_node, layers_of
-from pagelink.views.lettering import shorten, text_width, wrap
 from pagelink.views.templates import Colour, colours_of, render
+from pagelink.views.text import shorten, text_width, wrap
 
 WIDTH, MARGIN = 760.0, 16.0
 BOX_WIDTH, LINE, PADDING, BETWEEN, SMALLEST_GAP = 132.0, 15.0, 9.0, 16.0, 60.0

@@ -17,9 +17,9 @@ from pagelink.explain.explainer import PaGELink
 from pagelink.explain.ranking import open_targets, rank_among
 from pagelink.explain.result import Explanation
 from pagelink.runtime.arrays import Doubles
-from pagelink.views.naming import words
 from pagelink.views.statements import compared
 from pagelink.views.templates import colour_places
+from pagelink.views.text import words
 from pagelink.web import contract
 from pagelink.web.answers import explained_answer, node_answer, what_if_answer
 from pagelink.web.lookup import NameSearch, Neighbours

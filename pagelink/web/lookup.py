@@ -18,7 +18,7 @@ from torch import Tensor
 from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.runtime.arrays import Longs
-from pagelink.views.naming import words
+from pagelink.views.text import words
 from pagelink.web import contract
 from pagelink.web.answers import node_answer
 
