@@ -71,13 +71,7 @@ class Layers:
             at.update({place: (row + 0.5) * share for row, place in enumerate(column)})
         for _ in range(_ROUNDS):
             for column in self.columns:
-                wanted = [
-                    sum(at[other] for other in joined[place]) / len(joined[place])
-                    if joined[place]
-                    else at[place]
-                    for place in column
-                ]
-                _settle(column, wanted, at, sizes, between, total)
+                _settle(column, _means(column, at, joined), at, sizes, between, total)
         return at
 
 
@@ -165,12 +159,7 @@ def _order(
                 for column in columns
                 for row, place in enumerate(column)
             }
-            mean = {
-                place: sum(height[other] for other in joined[place]) / len(joined[place])
-                if joined[place]
-                else height[place]
-                for place in columns[number]
-            }
+            mean = _means(columns[number], height, joined)
             columns[number].sort(key=lambda place: (place in afloat, mean[place]))
         if (crossings := _crossings(columns, joined)) < fewest:
             best, fewest = [list(column) for column in columns], crossings
@@ -188,16 +177,26 @@ def _joined(
     return joined
 
 
+def _means(column: list[Place], at: Middles, joined: dict[Place, set[Place]]) -> Middles:
+    """Return the mean of where the neighbours of each place are; its own where it has none."""
+    return {
+        place: sum(at[other] for other in joined[place]) / len(joined[place])
+        if joined[place]
+        else at[place]
+        for place in column
+    }
+
+
 def _settle(
-    column: list[Place], wanted: list[float], at: Middles, sizes: Mapping[Place, float],
+    column: list[Place], wanted: Middles, at: Middles, sizes: Mapping[Place, float],
     between: float, total: float,
 ) -> None:  # fmt: skip
     """Put each place of a column where it is wanted, as far as those above and below let it."""
     room = sum(sizes[place] + between for place in column) - between
     top = 0.0
-    for place, middle in zip(column, wanted, strict=True):
+    for place in column:
         lowest = total - room + sizes[place] / 2  # what comes below needs its room, too
-        at[place] = min(max(top + sizes[place] / 2, middle), lowest)
+        at[place] = min(max(top + sizes[place] / 2, wanted[place]), lowest)
         top = at[place] + sizes[place] / 2 + between
         room -= sizes[place] + between
 

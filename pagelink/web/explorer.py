@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -22,37 +21,25 @@ from pagelink.views.templates import colour_places
 from pagelink.views.text import words
 from pagelink.web import contract
 from pagelink.web.answers import explained_answer, node_answer, what_if_answer
+from pagelink.web.contract import Choice
 from pagelink.web.lookup import NameSearch, Neighbours
 
 MOST_RANKED = 20_000
 """Targets that are ranked at most; of more, so many at random."""
 FIRST = 10
-CONTROLS = (
-    contract.Control(
-        name="paths", label="Number of paths", lowest=1, highest=20, step=1, default=3,
-        meaning="How many paths are shown at most.",
+_CONTROLS: tuple[tuple[contract.ControlName, str, float, str], ...] = (
+    ("paths", "Number of paths", 1, "How many paths are shown at most."),
+    (
+        "length", "Length of a path", 1,
+        "How many facts a path may have; longer ones take longer to find.",
     ),
-    contract.Control(
-        name="length", label="Length of a path", lowest=1, highest=5, step=1, default=3,
-        meaning="How many facts a path may have; longer ones take longer to find.",
-    ),
-    contract.Control(
-        name="rho", label="Faithful or concise", lowest=0, highest=1, step=0.1, default=0.7,
-        meaning="1 counts only what the paths do to the score, 0 only that they are short and "
-        "pass through nodes of few facts.",
+    (
+        "rho", "Faithful or concise", 0.1,
+        "1 counts only what the paths do to the score, 0 only that they are short and pass "
+        "through nodes of few facts.",
     ),
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Choice:
-    """The settings that the page offers."""
-
-    paths: int = 3
-    length: int = 3
-    rho: float = 0.7
-    exclude: tuple[str, ...] = ()
-    seed: int = 0
+"""The settings that the page offers: name, label, step and meaning."""
 
 
 class Explorer:
@@ -105,7 +92,7 @@ class Explorer:
                 for t, n in zip(graph.node_types, counts, strict=True)
             ],
             relations=self.neighbours.relations,
-            controls=list(CONTROLS),
+            controls=_controls(),
             examples=[self.node(self.link_type[0], i) for i in self.neighbours.examples],
             warnings=self.explainer.warnings,
             versions=versions(),
@@ -203,9 +190,10 @@ class Explorer:
         )  # fmt: skip
         return self.explainer.replace(settings, choice.seed).explain(src, dst, negatives=True)
 
-    def explained(self, explanation: Explanation) -> contract.Explained:
-        """The same for the page."""
-        return explained_answer(self.graph, explanation)
+    def explain(self, src: int, dst: int, choice: Choice) -> tuple[Explanation, contract.Explained]:
+        """The library's explanation of a link, and the same for the page."""
+        explanation = self.explanation(src, dst, choice)
+        return explanation, explained_answer(self.graph, explanation)
 
     def score(self, src: int, dst: int, off: Sequence[int]) -> contract.Score:
         """The model's word on a link, on the graph without some facts.
@@ -270,3 +258,15 @@ class Explorer:
                     f"{self.graph.num_facts - 1}."
                 )
         return sorted(set(off))
+
+
+def _controls() -> list[contract.Control]:
+    """What can be set on the page, with the ranges and defaults of the address."""
+    ranges = contract.ExplanationAsked.model_json_schema()["properties"]
+    return [
+        contract.Control(
+            name=name, label=label, meaning=meaning, lowest=ranges[name]["minimum"],
+            highest=ranges[name]["maximum"], step=step, default=ranges[name]["default"],
+        )
+        for name, label, step, meaning in _CONTROLS
+    ]  # fmt: skip
