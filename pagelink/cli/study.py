@@ -134,10 +134,9 @@ def report(
     from json import dumps
 
     from pagelink.runtime.files import write_text
-    from pagelink.study.database import Study
+    from pagelink.study.database import Study, read_records
     from pagelink.study.report import make_report
-    from pagelink.study.report_views import print_report, to_html
-    from pagelink.study.statistics import read_records, to_csv
+    from pagelink.study.report_views import print_report, to_csv, to_html
 
     for target in (json, html, csv):
         check_target(target, file)

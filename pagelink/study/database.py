@@ -10,13 +10,30 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
 
 from pagelink.errors import StudyBusyError, StudyError
-from pagelink.study.questions import BACKGROUNDS, LONGEST_LINE, Page, Shown, StudyAbout, choices_of
+from pagelink.study.questions import (
+    BACKGROUNDS,
+    LONGEST_LINE,
+    Answer,
+    Page,
+    Records,
+    Shown,
+    StudyAbout,
+    choices_of,
+)
 from pagelink.study.storage import WAIT, choose, connect, read_about
 
 _KEY_BYTES = 16
+_ANSWERS = """
+SELECT answer.participant, question.id, kind, link, fact, truth, shown, choice, given - first_seen,
+    level, line
+FROM answer
+JOIN assignment USING (participant, question)
+JOIN question ON question.id = answer.question
+JOIN participant ON participant.id = answer.participant
+ORDER BY answer.participant, assignment.number
+"""
 
 
 class Study:
@@ -64,12 +81,7 @@ class Study:
     def __enter__(self) -> Study:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.close()
 
     @contextlib.contextmanager
@@ -247,6 +259,34 @@ class Study:
             question, kind, asked, link, score, fact, tuple(shown), choices_of(kind, len(shown)),
             number, self.total,
         )  # fmt: skip
+
+
+def read_records(study: Study) -> Records:
+    """Read all answers at one moment."""
+    with study.transaction() as now:
+        explainers = {
+            (question, number): tuple(json.loads(names))
+            for question, number, names in now.execute(
+                "SELECT question, number, explainers FROM option"
+            )
+        }
+        rows = now.execute(_ANSWERS).fetchall()
+        (joined,) = now.execute("SELECT COUNT(*) FROM participant").fetchone()
+        kinds = dict(now.execute("SELECT kind, COUNT(*) FROM question GROUP BY kind"))
+        truths = dict(
+            now.execute(
+                "SELECT truth, COUNT(*) FROM question WHERE truth IS NOT NULL GROUP BY truth"
+            )
+        )
+    answers = [
+        Answer(
+            person, question, kind, link, fact, truth,
+            tuple(explainers[question, number] for number in json.loads(shown)), choice, seconds,
+            level, line,
+        )
+        for person, question, kind, link, fact, truth, shown, choice, seconds, level, line in rows
+    ]  # fmt: skip
+    return Records(answers, joined, kinds, truths)
 
 
 def _person(now: sqlite3.Connection, key: str) -> int:

@@ -16,7 +16,7 @@ from typing import Any
 
 from pagelink.errors import StudyError
 from pagelink.runtime.files import complete_file
-from pagelink.study.questions import Kind, Question, Shown, StudyAbout
+from pagelink.study.questions import Kind, Shown, StudyAbout, StudyQuestion
 
 APPLICATION = 0x50674C6B
 """SQLite's `application_id` of a study: "PgLk"."""
@@ -27,7 +27,7 @@ _MAGIC = b"SQLite format 3\0"
 _SYNCHRONOUS = "PRAGMA synchronous = FULL"  # an answer that was taken outlives a power cut
 
 
-def write_study(path: Path, about: StudyAbout, questions: Sequence[Question]) -> Path:
+def write_study(path: Path, about: StudyAbout, questions: Sequence[StudyQuestion]) -> Path:
     """Write the file of a new study.
 
     Raises:
@@ -96,7 +96,7 @@ def refuse_existing(path: Path) -> None:
 
 
 def _write(
-    connection: sqlite3.Connection, number: int, question: Question, drawings: dict[Shown, int]
+    connection: sqlite3.Connection, number: int, question: StudyQuestion, drawings: dict[Shown, int]
 ) -> None:
     connection.execute(
         "INSERT INTO question VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
