@@ -23,6 +23,7 @@ from pagelink.models.checkpoint import Checkpoint
 from pagelink.runtime.arrays import Bools
 from pagelink.runtime.files import write_text
 from pagelink.settings import Settings
+from pagelink.views.verdict_wording import VERDICT_WORDS
 
 TOP = 0.01
 """Hubs are this share of the nodes, those of highest degree."""
@@ -96,12 +97,7 @@ def check_hubs(graph: TypedGraph, explanations: Sequence[Explanation]) -> Findin
 # How often the model relies on paths at all.
 
 
-WORDS = {
-    "supported": "the paths carry the prediction",
-    "structure_not_used": "no set of paths moves the score",
-    "structure_against": "without any path the score is as high or higher",
-    "not_by_these": "paths carry the prediction, but no few of them that were found",
-}
+WORDS: dict[str, str] = {verdict: words.short for verdict, words in VERDICT_WORDS.items()}
 HALF = 0.5
 
 

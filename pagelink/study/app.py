@@ -41,12 +41,12 @@ _QUESTIONS_A_MINUTE = 2
 _RETRY_AFTER = 3
 
 
-class Refusal(Exception):  # noqa: N818 - no fault of the program: a page is made of it
+class Refusal(HTTPException):
     """A request that is answered by a page saying why it is not taken."""
 
     def __init__(self, status: int, heading: str, text: str) -> None:
-        super().__init__(heading)
-        self.status, self.heading, self.text = status, heading, text
+        super().__init__(status, text)
+        self.heading = heading
 
 
 def is_cross_site(headers: Headers) -> bool:
@@ -186,10 +186,8 @@ def pages_of(study: Study) -> FastAPI:
             answered = page.number if page is not None else study.progress(key)[0] + 1
             earlier = _NUMBER.fullmatch(number) is not None and 0 < int(number) < answered
             return go_on(key, kept=earlier)
-        drawings, kept = (
-            [_as_image(shown.svg) for shown in page.shown],
-            "kept" in request.query_params,
-        )
+        drawings = [_as_image(shown.svg) for shown in page.shown]
+        kept = "kept" in request.query_params
         return _page("question.html", title, key=key, page=page, drawings=drawings, kept=kept)
 
     _add_refusals(app, title)
@@ -225,9 +223,8 @@ def _add_refusals(app: FastAPI, title: str) -> None:
 
     @app.exception_handler(Refusal)
     def refused(request: Request, why: Refusal) -> Response:
-        return message(
-            why.status, why.heading, why.text, back(request) if why.status != 404 else None
-        )
+        onward = back(request) if why.status_code != 404 else None
+        return message(why.status_code, why.heading, why.detail, onward)
 
     @app.exception_handler(StudyBusyError)
     def busy(request: Request, why: StudyBusyError) -> Response:

@@ -13,14 +13,12 @@ from pagelink.models.checkpoint import Checkpoint
 from pagelink.rivals.ground import Ground
 from pagelink.study.explaining import (
     BUDGET,
+    Explainers,
     Pair,
     Progress,
     Removal,
     Words,
     balanced,
-    choose_links,
-    explain_all,
-    make_explainer,
     measure,
     settings_of,
 )
@@ -81,12 +79,11 @@ def create(checkpoint: Checkpoint, path: Path, plan: Plan, bar: Bar) -> Made:
         StudyError: the file exists, or the model predicts no test link that has a path.
     """
     refuse_existing(path)
-    quick = make_explainer(checkpoint, "degree", plan.budget, plan.seed)
-    pairs = choose_links(checkpoint, quick, plan.links, plan.seed)
+    explainers = Explainers(checkpoint, plan.budget, plan.seed)
+    quick = explainers.make("degree")
+    pairs = explainers.choose_links(quick, plan.links)
     with bar("explaining") as step:
-        facts = explain_all(
-            checkpoint, plan.explainers, pairs, plan.budget, plan.seed, step
-        )  # fmt: skip
+        facts = explainers.explain_all(plan.explainers, pairs, step)
     shown = [{fact for each in of_link.values() for fact in each} for of_link in facts]
     with bar("asking the model") as step:
         removals, logits = measure(Ground.cut(quick, pairs), shown, plan.seed, step)

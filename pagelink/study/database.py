@@ -129,8 +129,7 @@ class Study:
     def is_participant(self, key: str) -> bool:
         """Return whether somebody has this key."""
         with self.transaction() as now:
-            found = now.execute("SELECT 1 FROM participant WHERE key = ?", (key,)).fetchone()
-        return found is not None
+            return _find(now, key) is not None
 
     def set_background(self, key: str, level: str | None, line: str | None) -> None:
         """Keep what somebody says of themselves; None: nothing.
@@ -246,15 +245,13 @@ class Study:
             "WHERE participant = ? AND question.id = ?",
             (person, question),
         ).fetchone()
-        shown = []
-        for option in json.loads(options):
-            row = now.execute(
-                "SELECT svg, sentences FROM option JOIN drawing ON drawing.id = option.drawing "
-                "WHERE question = ? AND number = ?",
-                (question, option),
-            ).fetchone()
-            if row is not None:
-                shown.append(Shown(row[0], tuple(json.loads(row[1]))))
+        drawn = now.execute(
+            "SELECT svg, sentences FROM json_each(?) AS place "
+            "JOIN option ON option.question = ? AND option.number = place.value "
+            "JOIN drawing ON drawing.id = option.drawing ORDER BY place.key",
+            (options, question),
+        )
+        shown = [Shown(svg, tuple(json.loads(sentences))) for svg, sentences in drawn]
         return Page(
             question, kind, asked, link, score, fact, tuple(shown), choices_of(kind, len(shown)),
             number, self.total,
@@ -289,13 +286,17 @@ def read_records(study: Study) -> Records:
     return Records(answers, joined, kinds, truths)
 
 
+def _find(now: sqlite3.Connection, key: str) -> int | None:
+    """The number of whoever has a key."""
+    row = now.execute("SELECT id FROM participant WHERE key = ?", (key,)).fetchone()
+    return None if row is None else int(row[0])
+
+
 def _person(now: sqlite3.Connection, key: str) -> int:
-    row: tuple[int] | None = now.execute(
-        "SELECT id FROM participant WHERE key = ?", (key,)
-    ).fetchone()
-    if row is None:
+    person = _find(now, key)
+    if person is None:
         raise StudyError(
             "Nobody of this study has this key. Use the personal link as it was sent, or ask for "
             "a new one."
         )
-    return row[0]
+    return person

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -67,7 +68,7 @@ def explainer_names(given: str) -> tuple[str, ...]:
 
 
 def settings_of(name: str, budget: int) -> Settings:
-    """How an explainer is asked: so many facts; only our own method measures to choose.
+    """Return the settings of an explainer: the budget; only our own method measures to choose.
 
     Raises:
         SettingsError: the budget is too small for one path.
@@ -80,88 +81,77 @@ def settings_of(name: str, budget: int) -> Settings:
     return Settings(budget=budget, num_paths=budget // length, measure=name == "pagelink")
 
 
-def make_explainer(checkpoint: Checkpoint, name: str, budget: int, seed: int) -> PaGELink:
-    """Make an explainer of a trained model."""
-    more: dict[str, Any] = {"threshold": _THRESHOLD}
-    if name == "pgexp":
-        more["train_links"] = _pairs(checkpoint.split.train)
-    return make_rival(
-        name, checkpoint.model, checkpoint.source, checkpoint.link_type, settings_of(name, budget),
-        seed, **more,
-    )  # fmt: skip
+@dataclass(frozen=True)
+class Explainers:
+    """Explainers of one trained model, all under the same budget."""
 
+    checkpoint: Checkpoint
+    budget: int
+    seed: int
 
-def choose_links(checkpoint: Checkpoint, explainer: PaGELink, count: int, seed: int) -> list[Pair]:
-    """Draw test links that the model predicts, and between whose ends there is a path.
+    def make(self, name: str) -> PaGELink:
+        """Make an explainer."""
+        more: dict[str, Any] = {"threshold": _THRESHOLD}
+        checkpoint, settings = self.checkpoint, settings_of(name, self.budget)
+        if name == "pgexp":
+            more["train_links"] = _pairs(checkpoint.split.train)
+        model, source, link_type = checkpoint.model, checkpoint.source, checkpoint.link_type
+        return make_rival(name, model, source, link_type, settings, self.seed, **more)
 
-    Args:
-        checkpoint: the model.
-        explainer: one that is quick, to find whether there is a path.
-        count: how many.
-        seed: of the draw.
+    def choose_links(self, explainer: PaGELink, count: int) -> list[Pair]:
+        """Draw test links that the model predicts, and between whose ends there is a path.
 
-    Returns:
-        The links; fewer if there are no more.
+        Args:
+            explainer: one that is quick, to find whether there is a path.
+            count: how many.
 
-    Raises:
-        StudyError: there is none.
-    """
-    test = checkpoint.split.test
-    with torch.no_grad():
-        predicted = (checkpoint.score(test) >= _THRESHOLD).cpu().numpy()
-    order = np.random.default_rng((seed, 11)).permutation(test.shape[1])
-    pairs = _pairs(test)
-    drawn = [pairs[place] for place in order[predicted[order]].tolist()]
-    chosen = []
-    for pair, explanation in zip(drawn, explainer.explain_many(drawn), strict=True):
-        if explanation.paths:
-            chosen.append(pair)
-        if len(chosen) == count:
-            break
-    if not chosen:
-        raise StudyError(
-            f"Of the {test.shape[1]} test links the model predicts {int(predicted.sum())}, and "
-            "none of these has a path of at most three facts: there is nothing to ask about. Train "
-            "the model longer, or on more links."
-        )
-    return chosen
+        Returns:
+            The links; fewer if there are no more.
 
+        Raises:
+            StudyError: there is none.
+        """
+        test = self.checkpoint.split.test
+        with torch.no_grad():
+            predicted = (self.checkpoint.score(test) >= _THRESHOLD).cpu().numpy()
+        order = np.random.default_rng((self.seed, 11)).permutation(test.shape[1])
+        pairs = _pairs(test)
+        drawn = [pairs[place] for place in order[predicted[order]].tolist()]
+        explained = zip(drawn, explainer.explain_many(drawn), strict=True)
+        chosen = list(islice((pair for pair, answer in explained if answer.paths), count))
+        if not chosen:
+            raise StudyError(
+                f"Of the {test.shape[1]} test links the model predicts {int(predicted.sum())}, and "
+                "none of these has a path of at most three facts: there is nothing to ask about. "
+                "Train the model longer, or on more links."
+            )
+        return chosen
 
-def explain_all(
-    checkpoint: Checkpoint,
-    explainers: Sequence[str],
-    pairs: Sequence[Pair],
-    budget: int,
-    seed: int,
-    progress: Progress,
-) -> list[dict[str, tuple[int, ...]]]:
-    """Return, of each link, the facts that each explainer shows; none, if it has nothing to show.
+    def explain_all(
+        self, names: Sequence[str], pairs: Sequence[Pair], progress: Progress
+    ) -> list[dict[str, tuple[int, ...]]]:
+        """Return, of each link, the facts that each explainer shows; none, if it has nothing.
 
-    Explainers of paths show the facts of their paths; the others the facts of the highest mask.
-    """
-    total = len(explainers) * len(pairs)
-    found: list[dict[str, tuple[int, ...]]] = [{} for _ in pairs]
-    for place, name in enumerate(explainers):
-        explainer = make_explainer(checkpoint, name, budget, seed)
-        for number, facts in enumerate(_facts(explainer, name, pairs, budget)):
-            found[number][name] = facts
-            progress(place * len(pairs) + number + 1, total)
-    return found
+        Explainers of paths show the facts of their paths; the others the facts of the highest mask.
+        """
+        found: list[dict[str, tuple[int, ...]]] = [{} for _ in pairs]
+        for place, name in enumerate(names):
+            for number, facts in enumerate(self._facts(name, pairs)):
+                found[number][name] = facts
+                progress(place * len(pairs) + number + 1, len(names) * len(pairs))
+        return found
 
-
-def _facts(
-    explainer: PaGELink, name: str, pairs: Sequence[Pair], budget: int
-) -> Iterator[tuple[int, ...]]:
-    free = FreeEdges(explainer)
-    for explanation in explainer.explain_many(pairs):
-        if name in BY_PATH:
-            (paths,) = fact_paths(explainer, [explanation])
-            facts = [fact for path in paths for fact in path]
-        elif explanation.reason is None:
-            facts = free.facts(explanation, budget)
-        else:
-            facts = []
-        yield tuple(sorted(set(facts)))
+    def _facts(self, name: str, pairs: Sequence[Pair]) -> Iterator[tuple[int, ...]]:
+        explainer = self.make(name)
+        free = FreeEdges(explainer)
+        for explanation in explainer.explain_many(pairs):
+            facts: Iterable[int] = ()
+            if name in BY_PATH:
+                (paths,) = fact_paths(explainer, [explanation])
+                facts = (fact for path in paths for fact in path)
+            elif explanation.reason is None:
+                facts = free.facts(explanation, self.budget)
+            yield tuple(sorted(set(facts)))
 
 
 def _pairs(links: torch.Tensor) -> list[Pair]:

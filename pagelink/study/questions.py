@@ -102,7 +102,7 @@ class Page:
     number: int
     """It is this person's n-th."""
     total: int
-    """Of so many for this person."""
+    """The number of questions for this person."""
 
 
 @dataclass(frozen=True)

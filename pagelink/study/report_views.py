@@ -163,9 +163,8 @@ def _gains(report: Report) -> WordTable:
 
 
 def _figure(figure: Figure, *, signed: bool = False) -> tuple[str, ...]:
-    intervals = (figure.by_question, figure.by_participant)
-    value = per_cent(figure.value, signed=signed)
-    return value, *(between(each, signed=signed) for each in intervals)
+    intervals = (between(each, signed=signed) for each in figure.intervals)
+    return per_cent(figure.value, signed=signed), *intervals
 
 
 def _confusion(report: Report) -> WordTable:
@@ -307,7 +306,7 @@ def draw_bars(
         Bar(
             shorten(label, LEFT - 12, 13), TOP + number * ROW, at(figure.value or 0.0),
             per_cent(figure.value),
-            tuple(each and tuple(map(at, each)) for each in (figure.by_question, figure.by_participant)),
+            tuple(each and tuple(map(at, each)) for each in figure.intervals),
             None if chance is None or chance > high else at(chance),
         )
         for number, (label, figure, chance) in enumerate(rows)

@@ -42,9 +42,14 @@ class Figure:
     by_participant: Interval | None = None
 
     @property
+    def intervals(self) -> tuple[Interval | None, Interval | None]:
+        """Over questions, over people."""
+        return self.by_question, self.by_participant
+
+    @property
     def known(self) -> list[Interval]:
         """The intervals that there are."""
-        return [each for each in (self.by_question, self.by_participant) if each is not None]
+        return [each for each in self.intervals if each is not None]
 
 
 def mean_figure(answers: Sequence[Answer], values: Sequence[float], seed: int) -> Figure:

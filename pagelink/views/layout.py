@@ -18,6 +18,7 @@ NAME_SIZE, DETAIL_SIZE, LABEL_SIZE, TEXT_SIZE = 13.5, 11.0, 12.0, 14.0
 NAME_LINE, DETAIL_LINE, TEXT_LINE = 17.0, 15.0, 21.0
 MARGIN, PADDING = 28.0, 12.0
 QUESTION_ROW = 64.0
+QUESTION_Y = MARGIN + QUESTION_ROW / 2
 MESSAGE_TOP = MARGIN + QUESTION_ROW + TEXT_LINE / 2 + 4
 BADGE_COLUMN = 34.0
 HEADING_SIZE, _HEADING_ROW = 13.0, 34.0
@@ -80,31 +81,23 @@ class Row:
 
 
 @dataclass(frozen=True)
-class LinkArrow:
-    """The link that is explained: a dashed line, its label in the middle."""
-
-    x1: float
-    x2: float
-    y: float
-    label: str
-    label_width: float
-    title: str
-
-
-@dataclass(frozen=True)
 class Layout:
     """A drawing, placed."""
 
     width: float
     height: float
+    left: float
+    """The right side of the source, where the explained link and all paths start."""
     middle: float
-    """Between the source and the target."""
-    badge_x: float
+    right: float
+    """The left side of the target."""
     boxes: tuple[Box, ...]
     rows: tuple[Row, ...]
     headings: tuple[tuple[float, str], ...]
     """Above the rows that they are about: how far down, and what they say."""
-    question: LinkArrow
+    label: str
+    """Of the explained link, a dashed line."""
+    label_width: float
     message: tuple[str, ...]
 
 
@@ -152,20 +145,20 @@ def place(said: Wording) -> Layout:
     height = bottom - MARGIN
     repeats = max(1, round(height / _REPEAT_NAME_AFTER))
     middles = [MARGIN + height * (2 * at + 1) / (2 * repeats) for at in range(repeats)]
+    ends = (MARGIN, said.link.subject), (measures.middle_right, said.link.object)
     source, target = (
         _box(words, (x, MARGIN), (measures.end_width, height), middles, _END_LINES)
-        for words, x in (
-            (said.link.subject, MARGIN), (said.link.object, measures.middle_right),
-        )
-    )  # fmt: skip
+        for x, words in ends
+    )
     if said.paths:
         source = replace(source, width=source.width + BADGE_COLUMN)
-    headings = [group.heading for group in said.groups if group.is_drawn]
+    headings, label = [group.heading for group in said.groups if group.is_drawn], _label(said)
     return Layout(
         width=measures.middle_right + target.width + MARGIN,
         height=height + 2 * MARGIN,
+        left=measures.middle_left,
         middle=measures.middle_left + measures.middle_width / 2,
-        badge_x=measures.middle_left - BADGE_COLUMN / 2 - 2,
+        right=measures.middle_right,
         boxes=(source, target, *_inner_boxes(said, measures)),
         rows=_rows(said, measures),
         headings=tuple(
@@ -175,23 +168,17 @@ def place(said: Wording) -> Layout:
             )
             for row, text in zip(measures.headed, headings, strict=True)
         ),
-        question=_question(said, measures),
+        label=label,
+        label_width=text_width(label, LABEL_SIZE, bold=True) + 28,
         message=measures.message,
     )
 
 
-def _question(said: Wording, measures: _Measures) -> LinkArrow:
+def _label(said: Wording) -> str:
+    """Return the words of the explained link; its relation is cut, never its chance."""
     chance = f" · {said.scores[-1].chance}" if said.scores else ""
     room = _MIDDLE_WIDTH - 110 - text_width(chance, LABEL_SIZE, bold=True)
-    label = isolate(shorten(said.link.relation, room, LABEL_SIZE, bold=True)) + chance
-    return LinkArrow(
-        x1=measures.middle_left,
-        x2=measures.middle_right,
-        y=MARGIN + QUESTION_ROW / 2,
-        label=label,
-        label_width=text_width(label, LABEL_SIZE, bold=True) + 28,
-        title=str(said.link),
-    )
+    return isolate(shorten(said.link.relation, room, LABEL_SIZE, bold=True)) + chance
 
 
 def _measure(said: Wording) -> _Measures:
@@ -322,10 +309,10 @@ def _rows(said: Wording, measures: _Measures) -> tuple[Row, ...]:
     largest = max([abs(said.influence or 0) * _LEAST_OF_ALL, *effects])
     return tuple(
         Row(
-            rank=path.rank,
-            y=measures.row_y(path.rank - 1),
-            muted=group.is_context,
-            arrows=_arrows(path, measures, 0 if group.is_context else largest),
+            path.rank,
+            measures.row_y(path.rank - 1),
+            group.is_context,
+            _arrows(path, measures, 0 if group.is_context else largest),
         )
         for group in said.groups
         for path in group.paths
@@ -336,21 +323,14 @@ def _arrows(path: PathWords, measures: _Measures, largest: float) -> tuple[Arrow
     num_inner = len(path.nodes) - 2
     lefts = [measures.inner_x(num_inner, at) for at in range(num_inner)]
     starts = [measures.middle_left, *(left + measures.inner_width for left in lefts)]
-    stops = [*lefts, measures.middle_right]
-    return tuple(
-        Arrow(
-            x1=start,
-            x2=stop,
-            backwards=step.backwards,
-            label=shorten(step.fact.relation, stop - start - _ARROW_SPACE, LABEL_SIZE),
-            title=str(step),
-            effect=shorten(
-                signed_change(step.edge.influence), stop - start - _ARROW_SPACE, DETAIL_SIZE
-            ),
-            thickness=_thickness(step.edge.influence, largest),
-        )
-        for step, start, stop in zip(path.steps, starts, stops, strict=True)
-    )
+    arrows = []
+    for step, start, stop in zip(path.steps, starts, [*lefts, measures.middle_right], strict=True):
+        influence, room = step.edge.influence, stop - start - _ARROW_SPACE
+        label = shorten(step.fact.relation, room, LABEL_SIZE)
+        effect = shorten(signed_change(influence), room, DETAIL_SIZE)
+        thickness = _thickness(influence, largest)
+        arrows.append(Arrow(start, stop, step.backwards, label, str(step), effect, thickness))
+    return tuple(arrows)
 
 
 def _thickness(influence: float | None, largest: float) -> float:

@@ -66,6 +66,7 @@ def draw(said: Wording, colours: dict[str, Colour]) -> Drawing:
         legend=legend,
         height=legend[-1].y + layout.MARGIN,
         title=_title(said),
+        link=str(said.link),
         sizes=layout,
         legend_size=_LEGEND_SIZE,
     )

@@ -42,7 +42,7 @@ path, `path_influence`, `path_marginal`, `path_added`, `path_connection` and `is
 `Path` has them; `edge_influences`, how much the logit falls without each fact alone. Paths come
 in the order of the other views, those with `is_evidence` first.
 
-What was asked for, null where it was not: `rank`, `rank_without_these` and `rank_of`, as
+What was requested, null where it was not: `rank`, `rank_without_these` and `rank_of`, as
 `Explanation` has them; `runs`, and `path_runs`, in how many of them the path was returned."""
 VERSION = 2
 """Rows of another version must not be mixed with these: it grows with every change of what a column

@@ -243,31 +243,28 @@ def chance(probability: float) -> str:
 
 
 def score_sentence(explanation: Explanation, scores: tuple[ScoreWords, ...]) -> str:
-    """Return what the model says of the link; `scores` are those of `score_words`."""
-    ranked = _ranking_sentence(explanation)
-    if ranked or not scores:
-        return ranked or "There is no score of the model for this link."
-    told = [f"{score.chance} (raw score {score.raw})" for score in scores]
+    """Return what the model says of the link; `scores` are those of `score_words`.
+
+    A model that only ranks says a score, which is high or low beside others.
+    """
+    about = "The explanation is about the model with the link taken out."
+    logit, deployed = explanation.logit, explanation.logit_deployed
+    if explanation.threshold is None and logit is not None:
+        if not explanation.link_in_graph or deployed is None:
+            return f"The model scores this link with {logit:.2f}."
+        return (
+            f"The link is already part of the graph. The model scores it with {deployed:.2f} with "
+            f"the link in place and {logit:.2f} with the link taken out. {about}"
+        )
+    if not scores:
+        return "There is no score of the model for this link."
+    told = [f"{score.chance} (raw score {score.raw}) {score.circumstance}" for score in scores]
     if not scores[0].circumstance:
-        return f"The model puts the chance of this link at {told[0]}."
-    each = [f"{text} {score.circumstance}" for text, score in zip(told, scores, strict=True)]
+        return f"The model puts the chance of this link at {told[0].rstrip()}."
     return (
         "The link is already part of the graph. The model puts its chance at "
-        f"{enumerated(each)}. The explanation is about the model with the link taken out."
+        f"{enumerated(told)}. {about}"
     )
-
-
-def _ranking_sentence(explanation: Explanation) -> str:
-    """What a model that only ranks says of the link: a score that is high or low beside others."""
-    if explanation.threshold is not None or explanation.logit is None:
-        return ""
-    if explanation.link_in_graph and explanation.logit_deployed is not None:
-        return (
-            "The link is already part of the graph. The model scores it with "
-            f"{explanation.logit_deployed:.2f} with the link in place and {explanation.logit:.2f} "
-            "with the link taken out. The explanation is about the model with the link taken out."
-        )
-    return f"The model scores this link with {explanation.logit:.2f}."
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from pagelink.views.text import shorten, text_width, wrap
 
 WIDTH, MARGIN = 760.0, 16.0
 BOX_WIDTH, LINE, PADDING, BETWEEN, SMALLEST_GAP = 132.0, 15.0, 9.0, 16.0, 60.0
-NAME_SIZE, KIND_SIZE, LABEL_SIZE = 12.5, 11.0, 11.0
+NAME_SIZE, LABEL_SIZE = 12.5, 11.0
 NOTHING = "This explanation shows no facts."
 _LINES = 3
 _PORTS, _TIP = 14.0, 7.0
@@ -65,7 +65,7 @@ class Placed:
     curves: list[Curve]
     labels: list[Label]
     width: float
-    """Of the card; more than was asked for, if there are many columns."""
+    """Of the card; more than was given, if there are many columns."""
     height: float
 
 

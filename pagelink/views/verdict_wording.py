@@ -195,12 +195,16 @@ def _redundant(measured: _Measured) -> tuple[str, ...]:
     )
 
 
+def _context(paths: tuple[Path, ...], one: str, many: str, rest: str = "") -> PathGroup[Path]:
+    """Paths that the model does not rely on, under "A path ..." or "2 paths ..."."""
+    heading = f"A path {one}" if len(paths) == 1 else f"{len(paths)} paths {many}"
+    return PathGroup(heading + rest, paths, is_context=True, is_drawn=True)
+
+
 def _no_reasons(measured: _Measured) -> list[PathGroup[Path]]:
+    one, many = "is not the model's reason", "are not the model's reasons"
     paths = measured.explanation.paths
-    what = "A path of the graph that is not the model's reason"
-    if len(paths) != 1:
-        what = f"{len(paths)} paths of the graph that are not the model's reasons"
-    return [PathGroup(what, paths, True, True)]
+    return [_context(paths, f"of the graph that {one}", f"of the graph that {many}")]
 
 
 def _for_and_against(paths: tuple[Path, ...]) -> list[PathGroup[Path]]:
@@ -218,29 +222,26 @@ def _raising_or_not(measured: _Measured) -> list[PathGroup[Path]]:
     noun = score_noun(measured.explanation.threshold)
     raising = tuple(path for path in paths if path.is_evidence or (path.influence or 0.0) > bar)
     others = tuple(path for path in paths if path not in raising)
-    one, many = len(raising) == 1, f"{len(raising)} paths that raise"
-    raises = f"{'A path that raises' if one else many} the {noun}, though all together lower it"
-    lowers = "A path that does" if len(others) == 1 else f"{len(others)} paths that do"
+    rest = f" the {noun}, though all together lower it"
     return [
-        PathGroup(raises, raising, True, True),
-        PathGroup(f"{lowers} not raise the {noun}", others, True, True),
+        _context(raising, "that raises", "that raise", rest),
+        _context(others, "that does", "that do", f" not raise the {noun}"),
     ]
 
 
 def _reasons_and_context(measured: _Measured) -> list[PathGroup[Path]]:
     paths = measured.explanation.paths
     reasons, others = _reasons_and_others(paths)
-    one, number = len(others) == 1, len(others)
-    if not reasons and number > 1 and measured.is_noticed:
-        context = f"{number} paths that count only together: none adds to the others by itself"
+    if not reasons and len(others) > 1 and measured.is_noticed:
+        many, rest = "that count only together: none adds to the others by itself", ""
     else:
         small = any((path.marginal or 0.0) > 0 for path in others)
-        nothing = "next to nothing" if small else "nothing"
-        adds = f"A path that adds {nothing}" if one else f"{number} paths that add {nothing}"
-        beside = "the others" if len(paths) - one > 1 else "the other"
-        context = f"{adds} to {beside}, only for context" if len(paths) > 1 else adds
-    relies = _ranked("the model relies on", reasons)
-    return [PathGroup(relies, reasons), PathGroup(context, others, True, True)]
+        many, rest = "that add", " next to nothing" if small else " nothing"
+        if len(paths) > 1:
+            beside = "the others" if len(paths) - (len(others) == 1) > 1 else "the other"
+            rest += f" to {beside}, only for context"
+    relies = PathGroup(_ranked("the model relies on", reasons), reasons)
+    return [relies, _context(others, "that adds", many, rest)]
 
 
 def _reasons_and_others(paths: tuple[Path, ...]) -> tuple[tuple[Path, ...], tuple[Path, ...]]:

@@ -1,4 +1,8 @@
-"""What the model was asked, by what rule paths were chosen, and the model's answers, in words."""
+"""What an explanation says, in plain words: computed once, shown by every view.
+
+Put together from the verdict, the paths, the rule by which they were chosen, the model's answers on
+edited graphs, and what was requested beside the paths.
+"""
 
 from __future__ import annotations
 
@@ -96,26 +100,14 @@ def figures(explanation: Explanation) -> tuple[tuple[str, str], ...]:
     )
 
 
-# What was asked for beside the paths, in words: the target's rank, how stable the paths are.
-
-
-def requests(explanation: Explanation, link: Fact, paths: Sequence[Path]) -> tuple[str, ...]:
-    """Return a sentence for each thing that was asked for.
-
-    Args:
-        explanation: the explanation.
-        link: the link in words.
-        paths: its paths in the order in which they are shown.
-    """
-    sentences = (rank_sentence(explanation, link), runs_sentence(explanation.runs, paths))
-    return tuple(sentence for sentence in sentences if sentence)
+# What was requested beside the paths, in words: the target's rank, how stable the paths are.
 
 
 def rank_sentence(explanation: Explanation, link: Fact) -> str:
     """Say where the target ranks, with and without the facts of the returned paths.
 
     Returns:
-        A sentence, empty if no rank was asked for.
+        A sentence, empty if no rank was requested.
     """
     if explanation.rank is None:
         return ""
@@ -156,7 +148,7 @@ def runs_of(runs: int | None, path: Path) -> str:
     return "" if runs is None or path.runs is None else f"in {path.runs} of {runs} runs"
 
 
-# What an explanation says, in plain words: computed once, shown by every view.
+# Everything that is said, put together.
 
 
 @dataclass(frozen=True)
@@ -186,7 +178,7 @@ class Wording:
     noun: str
     """What a logit is called."""
     requests: tuple[str, ...]
-    """What was asked for beside the paths: a rank, how stable the paths are."""
+    """What was requested beside the paths: a rank, how stable the paths are."""
     groups: tuple[PathGroup[PathWords], ...]
     """The paths by what they are: first those that the model relies on."""
     caveat: str
@@ -212,6 +204,8 @@ def wording(explanation: Explanation) -> Wording:
     link = Fact(nodes[explanation.src], words(explanation.link_type[1]), nodes[explanation.dst])
     scores = score_words(explanation)
     told = _groups(explanation, nodes)
+    paths = [path.path for group in told for path in group.paths]
+    requests = rank_sentence(explanation, link), runs_sentence(explanation.runs, paths)
     relied = evidence is not None and VERDICT_WORDS[evidence.verdict].is_relied
     return Wording(
         link=link,
@@ -219,7 +213,7 @@ def wording(explanation: Explanation) -> Wording:
         scores=scores,
         score_sentence=score_sentence(explanation, scores),
         noun=score_noun(explanation.threshold),
-        requests=requests(explanation, link, [path.path for group in told for path in group.paths]),
+        requests=tuple(sentence for sentence in requests if sentence),
         groups=told,
         caveat=caveat(explanation),
         figures=figures(explanation),

@@ -17,13 +17,14 @@ from fastapi.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 from torch import Tensor
 
+from pagelink.errors import LinkError
 from pagelink.explain.building import versions
 from pagelink.explain.explainer import PaGELink
 from pagelink.views.verdict_wording import VERDICT_WORDS
 from pagelink.web import contract
 from pagelink.web.answers import MEDIA_TYPES, Format, saved
 from pagelink.web.explorer import Explorer
-from pagelink.web.questions import PROBLEMS, Desk, Questions, Responses, add_problems
+from pagelink.web.questions import PROBLEMS, Questions, Responses, add_problems, answer
 from pagelink.web.serving import Guard, address_of, check_binding, listen, serve
 
 STATIC = Path(__file__).parent / "static"
@@ -74,7 +75,6 @@ def make_api(explorer: Explorer, questions: Questions) -> FastAPI:
         redoc_url=None,
     )
     add_problems(api)
-    desk = Desk(questions)
     explorer.explainer.predictor.before_pass = questions.check
 
     @api.get("/api/about")
@@ -98,45 +98,46 @@ def make_api(explorer: Explorer, questions: Questions) -> FastAPI:
     @api.get("/api/targets", response_model=contract.Targets, responses=QUESTION)
     async def targets(request: Request, given: Annotated[contract.TargetsAsked, Query()]) -> Any:
         """List the best new targets of a source."""
-        return await desk.answer(request, given, explorer.targets)
+        return await answer(questions, request, given, explorer.targets)
 
     @api.get("/api/explanation", response_model=contract.Explained, responses=QUESTION)
     async def explanation(
         request: Request, given: Annotated[contract.ExplanationAsked, Query()]
     ) -> Any:
         """Explain a link."""
-        return await desk.answer(request, given, explorer.explain, lambda both: both[1])
+        return await answer(questions, request, given, explorer.explain, lambda both: both[1])
 
     @api.get("/api/save/{format}", response_class=Response, responses={**FILES, **QUESTION})
     async def save(
         request: Request, format: Format, given: Annotated[contract.ExplanationAsked, Query()]
     ) -> Any:
         """Give an explanation as a file."""
-        return await desk.answer(
-            request, given, explorer.explain, lambda both: saved(both[0], format)
+        return await answer(
+            questions, request, given, explorer.explain, lambda both: saved(both[0], format)
         )
 
     @api.get("/api/score", response_model=contract.Score, responses=QUESTION)
     async def score(request: Request, given: Annotated[contract.EditAsked, Query()]) -> Any:
         """Score a link on the graph without some facts."""
-        return await desk.answer(request, given, explorer.score)
+        return await answer(questions, request, given, explorer.score)
 
     @api.get("/api/rank", response_model=contract.Rank, responses=QUESTION)
     async def rank(request: Request, given: Annotated[contract.EditAsked, Query()]) -> Any:
         """Rank the target of a link on the graph without some facts."""
-        return await desk.answer(request, given, explorer.rank)
+        return await answer(questions, request, given, explorer.rank)
 
     @api.get("/api/counterfactual", response_model=contract.WhatIf, responses=QUESTION)
     async def counterfactual(
         request: Request, given: Annotated[contract.WhatIfAsked, Query()]
     ) -> Any:
         """Say what would have to be different for the model to decide otherwise."""
-        return await desk.answer(request, given, explorer.what_if)
+        return await answer(questions, request, given, explorer.what_if)
 
     @api.delete("/api/questions/{question}", status_code=204, responses=QUICK)
     def give_up(question: str) -> None:
         """Give up a question that nobody else waits for."""
-        desk.give_up(question)
+        if not questions.cancel(question):
+            raise LinkError(f"There is no open question {question!r}.")
 
     return api
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -15,7 +14,7 @@ from pagelink.explain.building import versions
 from pagelink.explain.explainer import PaGELink
 from pagelink.explain.ranking import open_targets, rank_among
 from pagelink.explain.result import Explanation
-from pagelink.runtime.arrays import Doubles
+from pagelink.runtime.arrays import Doubles, Longs
 from pagelink.views.statements import compared
 from pagelink.views.templates import colour_places
 from pagelink.views.text import words
@@ -25,7 +24,7 @@ from pagelink.web.contract import Choice
 from pagelink.web.lookup import NameSearch, Neighbours
 
 MOST_RANKED = 20_000
-"""Targets that are ranked at most; of more, so many at random."""
+"""Targets that are ranked at most; of more, this number at random."""
 FIRST = 10
 _CONTROLS: tuple[tuple[contract.ControlName, str, float, str], ...] = (
     ("paths", "Number of paths", 1, "How many paths are shown at most."),
@@ -121,11 +120,10 @@ class Explorer:
 
     def _search_of(self, node_type: str) -> NameSearch:
         if node_type not in self._searches:
-            graph = self.graph
-            first = graph.flat_index(node_type, 0)
-            last = int(graph.node_offset[graph.node_types.index(node_type) + 1])
-            names = [graph.node_name(flat) for flat in range(first, last)]
-            self._searches[node_type] = NameSearch(names, graph.degree[first:last])
+            at = self.graph.node_types.index(node_type)
+            first, last = self.graph.node_offset[at : at + 2].tolist()
+            names = [self.graph.node_name(flat) for flat in range(first, last)]
+            self._searches[node_type] = NameSearch(names, self.graph.degree[first:last])
         return self._searches[node_type]
 
     def source(self, index: int, limit: int) -> contract.Source:
@@ -142,7 +140,7 @@ class Explorer:
     def targets(self, src: int, count: int) -> contract.Targets:
         """The best new targets of a source; of equal ones the first is first."""
         node = self.node(self.link_type[0], src)
-        candidates = self._new_targets(src)
+        candidates = np.setdiff1d(self.neighbours.all_targets(src), self.neighbours.known_of(src))
         logits = self._logits(src, candidates)
         order = np.argsort(-logits, kind="stable")[:count]
         best = [
@@ -157,10 +155,7 @@ class Explorer:
         ]
         return contract.Targets(src=node, total=len(candidates), targets=best)
 
-    def _new_targets(self, src: int) -> npt.NDArray[np.int64]:
-        return np.setdiff1d(self.neighbours.all_targets(src), self.neighbours.known_of(src))
-
-    def _logits(self, src: int, candidates: npt.NDArray[np.int64]) -> Doubles:
+    def _logits(self, src: int, candidates: Longs) -> Doubles:
         if self._score is not None:
             pairs = torch.from_numpy(np.stack([np.full_like(candidates, src), candidates]))
             logits: Doubles = self._score(pairs).detach().cpu().double().numpy()
@@ -202,13 +197,10 @@ class Explorer:
             LinkError: there is no such link or fact.
         """
         link = self.explainer.link(src, dst)
-        rows = self.explainer.target_scores(link).logits(
-            np.array([link.dst]), [(), self._facts(off)]
-        )
-        before, after = float(rows[0, 0]), float(rows[1, 0])
+        scores = self.explainer.target_scores(link)
+        before, after = scores.logits(np.array([link.dst]), [(), self._facts(off)])[:, 0].tolist()
         answers = compared(self.explainer.threshold, before, after)
-        logits = torch.tensor([before, after], dtype=torch.float64)
-        chances = torch.sigmoid(logits).tolist()
+        chances = torch.sigmoid(torch.tensor([before, after], dtype=torch.float64)).tolist()
         return contract.Score(
             off=list(off), logit=after, probability=chances[1], logit_before=before,
             probability_before=chances[0], sentence=f"The {answers.noun} {answers.change}.",
@@ -238,7 +230,7 @@ class Explorer:
         A model that only ranks has nothing to turn: there the target is to leave the first ten.
 
         Raises:
-            LinkError: there is no such link, or there are not so many targets.
+            LinkError: there is no such link, or there are fewer targets.
         """
         if top_k is None and self.explainer.threshold is None:
             top_k = FIRST
@@ -246,7 +238,7 @@ class Explorer:
         known = [int(i) for i in self.neighbours.known_of(src) if i != dst]
         try:
             found = self.explainer.counterfactual(src, dst, top_k=top_k, at=at, known=known)
-        except SettingsError as error:  # more targets asked for than there are
+        except SettingsError as error:  # more targets than there are
             raise LinkError(str(error)) from error
         return what_if_answer(self.graph, found)
 

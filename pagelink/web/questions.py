@@ -4,7 +4,7 @@ One thread asks the model, since a model is not made to be asked by several at o
 what is being computed waits for the same computation. A question that nobody waits for any more is
 given up, also in the middle: between two of the model's passes.
 
-`Desk` stands between requests and the queue: waiting, progress, and what goes wrong, in one form.
+`answer` stands between requests and the queue: waiting, progress, and what goes wrong, in one form.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Questions:
 
     Args:
         waiting: questions that may wait at most; further ones are refused.
-        kept: answers that are kept, those asked for longest ago go first.
+        kept: answers that are kept, those requested longest ago go first.
         patience: seconds after which a question that nobody waits for is given up.
     """
 
@@ -134,6 +134,16 @@ class Questions:
             if question not in self._queue:
                 return 0
             return self._queue.index(question) + (self._current is not None)
+
+    def progress(self, question: PendingAnswer) -> contract.Working:
+        """Return how far a question is."""
+        return contract.Working(
+            question=question.id,
+            state=question.state,
+            ahead=self.ahead(question),
+            seconds=round(question.seconds, 2),
+            calls=question.calls,
+        )
 
     def watch(self, question: PendingAnswer) -> None:
         """Say that somebody waits for a question."""
@@ -241,78 +251,48 @@ def add_problems(api: FastAPI) -> None:
         return problem(404 if isinstance(error, LinkError) else 422, str(error))
 
 
-class Desk:
-    """Puts questions into the queue, and waits for their answers.
+async def answer(
+    questions: Questions, request: Request, given: contract.ModelRequest,
+    compute: Callable[..., Any], shown: Callable[[Any], Any] = lambda answer: answer,
+) -> Any:  # fmt: skip
+    """Put a question into the queue; return its answer, how far it is, or why there is none.
 
     Args:
         questions: the queue.
+        request: who asks.
+        given: what is asked; the same is computed once.
+        compute: computes it from what is given, in the thread of the model.
+        shown: what of the answer is sent.
     """
+    key = compute.__name__, *given.arguments
+    try:
+        question = questions.ask(key, partial(compute, *given.arguments))
+    except BusyError:
+        return problem(503, "Too many questions are waiting for the model. Try again soon.")
+    questions.watch(question)
+    try:
+        await _wait(request, question, given.wait)
+    finally:
+        questions.leave(question)
+    if not question.future.done():
+        return JSONResponse(questions.progress(question).model_dump(), 202)
+    try:
+        return shown(question.future.result())
+    except Cancelled:
+        return problem(409, "The question was given up.")
+    except PageLinkError:
+        raise
+    except Exception as error:
+        first = f"{type(error).__name__}: {error}".splitlines()[0]
+        print(f"pagelink: {key} failed: {first}", file=sys.stderr)
+        return problem(500, f"The model could not be asked this: {first}")
 
-    def __init__(self, questions: Questions) -> None:
-        self._questions = questions
 
-    async def answer(
-        self,
-        request: Request,
-        given: contract.ModelRequest,
-        compute: Callable[..., Any],
-        shown: Callable[[Any], Any] = lambda answer: answer,
-    ) -> Any:
-        """Return the answer, how far it is, or why there is none.
-
-        Args:
-            request: who asks.
-            given: what is asked; the same is computed once.
-            compute: computes it from what is given, in the thread of the model.
-            shown: what of the answer is sent.
-        """
-        key = compute.__name__, *given.arguments
-        try:
-            question = self._questions.ask(key, partial(compute, *given.arguments))
-        except BusyError:
-            return problem(503, "Too many questions are waiting for the model. Try again soon.")
-        self._questions.watch(question)
-        try:
-            await self._wait(request, question, given.wait)
-        finally:
-            self._questions.leave(question)
-        if not question.future.done():
-            return self._progress(question)
-        try:
-            return shown(question.future.result())
-        except Cancelled:
-            return problem(409, "The question was given up.")
-        except PageLinkError:
-            raise
-        except Exception as error:
-            first = f"{type(error).__name__}: {error}".splitlines()[0]
-            print(f"pagelink: {key} failed: {first}", file=sys.stderr)
-            return problem(500, f"The model could not be asked this: {first}")
-
-    async def _wait(self, request: Request, question: PendingAnswer, seconds: float) -> None:
-        until = time.monotonic() + seconds
-        future = asyncio.wrap_future(question.future)
-        future.add_done_callback(lambda done: done.cancelled() or done.exception())
-        while not future.done() and time.monotonic() < until:
-            await asyncio.wait({future}, timeout=min(_TICK, max(until - time.monotonic(), 0)))
-            if await request.is_disconnected():
-                return
-
-    def _progress(self, question: PendingAnswer) -> JSONResponse:
-        working = contract.Working(
-            question=question.id,
-            state=question.state,
-            ahead=self._questions.ahead(question),
-            seconds=round(question.seconds, 2),
-            calls=question.calls,
-        )
-        return JSONResponse(working.model_dump(), 202)
-
-    def give_up(self, question: str) -> None:
-        """Give up a question.
-
-        Raises:
-            LinkError: there is none such.
-        """
-        if not self._questions.cancel(question):
-            raise LinkError(f"There is no open question {question!r}.")
+async def _wait(request: Request, question: PendingAnswer, seconds: float) -> None:
+    until = time.monotonic() + seconds
+    future = asyncio.wrap_future(question.future)
+    future.add_done_callback(lambda done: done.cancelled() or done.exception())
+    while not future.done() and time.monotonic() < until:
+        await asyncio.wait({future}, timeout=min(_TICK, max(until - time.monotonic(), 0)))
+        if await request.is_disconnected():
+            return
