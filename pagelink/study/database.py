@@ -180,10 +180,10 @@ class Study:
                 chosen = choose(now, person, key, self.about.seed, moment)
                 if chosen is None:
                     return None
-                question = chosen.question
+                question, options = chosen
                 now.execute(
                     "INSERT INTO assignment VALUES (?, ?, ?, ?, ?, ?)",
-                    (person, question, asked + 1, json.dumps(chosen.options, separators=(",", ":")),
+                    (person, question, asked + 1, json.dumps(options, separators=(",", ":")),
                      moment, moment),
                 )  # fmt: skip
             return self._page(now, person, question)

@@ -274,10 +274,7 @@ def judged(fact: int, change: float, logit: float, explained: bool) -> Removal:
 
 
 def measure(
-    grounds: Iterable[Ground],
-    shown: Sequence[set[int]],
-    seed: int,
-    progress: Progress,
+    grounds: Iterable[Ground], shown: Sequence[set[int]], seed: int, progress: Progress
 ) -> tuple[list[list[Removal]], list[float]]:
     """Take away, one at a time, facts of each link, and ask the model.
 
@@ -297,14 +294,11 @@ def measure(
             explained = shown[len(found)]
             pool = sorted(explained) + _others(ground, link, explained, seed)
             effects = ground.effects([link] * len(pool), [[fact] for fact in pool])
-            logit = float(ground.logits[link])
+            logits.append(float(ground.logits[link]))
+            removals = zip(pool, effects, strict=True)
             found.append(
-                [
-                    judged(fact, -float(effect), logit, fact in explained)
-                    for fact, effect in zip(pool, effects, strict=True)
-                ]
+                [judged(fact, -float(e), logits[-1], fact in explained) for fact, e in removals]
             )
-            logits.append(logit)
             progress(len(found), len(shown))
     return found, logits
 
@@ -341,10 +335,9 @@ def balanced(removals: Sequence[Sequence[Removal]], count: int, seed: int) -> di
         chosen[link] = _drawn(of_truth, rng)
     while len(chosen) > count:  # what is too many goes from the commonest answer
         commonest = max(TRUTHS, key=lambda truth: so_far[truth])
-        gone = next(link for link in reversed(links) if link in chosen and
-                    chosen[link].truth == commonest)  # fmt: skip
+        common = [link for link in links if link in chosen and chosen[link].truth == commonest]
         so_far[commonest] -= 1
-        del chosen[gone]
+        del chosen[common[-1]]
     return dict(sorted(chosen.items()))
 
 

@@ -9,7 +9,6 @@ import random
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -223,18 +222,10 @@ GROUP BY option.question, option.number
 """
 
 
-@dataclass(frozen=True)
-class Chosen:
-    """A question for a person, with the options shown, in order."""
-
-    question: int
-    options: tuple[int, ...]
-
-
 def choose(
     connection: sqlite3.Connection, person: int, key: str, seed: int, now: float
-) -> Chosen | None:
-    """Return the next question of a person; None if nothing is left.
+) -> tuple[int, list[int]] | None:
+    """Return the next question of a person and the options shown, in order; None: nothing is left.
 
     A question that others look at counts as half an answer for half an hour, so that people who
     come at once are not all asked the same. Links that the person was asked about are left out:
@@ -246,19 +237,15 @@ def choose(
         return None
     question, kind, _ = min(rows, key=lambda row: (row[2], _drawn(seed, key, row[0])))
     if kind == "forecast":
-        return Chosen(question, (_variant(connection, question, key, seed, given),))
+        return question, [_variant(connection, question, key, seed, given)]
     options = "SELECT number FROM option WHERE question = ? ORDER BY number"
     numbers = [number for (number,) in connection.execute(options, (question,))]
     random.Random(_drawn(seed, key, question, "order")).shuffle(numbers)
-    return Chosen(question, tuple(numbers))
+    return question, numbers
 
 
 def _variant(
-    connection: sqlite3.Connection,
-    question: int,
-    key: str,
-    seed: int,
-    given: dict[str, float],
+    connection: sqlite3.Connection, question: int, key: str, seed: int, given: dict[str, float]
 ) -> int:
     """The least answered variant of a question; of equal ones, the least answered in the study."""
     here = connection.execute(_VARIANTS, {**given, "question": question}).fetchall()

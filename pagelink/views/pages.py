@@ -30,16 +30,8 @@ _SMALLEST_SCALE = 0.75
 FONTS = [font.SourceSansPro, font.SourceSansProBold, font.SourceSansProSemibold]
 Sign = Colour | Literal["question", "fact", "effect"]
 """What the legend explains: the colour of a node type, or a kind of line."""
-
-
-@dataclass(frozen=True)
-class _LegendEntry:
-    """One sign of the drawing and its meaning."""
-
-    x: float
-    y: float
-    text: str
-    sign: Sign
+LegendEntry = tuple[float, float, str, Sign]
+"""Where a sign stands, and what it means."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +56,7 @@ def draw(said: Wording, colours: dict[str, Colour]) -> Drawing:
         placed=placed,
         colours=colours,
         legend=legend,
-        height=legend[-1].y + layout.MARGIN,
+        height=legend[-1][1] + layout.MARGIN,
         title=_title(said),
         link=str(said.link),
         sizes=layout,
@@ -79,7 +71,7 @@ def _title(said: Wording) -> str:
     return " ".join([f"{said.link}.", said.score_sentence, *said.requests, *shown])
 
 
-def _legend(colours: dict[str, Colour], placed: layout.Layout, noun: str) -> list[_LegendEntry]:
+def _legend(colours: dict[str, Colour], placed: layout.Layout, noun: str) -> list[LegendEntry]:
     """Place the legend below the drawing, in as many lines as it needs."""
     signs: list[tuple[str, Sign]] = [(words(kind), colour) for kind, colour in colours.items()]
     signs.append(("the link in question", "question"))
@@ -95,7 +87,7 @@ def _legend(colours: dict[str, Colour], placed: layout.Layout, noun: str) -> lis
         width = _SWATCH + text_width(text, _LEGEND_SIZE)
         if x > layout.MARGIN and x + width > layout.MARGIN + room:
             x, y = layout.MARGIN, y + _LEGEND_LINE
-        entries.append(_LegendEntry(x, y, text, sign))
+        entries.append((x, y, text, sign))
         x += width + _BETWEEN
     return entries
 

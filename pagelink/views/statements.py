@@ -299,13 +299,13 @@ def compared(threshold: float | None, before: float, after: float) -> Compared:
         before: the first logit.
         after: the second.
     """
+    direction = (after > before) - (after < before)
     if threshold is not None and math.isfinite(before) and math.isfinite(after):
         words = chance(_sigmoid(before)), chance(_sigmoid(after))
         if words[0] != words[1]:
-            return Compared("estimate", *words, _sign(after - before))
+            return Compared("estimate", *words, direction)
     first, second = numbers(before, after)
-    direction = 0 if first == second else _sign(after - before)
-    return Compared(score_noun(threshold), first, second, direction)
+    return Compared(score_noun(threshold), first, second, direction * (first != second))
 
 
 def in_words(threshold: float | None, logit: float) -> str:
@@ -324,10 +324,6 @@ def signed_change(influence: float | None) -> str:
     if float(size) == 0:
         return "0"
     return f"{_MINUS if influence > 0 else '+'}{size}"
-
-
-def _sign(number: float) -> int:
-    return (number > 0) - (number < 0)
 
 
 def _sigmoid(logit: float) -> float:

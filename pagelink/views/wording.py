@@ -118,9 +118,8 @@ def rank_sentence(explanation: Explanation, link: Fact) -> str:
     after = explanation.rank_without_these
     if after is None:
         return f"{said}."
-    if after == explanation.rank:
-        return f"{said}; without the facts of these paths it would be just the same."
-    return f"{said}; without the facts of these paths it would be number {after}."
+    place = "just the same" if after == explanation.rank else f"number {after}"
+    return f"{said}; without the facts of these paths it would be {place}."
 
 
 def runs_sentence(runs: int | None, paths: Sequence[Path]) -> str:
@@ -143,11 +142,6 @@ def runs_sentence(runs: int | None, paths: Sequence[Path]) -> str:
     return f"Of {runs} runs, each with a seed of its own, {enumerated(each)}."
 
 
-def runs_of(runs: int | None, path: Path) -> str:
-    """Return in how many runs a path was returned, in short: "in 3 of 5 runs"; may be empty."""
-    return "" if runs is None or path.runs is None else f"in {path.runs} of {runs} runs"
-
-
 # Everything that is said, put together.
 
 
@@ -160,9 +154,8 @@ class PathWords:
     steps: tuple[Step, ...]
     remarks: tuple[str, ...]
     """Sentences about the path as a whole: where it passes, what it is worth to the model."""
-    score: str
     runs: str
-    """In how many runs it was returned; empty if there was but one."""
+    """In how many runs it was returned, "in 3 of 5 runs"; empty if there was but one."""
     path: Path
 
 
@@ -255,8 +248,9 @@ def _path_words(
     inner = [f"{node.short} with {node.links}" for node in nodes[1:-1]]
     remark = f"Passes through {enumerated(inner)}." if inner else "A direct link between the two."
     remarks = (remark, *path_remarks(explanation, path, steps, is_reason))
-    runs = runs_of(explanation.runs, path)
-    return PathWords(rank, nodes, steps, remarks, f"{path.score:.2f}", runs, path)
+    known = None not in (explanation.runs, path.runs)
+    runs = f"in {path.runs} of {explanation.runs} runs" if known else ""
+    return PathWords(rank, nodes, steps, remarks, runs, path)
 
 
 def _opening(explanation: Explanation, link: Fact) -> tuple[str, ...]:
