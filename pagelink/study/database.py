@@ -97,20 +97,19 @@ class Study:
                 f"{self.path} is held by others, and nothing was saved. Try again."
             )
         try:
+            self._connection.execute("BEGIN IMMEDIATE")
             try:
-                self._connection.execute("BEGIN IMMEDIATE")
-                try:
-                    yield self._connection
-                    self._connection.execute("COMMIT")
-                except BaseException:
-                    if self._connection.in_transaction:
-                        self._connection.execute("ROLLBACK")
-                    raise
-            except sqlite3.Error as error:
-                raise StudyBusyError(
-                    f"{self.path} cannot be read or written ({error}), and nothing was saved. Is "
-                    "the disk full, the file read-only, or held by another program?"
-                ) from error
+                yield self._connection
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+        except sqlite3.Error as error:
+            raise StudyBusyError(
+                f"{self.path} cannot be read or written ({error}), and nothing was saved. Is "
+                "the disk full, the file read-only, or held by another program?"
+            ) from error
         finally:
             self._lock.release()
 

@@ -101,19 +101,31 @@ class Layout:
     message: tuple[str, ...]
 
 
-@dataclass(frozen=True)
 class _Measures:
-    """Sizes that all rows share."""
+    """Sizes that all rows share.
 
-    end_width: float
-    inner_width: float
-    inner_height: float
-    row_height: float
-    middle_left: float
-    middle_width: float
-    message: tuple[str, ...]
-    headed: tuple[int, ...]
-    """Rows with a heading above them."""
+    Args:
+        said: what is drawn.
+    """
+
+    def __init__(self, said: Wording) -> None:
+        inner = [node for path in said.paths for node in path.nodes[1:-1]]
+        self.end_width = _box_width(_END_WIDTHS, [said.link.subject, said.link.object])
+        self.inner_width = _box_width(_INNER_WIDTHS, inner)
+        names = [_name(node, self.inner_width - 2 * PADDING, _INNER_LINES) for node in inner]
+        lettering = max(map(len, names), default=1) * NAME_LINE + DETAIL_LINE
+        self.inner_height = 2 * PADDING - 2 + lettering
+        captions = len({node.node for node in inner}) < len(inner)
+        self.row_height = self.inner_height + _ROW_SPACE + (_CAPTION_SPACE if captions else 0)
+        self.headed = [group.paths[0].rank - 1 for group in said.groups if group.is_drawn]
+        """Rows with a heading above them."""
+        wordy = bool(said.verdict is not None or self.headed or said.requests)
+        widths = [_row_width(path, self.inner_width) for path in said.paths]
+        self.middle_left = MARGIN + self.end_width + (BADGE_COLUMN if said.paths else 0)
+        self.middle_width = max([_VERDICT_WIDTH if wordy else _MIDDLE_WIDTH, *widths])
+        lines = _VERDICT_LINES if wordy else _MESSAGE_LINES
+        message = " ".join([*said.opening, *said.requests])
+        self.message = wrap(message, self.middle_width - 56, TEXT_SIZE, lines)
 
     @property
     def top(self) -> float:
@@ -139,7 +151,7 @@ class _Measures:
 
 def place(said: Wording) -> Layout:
     """Return where everything of the drawing goes."""
-    measures = _measure(said)
+    measures = _Measures(said)
     last = measures.row_y(len(said.paths) - 1) + measures.row_height / 2
     bottom = last if said.paths else measures.top + (0 if measures.message else _NO_ROWS_HEIGHT)
     height = bottom - MARGIN
@@ -179,31 +191,6 @@ def _label(said: Wording) -> str:
     chance = f" · {said.scores[-1].chance}" if said.scores else ""
     room = _MIDDLE_WIDTH - 110 - text_width(chance, LABEL_SIZE, bold=True)
     return isolate(shorten(said.link.relation, room, LABEL_SIZE, bold=True)) + chance
-
-
-def _measure(said: Wording) -> _Measures:
-    inner = [node for path in said.paths for node in path.nodes[1:-1]]
-    end_width = _box_width(_END_WIDTHS, [said.link.subject, said.link.object])
-    inner_width = _box_width(_INNER_WIDTHS, inner)
-    names = [_name(node, inner_width - 2 * PADDING, _INNER_LINES) for node in inner]
-    inner_height = 2 * PADDING - 2 + max(map(len, names), default=1) * NAME_LINE + DETAIL_LINE
-    captions = len({node.node for node in inner}) < len(inner)
-    wordy = said.verdict is not None or any(group.is_drawn for group in said.groups)
-    wordy |= bool(said.requests)
-    smallest = _VERDICT_WIDTH if wordy else _MIDDLE_WIDTH
-    middle_width = max([smallest, *(_row_width(path, inner_width) for path in said.paths)])
-    lines = _VERDICT_LINES if wordy else _MESSAGE_LINES
-    message = " ".join([*said.opening, *said.requests])
-    return _Measures(
-        end_width=end_width,
-        inner_width=inner_width,
-        inner_height=inner_height,
-        row_height=inner_height + _ROW_SPACE + (_CAPTION_SPACE if captions else 0),
-        middle_left=MARGIN + end_width + (BADGE_COLUMN if said.paths else 0),
-        middle_width=middle_width,
-        message=wrap(message, middle_width - 56, TEXT_SIZE, lines),
-        headed=tuple(group.paths[0].rank - 1 for group in said.groups if group.is_drawn),
-    )
 
 
 def _row_width(path: PathWords, inner_width: float) -> float:
