@@ -33,6 +33,7 @@ from pagelink.models.checkpoint import Checkpoint
 from pagelink.runtime.arrays import Bools
 from pagelink.runtime.files import write_text
 from pagelink.settings import Settings
+from pagelink.views.verdict_wording import VERDICT_WORDS
 
 TOP = 0.01
 """Hubs are this share of the nodes, those of highest degree."""
@@ -103,12 +104,10 @@ def check_hubs(graph: TypedGraph, explanations: Sequence[Explanation]) -> Findin
     return Finding("hubs", mark, verdict, tuple(details), figures)
 
 
-WORDS = {
-    "supported": "the paths carry the prediction",
-    "structure_not_used": "no set of paths moves the score",
-    "structure_against": "without any path the score is as high or higher",
-    "not_by_these": "paths carry the prediction, but no few of them that were found",
-}
+# How often the model relies on paths at all.
+
+
+WORDS: dict[str, str] = {verdict: words.short for verdict, words in VERDICT_WORDS.items()}
 HALF = 0.5
 
 

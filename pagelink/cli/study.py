@@ -136,10 +136,9 @@ def report(
     need("pagelink study report", "study", "nltk", "scipy")
     from json import dumps
 
-    from pagelink.study.database import Study
+    from pagelink.study.database import Study, read_records
     from pagelink.study.report import make_report
-    from pagelink.study.report_views import print_report, to_html
-    from pagelink.study.statistics import read_records, to_csv
+    from pagelink.study.report_views import print_report, to_csv, to_html
 
     for target in (json, html, csv):
         check_target(target, file)

@@ -115,6 +115,6 @@ class Counterfactual:
         }  # fmt: skip
 
     def __str__(self) -> str:
-        from pagelink.views.counterfactual_wording import to_text
+        from pagelink.views.pages import counterfactual_to_text
 
-        return to_text(self)
+        return counterfactual_to_text(self)
