@@ -143,7 +143,7 @@ class PaGELink:
             )
         self.extractor = extractor_for(self.graph, self.receptive_field, num_hops)
         self._batches = Batches(
-            self.extractor, self.receptive_field.bytes_an_edge, self.predictor.mode != "subgraphs"
+            self.extractor, self.receptive_field.bytes_per_edge, self.predictor.mode != "subgraphs"
         )
         self._constraints = compile_constraints(self.graph, settings)
         self._builder = ResultBuilder(

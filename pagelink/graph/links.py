@@ -1,4 +1,4 @@
-"""The links that are asked for: from names, indices and link types to flat nodes."""
+"""The links to explain, as users give them: from names, indices and link types to flat nodes."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ class WeightedSum(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
-        """Return the gradients by x and by the weights, where they are asked for."""
+        """Return the gradients by x and by the weights, where they are needed."""
         edges: Neighbours = ctx.edges
         x, weights = (value.detach().contiguous().numpy() for value in ctx.saved_tensors)
         gradient = gradients[0].contiguous().numpy()

@@ -164,4 +164,4 @@ def fact_paths(explainer: PaGELink, explanations: Iterable[Explanation]) -> Rank
 
 def _batches(explainer: PaGELink) -> Batches:
     one_by_one = explainer.predictor.mode != "subgraphs"
-    return Batches(explainer.extractor, explainer.receptive_field.bytes_an_edge, one_by_one)
+    return Batches(explainer.extractor, explainer.receptive_field.bytes_per_edge, one_by_one)

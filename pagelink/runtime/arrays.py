@@ -1,4 +1,4 @@
-"""Lists of different lengths in two arrays."""
+"""Types of arrays, and lists of different lengths in two of them: compressed sparse rows."""
 
 from __future__ import annotations
 
@@ -63,6 +63,17 @@ class Csr:
     def joined(self, ptr: Longs) -> Csr:
         """Put lists together: ptr[i]:ptr[i + 1] become one."""
         return Csr(self.ptr[ptr], self.values)
+
+
+def segment_sums(values: npt.NDArray[Any], ptr: Longs) -> npt.NDArray[Any]:
+    """Return the sums of values[ptr[i]:ptr[i + 1]].
+
+    Example:
+        >>> segment_sums(np.array([True, False, True]), np.array([0, 2, 2, 3])).tolist()
+        [1, 0, 1]
+    """
+    total = np.concatenate([[0], np.cumsum(values)])
+    return np.diff(total[ptr])
 
 
 @kernel

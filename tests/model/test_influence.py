@@ -106,8 +106,8 @@ def test_shared_copies_equal_graphs_edited_by_themselves(name: str) -> None:
         explainer.predictor.shares_unedited = False
         alone = EditedLogits(explainer.predictor, batch, relation).logits(graph, edits)
         explainer.predictor.shares_unedited = name != "LightGCN"
-        for edges_a_pass in (1, 300, 10**9):
-            influence = EditedLogits(explainer.predictor, batch, relation, edges_a_pass)
+        for edges_per_pass in (1, 300, 10**9):
+            influence = EditedLogits(explainer.predictor, batch, relation, edges_per_pass)
             assert influence.logits(graph, edits) == pytest.approx(alone, abs=1e-4)
 
 

@@ -103,7 +103,7 @@ class Effects:
         self._reader = LinkReader(explainer.graph, explainer.link_types)
         one_by_one = explainer.predictor.mode != "subgraphs"
         self._batches = Batches(
-            explainer.extractor, explainer.receptive_field.bytes_an_edge, one_by_one
+            explainer.extractor, explainer.receptive_field.bytes_per_edge, one_by_one
         )
 
     def link(self, pair: tuple[int, int]) -> Link:

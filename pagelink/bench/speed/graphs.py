@@ -21,7 +21,7 @@ LIKES: EdgeType = ("user", "likes", "item")
 BUYS: EdgeType = ("user", "buys", "item")
 HAS: EdgeType = ("item", "has", "attr")
 FOLLOWS: EdgeType = ("user", "follows", "user")
-EDGES_A_NODE = 10
+EDGES_PER_NODE = 10
 """Edges of one direction for each user and each item of a random part."""
 CHAIN = 9
 """Facts between the explained links and the rest that is connected but far away."""
@@ -98,12 +98,12 @@ def growing_graph(
         seed: the same seed gives the same core.
     """
     near, rest = np.random.default_rng((seed, 0)), np.random.default_rng((seed, 1))
-    inner = max(core // (2 * EDGES_A_NODE), 4)
-    outer = max((total - core) // (2 * EDGES_A_NODE), 4)
+    inner = max(core // (2 * EDGES_PER_NODE), 4)
+    outer = max((total - core) // (2 * EDGES_PER_NODE), 4)
     size = inner + CHAIN + outer
     parts = [
-        near.integers(inner, size=(2, EDGES_A_NODE * inner)),
-        inner + CHAIN + rest.integers(outer, size=(2, EDGES_A_NODE * outer)),
+        near.integers(inner, size=(2, EDGES_PER_NODE * inner)),
+        inner + CHAIN + rest.integers(outer, size=(2, EDGES_PER_NODE * outer)),
     ]
     if far:
         # The chain's users and items alternate: user i buys item i, item i is bought by user i + 1.
@@ -131,7 +131,7 @@ def ladder_graph(edges: Sequence[int], num_features: int, seed: int) -> Generate
     links: list[tuple[int, int]] = []
     users = items = 0
     for count in edges:
-        side = max(count // (4 * EDGES_A_NODE), 2)
+        side = max(count // (4 * EDGES_PER_NODE), 2)
         between = max(count // 2 - 2 * side, 1)
         first, around = np.array([[users], [items]]), np.arange(1, side + 1)
         own = np.zeros_like(around)
