@@ -50,19 +50,17 @@ class Batches:
 
     Args:
         extractor: extracts computation graphs.
-        bytes_per_visible_edge: what the model needs for an edge that goes through it.
+        bytes_per_edge: what the model needs for an edge that goes through it.
         one_by_one: the model takes one link at a time.
     """
 
-    def __init__(
-        self, extractor: Extractor, bytes_per_visible_edge: float, one_by_one: bool
-    ) -> None:
+    def __init__(self, extractor: Extractor, bytes_per_edge: float, one_by_one: bool) -> None:
         self._extractor = extractor
-        self._bytes_per_visible_edge = bytes_per_visible_edge
+        self._bytes_per_edge = bytes_per_edge
         self._one_by_one = one_by_one
 
     def cut(self, links: Iterable[Link], most_links: int, memory: float) -> Iterator[Batch]:
-        """Yield all links in order, in batches of at most `most_links` links and `memory` gigabytes.
+        """Yield all links in order, in batches within the limits on links and gigabytes.
 
         A link that needs more than that has a batch of its own.
         """
@@ -89,7 +87,7 @@ class Batches:
             yield batch
 
     def _size(self, graph: ComputationGraphs, visible: int) -> float:
-        return visible * self._bytes_per_visible_edge + len(graph.edges) * BYTES_PER_EDGE
+        return visible * self._bytes_per_edge + len(graph.edges) * BYTES_PER_EDGE
 
     def _extracted(
         self, links: Iterator[Link], limit: float, most_links: int
