@@ -16,7 +16,8 @@ import numpy as np
 
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.ego_kernels import grown
-from pagelink.runtime.arrays import Bools, Csr, Ints, Longs
+from pagelink.runtime.arrays import Bools, Ints, Longs
+from pagelink.runtime.csr import Csr
 from pagelink.runtime.kernels import kernel
 
 

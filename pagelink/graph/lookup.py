@@ -18,7 +18,8 @@ from pagelink.errors import GraphError
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
-from pagelink.runtime.arrays import Bools, Csr, Ints, Longs
+from pagelink.runtime.arrays import Bools, Ints, Longs
+from pagelink.runtime.csr import Csr
 from pagelink.runtime.kernels import kernel
 
 Triple = tuple[str, str, str, int, int]
@@ -165,6 +166,7 @@ class FactIndex:
     """All edges of each fact of a graph: every copy and both directions."""
 
     def __init__(self, graph: TypedGraph) -> None:
+        self.graph = graph
         self._edges = graph.edges_of_facts
         self._fact = graph.fact
 

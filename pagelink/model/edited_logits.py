@@ -16,7 +16,8 @@ from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.edited_graphs import Edits, GraphEditor
 from pagelink.model.inputs import ModelInput
 from pagelink.model.predictor import LinkPredictor
-from pagelink.runtime.arrays import Bools, Doubles, Longs, segment_sums
+from pagelink.runtime.arrays import Bools, Doubles, Longs
+from pagelink.runtime.csr import segment_sums
 
 EDGES_PER_PASS = 400_000
 

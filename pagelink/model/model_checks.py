@@ -39,7 +39,8 @@ from pagelink.model.receptive_field import (
     try_modes,
     visible_count,
 )
-from pagelink.runtime.arrays import Bools, Csr, Longs
+from pagelink.runtime.arrays import Bools, Longs
+from pagelink.runtime.csr import Csr
 
 EDITS = 3
 """Edited graphs that share nodes are compared with this number of graphs edited by themselves."""

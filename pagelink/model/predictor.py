@@ -29,7 +29,8 @@ from pagelink.graph.typed_graph import TypedGraph
 from pagelink.model.fused import PlainCall, summed
 from pagelink.model.inputs import InputMaker, ModelInput
 from pagelink.model.masking import Tracer, Weighting, borrowed, check_maskable
-from pagelink.runtime.arrays import Bools, Csr, Ints, Longs
+from pagelink.runtime.arrays import Bools, Ints, Longs
+from pagelink.runtime.csr import Csr
 
 Forward = Callable[[nn.Module, Any, Tensor], Tensor]
 Mode = Literal["subgraphs", "all_nodes", "full"]

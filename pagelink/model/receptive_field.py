@@ -19,7 +19,8 @@ from pagelink.graph.lookup import edge_at, edges_of_facts
 from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.model.predictor import LinkPredictor, Mode
-from pagelink.runtime.arrays import Bools, Longs, segment_sums
+from pagelink.runtime.arrays import Bools, Longs
+from pagelink.runtime.csr import segment_sums
 
 TOLERANCE = 1e-4
 """Relative difference of logits that counts as none."""

@@ -14,13 +14,11 @@ import numpy as np
 from pagelink.explain.explainer import PaGELink
 from pagelink.explain.options import facts_along
 from pagelink.explain.result import Explanation
-from pagelink.graph.batches import Batches
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.edited_graphs import Edits
-from pagelink.graph.links import Link, LinkLike, LinkReader
+from pagelink.graph.links import Link, LinkLike
 from pagelink.graph.lookup import FactIndex, slots_of_facts
-from pagelink.measure.candidates import CandidateFinder, Candidates
-from pagelink.measure.evidence import without_paths
+from pagelink.measure.candidates import CandidateFinder, Candidates, ReferenceGraphs
 from pagelink.model.edited_logits import EditedLogits
 from pagelink.model.inputs import ModelInput
 from pagelink.runtime.arrays import Bools, Doubles, Longs
@@ -59,27 +57,24 @@ class Ground:
         Raises:
             LinkError: there is no such node.
         """
-        reader = LinkReader(explainer.graph, explainer.link_types)
-        links = [reader.read(pair) for pair in pairs]
+        links = [explainer.reader.read(pair) for pair in pairs]
         return cls._made(
-            explainer, links, ComputationGraphs.joined(_batches(explainer).extract(links))
+            explainer, links, ComputationGraphs.joined(explainer.setup.batches.extract(links))
         )
 
     @classmethod
     def cut(cls, explainer: PaGELink, pairs: Sequence[LinkLike]) -> Iterator[Ground]:
         """Yield all links in order, as many side by side as fit into a gigabyte."""
-        reader = LinkReader(explainer.graph, explainer.link_types)
-        links = [reader.read(pair) for pair in pairs]
-        for batch in _batches(explainer).cut(links, LINKS_AT_ONCE, 1.0):
+        links = [explainer.reader.read(pair) for pair in pairs]
+        for batch in explainer.setup.batches.cut(links, LINKS_AT_ONCE, 1.0):
             yield cls._made(explainer, batch.links, ComputationGraphs.joined(batch.graphs))
 
     @classmethod
     def _made(cls, explainer: PaGELink, links: list[Link], batch: ComputationGraphs) -> Ground:
         graph, predictor = explainer.graph, explainer.predictor
-        relation = np.array([graph.edge_types.index(link.type) for link in links])
+        relation = explainer.setup.relations(links)
         whole = predictor.needed(batch)
-        inputs = predictor.inputs(batch, whole, np.arange(len(links)), relation)
-        logits, recorded, _ = predictor.record(inputs)
+        logits, recorded = explainer.setup.logits(batch, relation)
         facts = FactIndex(graph)
         length = explainer.settings.max_length
         return cls(
@@ -87,12 +82,12 @@ class Ground:
             links=links,
             batch=batch,
             relation=relation,
-            logits=logits.cpu().double().numpy(),
+            logits=logits,
             recorded=recorded,
             paths=build_path_graphs(graph, batch, allowed_facts(graph, batch), length),
             facts=facts,
             whole=whole,
-            bare=without_paths(graph, facts, batch, whole, length),
+            bare=ReferenceGraphs.of(facts, batch, whole, length).bare,
             influence=EditedLogits(predictor, batch, relation),
         )
 
@@ -160,8 +155,3 @@ def fact_paths(explainer: PaGELink, explanations: Iterable[Explanation]) -> Rank
         [tuple(facts_along(explainer.graph, path)) for path in explanation.paths]
         for explanation in explanations
     ]
-
-
-def _batches(explainer: PaGELink) -> Batches:
-    one_by_one = explainer.predictor.mode != "subgraphs"
-    return Batches(explainer.extractor, explainer.receptive_field.bytes_per_edge, one_by_one)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from pagelink.explain.explainer import PaGELink
-from pagelink.measure.evidence import Work
 from pagelink.rivals.rival import Options, Rival
-from pagelink.search.mask_learning import LearnedMasks
+from pagelink.search.mask_learning import LearnedMasks, learn_masks
+from pagelink.search.work import Work
 from pagelink.settings import Settings
 
 RELEASED = Settings.paper("useritemattr")
@@ -31,7 +30,7 @@ class Paper(Rival):
 
     def masks(self, work: Work) -> LearnedMasks:
         """Learn a mask for each link."""
-        return PaGELink._learn(self, work)
+        return learn_masks(work)
 
 
 class PowerLink(Paper):
@@ -82,4 +81,4 @@ class GNNExpLink(Rival):
 
     def masks(self, work: Work) -> LearnedMasks:
         """Learn a mask for each link."""
-        return PaGELink._learn(self, work)
+        return learn_masks(work)

@@ -17,11 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 from pagelink.graph.edited_graphs import Edits
-from pagelink.measure.evidence import Work
 from pagelink.model.edited_logits import EditedLogits
 from pagelink.rivals.rival import LOWEST, Options, Rival, made_masks
 from pagelink.runtime.arrays import Bools, Doubles, Longs
 from pagelink.search.mask_learning import LearnedMasks
+from pagelink.search.work import Work
 from pagelink.settings import Settings
 
 

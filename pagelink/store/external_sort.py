@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from pagelink.graph.reverse_relations import PairSet, PairSum, distinct
 from pagelink.graph.schema import Fingerprint
-from pagelink.runtime.arrays import Csr, Ints, Longs
+from pagelink.runtime.arrays import Ints, Longs
+from pagelink.runtime.csr import Csr
 from pagelink.runtime.kernels import kernel
 
 TOP_BIT = np.uint32(1 << 31)

@@ -26,7 +26,7 @@ from pagelink.graph.reverse_relations import (
 )
 from pagelink.graph.schema import EdgeType, Schema, check_link_type, graph_schema, read_data
 from pagelink.graph.typed_graph import TypedGraph
-from pagelink.runtime.arrays import Csr
+from pagelink.runtime.csr import Csr
 from pagelink.store.files import begin_store
 from pagelink.store.manifest import (
     MANIFEST,

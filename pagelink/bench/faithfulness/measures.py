@@ -12,13 +12,14 @@ from pagelink.bench.faithfulness.rankings import COUNTS, MAIN
 from pagelink.datasets.ground_truth import Labels
 from pagelink.graph.lookup import facts_of_triples, first_edges_of_facts
 from pagelink.graph.typed_graph import TypedGraph
-from pagelink.measure.controls import draw_controls
-from pagelink.measure.selection import REDUNDANT
-from pagelink.measure.verdict import Verdict, unnoticed
+from pagelink.measure.candidates import ReferenceGraphs
+from pagelink.measure.evidence import draw_controls
+from pagelink.measure.verdict import REDUNDANT, Verdict, unnoticed
 from pagelink.metrics.paths import mean_length, mean_log_degree
 from pagelink.metrics.worth import connection, sufficiency
 from pagelink.rivals.ground import FactPath, Ground, Ranked, facts_of
-from pagelink.runtime.arrays import Csr, Doubles, Longs
+from pagelink.runtime.arrays import Doubles, Longs
+from pagelink.runtime.csr import Csr
 
 CONTROLS = 5
 PerLink = dict[str, Doubles]
@@ -124,7 +125,7 @@ def connections(ground: Ground, ranked: Ranked, seed: int) -> Doubles:
         return result
     links = np.array(link, dtype=np.int64)
     controls, path_of = draw_controls(
-        graph, ground.facts, ground.batch, ground.whole, ground.bare, links,
+        ReferenceGraphs(ground.facts, ground.batch, ground.whole, ground.bare), links,
         Csr.of(slots), CONTROLS, seed,
     )  # fmt: skip
     gone = ground.influence.logits(ground.whole, controls)

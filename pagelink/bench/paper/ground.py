@@ -14,8 +14,7 @@ from pagelink.bench.subjects import AMINER, RELEASED, Subject, load_subject
 from pagelink.datasets.locate import DataNotFoundError
 from pagelink.explain.explainer import PaGELink
 from pagelink.explain.ranking import TargetScores
-from pagelink.graph.batches import Batches
-from pagelink.graph.links import Link, LinkReader
+from pagelink.graph.links import Link
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.rivals.ground import FactPath
 from pagelink.settings import Settings
@@ -100,19 +99,14 @@ class Effects:
 
     def __init__(self, explainer: PaGELink) -> None:
         self._explainer = explainer
-        self._reader = LinkReader(explainer.graph, explainer.link_types)
-        one_by_one = explainer.predictor.mode != "subgraphs"
-        self._batches = Batches(
-            explainer.extractor, explainer.receptive_field.bytes_per_edge, one_by_one
-        )
 
     def link(self, pair: tuple[int, int]) -> Link:
         """The link of a pair."""
-        return self._reader.read(pair)
+        return self._explainer.reader.read(pair)
 
     def scores(self, pair: tuple[int, int]) -> TargetScores:
         """What scores the targets of the pair's source."""
-        return TargetScores(self._explainer.predictor, self._batches, self.link(pair))
+        return self._explainer.target_scores(self.link(pair))
 
     def of(self, pair: tuple[int, int], sets: Sequence[Sequence[int]]) -> list[float]:
         """f(G) - f(G without the facts), for each set of facts; 0 for an empty one."""
