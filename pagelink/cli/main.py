@@ -1,4 +1,7 @@
-"""`pagelink dataset`: graphs with known explanations, as folders of tables."""
+"""The command line: it parses and prints, nothing else. Heavy imports wait until a command runs.
+
+Groups and longer commands have their own files; the short ones, and `pagelink dataset`, are here.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,18 @@ from typing import Annotated, NoReturn
 import typer
 from rich.markup import escape
 
-from pagelink.cli.bench import add_to
-from pagelink.cli.common import Graph, Model, Out, Seed, check_target, console, errors, load
+from pagelink.cli.bench import bench
+from pagelink.cli.common import (
+    Graph,
+    Model,
+    Out,
+    Seed,
+    check_target,
+    console,
+    errors,
+    load,
+    one_thread,
+)
 from pagelink.cli.explain import explain
 from pagelink.cli.serve import serve
 from pagelink.cli.store import store
@@ -23,18 +36,18 @@ dataset = typer.Typer(help="Make graphs with known explanations.", no_args_is_he
 @dataset.command()
 def useritemattr(out: Out, seed: Seed = 0) -> None:
     """The paper's synthetic graph of users, items and attributes."""
-    from pagelink.datasets.make import make_useritemattr_folder
+    from pagelink.datasets.useritemattr import make_useritemattr_folder
 
     console.print(str(make_useritemattr_folder(out, seed=seed)), markup=False)
 
 
 @dataset.command()
 def aminer(
-    source: Annotated[Path, typer.Option("--from", help="AMiner file: a JSON object a line.")],
+    source: Annotated[Path, typer.Option("--from", help="AMiner file: a JSON object per line.")],
     out: Out,
 ) -> None:
     """A citation graph in our table form, from the public AMiner files."""
-    from pagelink.datasets.make import make_aminer_folder
+    from pagelink.datasets.aminer import make_aminer_folder
 
     console.print(str(make_aminer_folder(source, out)), markup=False)
 
@@ -56,7 +69,7 @@ def augcitation(
     seed: Seed = 0,
 ) -> None:
     """The paper's augmented citation graph, from any citation graph."""
-    from pagelink.datasets.make import make_augcitation_folder
+    from pagelink.datasets.augcitation import make_augcitation_folder
 
     if rule not in ("paper", "released"):
         raise typer.BadParameter(f"--rule is paper or released; got {rule!r}.")
@@ -67,15 +80,10 @@ def augcitation(
     console.print(str(made), markup=False)
 
 
-# The command line: parses and prints, nothing else. Heavy imports wait until a command runs.
-
-
 app = typer.Typer(
     help="Explain link predictions of graph neural networks by a few short paths.",
     no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
 )  # fmt: skip
-bench = typer.Typer(help="Benchmarks.", no_args_is_help=True)
-add_to(bench)
 app.add_typer(bench, name="bench")
 app.add_typer(dataset, name="dataset")
 app.add_typer(study, name="study")
@@ -96,11 +104,9 @@ def demo(
     seed: Seed = 0,
 ) -> None:
     """Generate a graph, train a model, and explain one of its predictions."""
-    import torch
-
     from pagelink.datasets.demo import run_demo
 
-    torch.set_num_threads(1)  # the graph is tiny, a second thread only costs
+    one_thread()  # the graph is tiny, a second thread only costs
     run_demo(out, seed, console)
 
 
@@ -135,7 +141,7 @@ def train(
     epochs: Annotated[int | None, typer.Option(min=1, help="Epochs at most.")] = None,
     lr: Annotated[float | None, typer.Option(help="Step size of Adam.")] = None,
     batch_size: Annotated[
-        int | None, typer.Option(min=1, help="Links a step, on sampled neighbourhoods.")
+        int | None, typer.Option(min=1, help="Links per step, on sampled neighbourhoods.")
     ] = None,
     seed: Seed = 0,
 ) -> None:
@@ -189,71 +195,6 @@ def check(
 
     check_target(json, graph, model)
     check_and_print(load(graph, model), links, seed, retrain, json, console)
-
-
-@bench.command("useritemattr-reference")
-def useritemattr_reference(
-    data: Annotated[
-        Path | None, typer.Option(help="Folder useritemattr-reference. Default: it is looked for.")
-    ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Number of explainer seeds.")] = 5,
-    links: Annotated[
-        int | None, typer.Option(min=1, help="Only the first so many links. Default: all 129.")
-    ] = None,
-) -> None:
-    """Score explanations of the paper's released data and weights against its labels."""
-    from pagelink.bench.paper.reference_report import run_and_print
-
-    run_and_print(data, seeds, links, console)
-
-
-@bench.command()
-def speed(
-    out: Annotated[Path, typer.Option(help="Folder for speed.json and speed.svg.")] = Path("out"),
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Tiny versions of the rows, to see that they run.")
-    ] = False,
-    only: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Only this row. Repeatable.")
-    ] = None,
-    seed: Seed = 0,
-) -> None:
-    """Measure how fast links are explained, and print it as a Markdown table."""
-    from pagelink.bench.speed.bench import run_and_print
-
-    run_and_print(out, quick, only or [], seed, console)
-
-
-@bench.command()
-def faithfulness(
-    subject: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Only this model. Repeatable.")
-    ] = None,
-    links: Annotated[int, typer.Option(min=2, help="Links of a model at most.")] = 200,
-    out: Annotated[
-        Path, typer.Option(help="Folder for faithfulness.json and trained models.")
-    ] = Path("out"),
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Tiny generated graphs, to see that it runs.")
-    ] = False,
-    rho_curve: Annotated[
-        bool, typer.Option("--rho-curve", help="Also the default under other values of rho.")
-    ] = False,
-    retrain: Annotated[
-        bool, typer.Option("--retrain", help="UserItemAttr: also train without the paths. Slow.")
-    ] = False,
-    seed: Seed = 0,
-) -> None:
-    """Measure whether explanations are true of the model, beside plain rankings of paths."""
-    import torch
-
-    from pagelink.bench.faithfulness.report import run_and_print
-
-    torch.set_num_threads(1)
-    run_and_print(
-        subject or [], out, console, links=links, quick=quick, seed=seed, rho_curve=rho_curve,
-        retrain=retrain,
-    )  # fmt: skip
 
 
 def _link_type(given: str) -> tuple[str, str, str]:

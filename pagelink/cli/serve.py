@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pagelink.cli.common import RankOnly, Seed, Threshold, console, load
+from pagelink.cli.common import RankOnly, Seed, Threshold, check_demo, console, load_or_demo
+from pagelink.errors import need
 
 if TYPE_CHECKING:
     from pagelink.models.checkpoint import Checkpoint
@@ -47,24 +48,17 @@ def serve(
     seed: Seed = 0,
 ) -> None:
     """Explore predictions and their explanations on a local web page."""
-    if demo == (graph is not None) or (graph is None) != (model is None):
-        raise typer.BadParameter("Give a graph and --model, or --demo alone.")
+    check_demo(graph, model, demo)
     if not deadline > 0:
         raise typer.BadParameter(f"--deadline is more than 0 seconds, got {deadline:g}.")
+    need("pagelink serve", "web", "fastapi", "uvicorn")
     from pagelink.web.serving import address_of, check_binding, listen
     from pagelink.web.serving import serve as run
 
     check_binding(host, token)
     taken = listen(host, port)  # before the work that a taken port would waste
-    if graph is not None and model is not None:
-        checkpoint, title = load(graph, model), graph.resolve().name
-    else:
-        import torch
-
-        from pagelink.datasets.demo import make_demo
-
-        torch.set_num_threads(1)  # the graph is tiny, a second thread only costs
-        checkpoint, title = make_demo(seed, console), "UserItemAttr (generated)"
+    checkpoint = load_or_demo(graph, model, seed)
+    title = graph.resolve().name if graph is not None else "UserItemAttr (generated)"
     explorer = _explorer(checkpoint, title, None if rank_only else threshold, deadline, seed)
     from pagelink.web.app import make_app
 

@@ -61,8 +61,7 @@ def _made(graph: Path, model: Path | None, out: Path, step: Step) -> GraphStore:
 
     if model is None:
         return build_store(graph, out, progress=step)
-    from pagelink.models.checkpoint import check_checkpoint
-    from pagelink.models.message_store import save_message_store
+    from pagelink.models.checkpoint import check_checkpoint, save_message_store
     from pagelink.store.files import check_free
     from pagelink.store.manifest import write_errors
 

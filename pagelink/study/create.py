@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import NormalDist
 
 from pagelink.errors import SettingsError
 from pagelink.explain.building import versions
@@ -99,9 +100,8 @@ def needed(
 
 def _quantiles() -> float:
     """Return (z_{1 - level / 2} + z_{power})^2."""
-    from scipy.stats import norm
-
-    return float(norm.ppf(1 - LEVEL / 2) + norm.ppf(POWER)) ** 2
+    normal = NormalDist()
+    return (normal.inv_cdf(1 - LEVEL / 2) + normal.inv_cdf(POWER)) ** 2
 
 
 # Makes a study: predicted links, explained by all explainers, frozen as questions in a file.

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import font_source_sans_pro as font
-import resvg_py
 from markupsafe import Markup
 
+from pagelink.errors import need
 from pagelink.explain.result import Explanation
 from pagelink.views import layout
 from pagelink.views.lettering import shorten, text_width
@@ -93,9 +92,6 @@ def _legend(colours: dict[str, Colour], placed: Layout, noun: str) -> list[_Lege
 # The drawing as a PNG, with a font that is always there.
 
 
-FONTS = [font.SourceSansPro, font.SourceSansProBold, font.SourceSansProSemibold]
-
-
 def to_png(explanation: Explanation, zoom: float = 2.0) -> bytes:
     """Draw the paths as a PNG; see `painted`."""
     return painted(to_svg(explanation), zoom)
@@ -106,9 +102,17 @@ def painted(svg: str, zoom: float = 2.0) -> bytes:
 
     Latin, Greek and Cyrillic letters come from a font of our own; fonts of the system are used for
     other scripts, where there are any.
+
+    Raises:
+        MissingExtraError: the packages that draw it are not installed.
     """
+    need("A PNG", "web", "resvg_py", "font_source_sans_pro")
+    import font_source_sans_pro as font
+    import resvg_py
+
+    fonts = [font.SourceSansPro, font.SourceSansProBold, font.SourceSansProSemibold]
     png: bytes = resvg_py.svg_to_bytes(
-        svg_string=svg, zoom=zoom, background="#ffffff", font_files=FONTS,
+        svg_string=svg, zoom=zoom, background="#ffffff", font_files=fonts,
         font_family="Source Sans Pro", sans_serif_family="Source Sans Pro",
     )  # fmt: skip
     return bytes(png)

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from pagelink.bench.paper.reference import run, variants
 from pagelink.bench.paper.reference_report import as_table
-from pagelink.datasets.locate import DataNotFoundError
+from pagelink.datasets.folders import DataNotFoundError
 from pagelink.datasets.reference import ReferenceData, load_reference
 
 ROOT = Path(__file__).parents[2]

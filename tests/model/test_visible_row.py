@@ -5,7 +5,7 @@ import pytest
 
 from pagelink import PaGELink
 from pagelink.bench.paper.reference import Scorer
-from pagelink.datasets.locate import DataNotFoundError
+from pagelink.datasets.folders import DataNotFoundError
 from pagelink.datasets.reference import ReferenceData, load_reference
 from pagelink.metrics import mask_auc
 

@@ -17,7 +17,7 @@ from pagelink.datasets.useritemattr import generate_useritemattr
 from pagelink.engine import Processes
 from pagelink.errors import ModelError, StoreError
 from pagelink.models import make_model
-from pagelink.models.message_store import save_message_store
+from pagelink.models.checkpoint import save_message_store
 from pagelink.rivals.registry import make_rival
 from pagelink.store.graph_store import GraphStore, save_store
 

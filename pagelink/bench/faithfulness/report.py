@@ -19,7 +19,7 @@ from pagelink.bench.faithfulness.rankings import COUNTS, DEFAULT, MAIN, RANKINGS
 from pagelink.bench.faithfulness.retrain import retrained_effects
 from pagelink.bench.runs import layout
 from pagelink.bench.subjects import check_subjects, load_subject
-from pagelink.datasets.locate import DataNotFoundError
+from pagelink.datasets.folders import DataNotFoundError
 from pagelink.explain.building import versions
 from pagelink.measure.verdict import VERDICTS
 from pagelink.metrics.averages import bootstrap_interval

@@ -15,7 +15,7 @@ from pagelink.bench.paper.ground import CITATION, TINY, TITLES, Effects, key_of,
 from pagelink.bench.paper.plan import Part, Plan, Progress, Table, cell
 from pagelink.bench.runs import Run, RunStore
 from pagelink.bench.subjects import Subject
-from pagelink.datasets.locate import DataNotFoundError
+from pagelink.datasets.folders import DataNotFoundError
 from pagelink.explain.result import Explanation
 from pagelink.graph.lookup import first_edges_of_facts, representatives_of_facts
 from pagelink.graph.typed_graph import TypedGraph

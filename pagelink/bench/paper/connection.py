@@ -19,7 +19,7 @@ from pagelink.bench.paper.plan import PER_LINK, Plan, Plot, Progress, Table, cel
 from pagelink.bench.paper.plan import interval_cell as with_interval
 from pagelink.bench.paper.stage import Stage, link_edges, stages
 from pagelink.bench.runs import Figures, Run, RunStore
-from pagelink.datasets.locate import DataNotFoundError
+from pagelink.datasets.folders import DataNotFoundError
 from pagelink.graph.edited_graphs import Edits
 from pagelink.metrics.averages import bootstrap_interval
 from pagelink.rivals.greedy import MOST_PATHS, FreeEdges, greedy_search

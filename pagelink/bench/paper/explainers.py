@@ -15,7 +15,7 @@ from pagelink.bench.paper.measures import link_figures, mask_figures, plain, pla
 from pagelink.bench.paper.plan import PER_LINK, Plan, Progress
 from pagelink.bench.paper.stage import Stage, stages
 from pagelink.bench.runs import Figures, Run, RunStore
-from pagelink.datasets.locate import DataNotFoundError
+from pagelink.datasets.folders import DataNotFoundError
 from pagelink.metrics.averages import bootstrap_interval, filled
 from pagelink.rivals.greedy import MOST_PATHS, greedy_search
 from pagelink.rivals.ground import Ranked

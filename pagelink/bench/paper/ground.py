@@ -11,7 +11,7 @@ import numpy as np
 from pagelink.bench.faithfulness.measures import label_facts
 from pagelink.bench.paper.plan import Plan
 from pagelink.bench.subjects import AMINER, RELEASED, Subject, load_subject
-from pagelink.datasets.locate import DataNotFoundError
+from pagelink.datasets.folders import DataNotFoundError
 from pagelink.explain.explainer import PaGELink
 from pagelink.explain.ranking import TargetScores
 from pagelink.graph.links import Link

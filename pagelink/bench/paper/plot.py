@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pagelink.bench.paper.plan import Plot
-from pagelink.bench.speed.plot import Tick, steps
+from pagelink.bench.speed.figures import Tick, steps
 from pagelink.views.templates import render
 
 WIDTH = 760
