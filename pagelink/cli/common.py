@@ -18,9 +18,6 @@ console = Console(soft_wrap=True, highlight=False)
 errors = Console(stderr=True, soft_wrap=True, highlight=False)
 
 Graph = Annotated[Path, typer.Argument(help="Folder of tables, a file of triples, or a store.")]
-MaybeGraph = Annotated[
-    Path | None, typer.Argument(help="Folder of tables, a file of triples, or a store.")
-]
 MaybeModel = Annotated[Path | None, typer.Option(help="Checkpoint that `pagelink train` wrote.")]
 Demo = Annotated[
     bool, typer.Option("--demo", help="On a generated graph, with a model trained on the spot.")

@@ -17,7 +17,6 @@ from pagelink.cli.common import (
     Demo,
     Graph,
     Host,
-    MaybeGraph,
     MaybeModel,
     Model,
     Out,
@@ -191,7 +190,9 @@ app.command()(explain)
 
 @app.command()
 def serve(
-    graph: MaybeGraph = None,
+    graph: Annotated[
+        Path | None, typer.Argument(help="Folder of tables, a file of triples, or a store.")
+    ] = None,
     model: MaybeModel = None,
     demo: Demo = False,
     host: Host = "127.0.0.1",

@@ -10,7 +10,6 @@ import typer
 from pagelink.cli.common import (
     Demo,
     Host,
-    MaybeGraph,
     MaybeModel,
     Port,
     Seed,
@@ -32,7 +31,9 @@ study = typer.Typer(help="The blind human study.", no_args_is_help=True)
 @study.command()
 def create(
     out: Annotated[Path, typer.Option(help="File to make; one that exists is never overwritten.")],
-    graph: MaybeGraph = None,
+    graph: Annotated[
+        Path | None, typer.Argument(help="Folder of tables, or a file of triples.")
+    ] = None,
     model: MaybeModel = None,
     explainers: Annotated[
         str, typer.Option(help="Explainers to compare, with commas.")
