@@ -10,6 +10,7 @@ import typer
 from pagelink.cli.common import Model, Seed, console, load, one_thread
 from pagelink.errors import SettingsError, need
 
+Quick = Annotated[bool, typer.Option("--quick", help="Tiny graphs, to see that it runs.")]
 bench = typer.Typer(help="Benchmarks.", no_args_is_help=True)
 Out = Annotated[Path, typer.Option(help="Folder for run files, trained models and reports.")]
 
@@ -26,9 +27,7 @@ def paper(
         Path | None,
         typer.Option(help="Also AugCitation from this AMiner file (a JSON object per line)."),
     ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="A tiny generated graph, to see that it runs.")
-    ] = False,
+    quick: Quick = False,
 ) -> None:
     """Run the paper's benchmark with all explainers. What was done before is not done again."""
     from pagelink.bench.paper.runner import run_and_print
@@ -100,9 +99,7 @@ def scale(
         list[str] | None,
         typer.Option(metavar="NAME", help="build, cold, worker, engines or chaos. Repeatable."),
     ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Tiny versions, to see that they run.")
-    ] = False,
+    quick: Quick = False,
     seed: Seed = 0,
 ) -> None:
     """Measure a graph of 10^8 edges on disk, and a job whose workers are killed. Takes an hour."""
@@ -133,9 +130,7 @@ def useritemattr_reference(
 @bench.command()
 def speed(
     out: Annotated[Path, typer.Option(help="Folder for speed.json and speed.svg.")] = Path("out"),
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Tiny versions of the rows, to see that they run.")
-    ] = False,
+    quick: Quick = False,
     only: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Only this row. Repeatable.")
     ] = None,
@@ -156,9 +151,7 @@ def faithfulness(
     out: Annotated[
         Path, typer.Option(help="Folder for faithfulness.json and trained models.")
     ] = Path("out"),
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Tiny generated graphs, to see that it runs.")
-    ] = False,
+    quick: Quick = False,
     rho_curve: Annotated[
         bool, typer.Option("--rho-curve", help="Also the default under other values of rho.")
     ] = False,

@@ -18,6 +18,16 @@ console = Console(soft_wrap=True, highlight=False)
 errors = Console(stderr=True, soft_wrap=True, highlight=False)
 
 Graph = Annotated[Path, typer.Argument(help="Folder of tables, a file of triples, or a store.")]
+MaybeModel = Annotated[Path | None, typer.Option(help="Checkpoint that `pagelink train` wrote.")]
+Demo = Annotated[
+    bool, typer.Option("--demo", help="On a generated graph, with a model trained on the spot.")
+]
+Host = Annotated[
+    str, typer.Option(help="Address to serve on; beyond this machine it takes a --token.")
+]
+Port = Annotated[
+    int, typer.Option(min=0, max=65535, help="Port to serve on; 0 takes any that is free.")
+]
 Model = Annotated[Path, typer.Option(help="Checkpoint that `pagelink train` wrote.")]
 Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same result.")]
 Threshold = Annotated[float, typer.Option(help="Links with a lower raw score are not predicted.")]

@@ -133,7 +133,7 @@ def explain(
     of_workers = (engine, workers, address, chunk, store_path, collect or None)
     wrong = {
         "Give either --src and --dst, or --links.":
-            is_table == (src is None and dst is None) or (src is None) != (dst is None),
+            is_table != (src is None and dst is None) or (src is None) != (dst is None),
         "--links and --out go together.": is_table != (out is not None),
         "--html, --svg, --png and --json go with --src and --dst.":
             is_table and any((html, svg, png, json)),

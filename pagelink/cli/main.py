@@ -7,28 +7,39 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 from rich.markup import escape
 
 from pagelink.cli.bench import bench
 from pagelink.cli.common import (
+    Demo,
     Graph,
+    Host,
+    MaybeModel,
     Model,
     Out,
+    Port,
+    RankOnly,
     Seed,
+    Threshold,
+    check_demo,
     check_target,
     console,
     errors,
     load,
+    load_or_demo,
     one_thread,
 )
 from pagelink.cli.explain import explain
-from pagelink.cli.serve import serve
 from pagelink.cli.store import store
 from pagelink.cli.study import study
-from pagelink.errors import PageLinkError, SettingsError
+from pagelink.errors import PageLinkError, SettingsError, need
+
+if TYPE_CHECKING:
+    from pagelink.models.checkpoint import Checkpoint
+    from pagelink.web.explorer import Explorer
 
 dataset = typer.Typer(help="Make graphs with known explanations.", no_args_is_help=True)
 
@@ -175,7 +186,55 @@ def recommend(
 
 
 app.command()(explain)
-app.command()(serve)
+
+
+@app.command()
+def serve(
+    graph: Annotated[
+        Path | None, typer.Argument(help="Folder of tables, a file of triples, or a store.")
+    ] = None,
+    model: MaybeModel = None,
+    demo: Demo = False,
+    host: Host = "127.0.0.1",
+    port: Port = 8000,
+    token: Annotated[
+        str | None, typer.Option(help="Who opens the page with ?token=... is let in, nobody else.")
+    ] = None,
+    open: Annotated[
+        bool, typer.Option("--open/--no-open", help="Open the page in a browser.")
+    ] = False,
+    threshold: Threshold = 0.0,
+    rank_only: RankOnly = False,
+    deadline: Annotated[
+        float, typer.Option(help="Seconds an explanation may take; what is found is shown.")
+    ] = 60.0,
+    seed: Seed = 0,
+) -> None:
+    """Explore predictions and their explanations on a local web page."""
+    check_demo(graph, model, demo)
+    if not deadline > 0:
+        raise typer.BadParameter(f"--deadline is more than 0 seconds, got {deadline:g}.")
+    need("pagelink serve", "web", "fastapi", "uvicorn")
+    from pagelink.web.serving import address_of, check_binding, listen
+    from pagelink.web.serving import serve as run
+
+    check_binding(host, token)
+    taken = listen(host, port)  # before the work that a taken port would waste
+    checkpoint = load_or_demo(graph, model, seed)
+    title = graph.resolve().name if graph is not None else "UserItemAttr (generated)"
+    explorer = _explorer(checkpoint, title, None if rank_only else threshold, deadline, seed)
+    from pagelink.web.app import make_app
+
+    address = address_of(taken, token)
+
+    def started() -> None:
+        console.print(f"Explore at {address} (stop with Ctrl+C)", markup=False)
+        if open:
+            typer.launch(address)
+
+    run(make_app(explorer, token=token), taken, started)
+
+
 app.command()(store)
 
 
@@ -195,6 +254,22 @@ def check(
 
     check_target(json, graph, model)
     check_and_print(load(graph, model), links, seed, retrain, json, console)
+
+
+def _explorer(
+    checkpoint: Checkpoint, title: str, threshold: float | None, deadline: float, seed: int
+) -> Explorer:
+    from pagelink.explain.explainer import PaGELink
+    from pagelink.web.explorer import Explorer
+
+    explainer = PaGELink(
+        checkpoint.model, checkpoint.source, checkpoint.link_type, seed=seed, threshold=threshold
+    )
+    name, auc = type(checkpoint.model).__name__, checkpoint.report.test_auc
+    return Explorer(
+        explainer, checkpoint.split.all, checkpoint.score, title=title,
+        model=f"{name}, test ROC-AUC {auc:.3f}", deadline=deadline,
+    )  # fmt: skip
 
 
 def _link_type(given: str) -> tuple[str, str, str]:

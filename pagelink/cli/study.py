@@ -8,6 +8,10 @@ from typing import Annotated
 import typer
 
 from pagelink.cli.common import (
+    Demo,
+    Host,
+    MaybeModel,
+    Port,
     Seed,
     check_demo,
     check_target,
@@ -30,9 +34,7 @@ def create(
     graph: Annotated[
         Path | None, typer.Argument(help="Folder of tables, or a file of triples.")
     ] = None,
-    model: Annotated[
-        Path | None, typer.Option(help="Checkpoint that `pagelink train` wrote.")
-    ] = None,
+    model: MaybeModel = None,
     explainers: Annotated[
         str, typer.Option(help="Explainers to compare, with commas.")
     ] = "pagelink,gnnexp,pgexp,degree,random",
@@ -47,9 +49,7 @@ def create(
     difference: Annotated[
         float, typer.Option(help="Difference of shares that the study is to tell.")
     ] = 0.1,
-    demo: Annotated[
-        bool, typer.Option("--demo", help="On a generated graph, with a model trained on the spot.")
-    ] = False,
+    demo: Demo = False,
     seed: Seed = 0,
 ) -> None:
     """Pick predicted links, explain each by every explainer, and freeze the questions."""
@@ -91,12 +91,8 @@ def invite(
 @study.command()
 def serve(
     file: File,
-    host: Annotated[
-        str, typer.Option(help="Address to serve on. Beyond this machine it needs a --token.")
-    ] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port to serve on; 0 takes any that is free.")
-    ] = 8001,
+    host: Host = "127.0.0.1",
+    port: Port = 8001,
     token: Annotated[
         str | None,
         typer.Option(

@@ -87,7 +87,6 @@ def explain_table(
     is_file = is_one_file(out)
     engine = InProcess() if engine is None else engine
     engine.check()
-    started = time.perf_counter()
     total = count_links(links)
     found = opening.identity()
     job = {
@@ -97,6 +96,7 @@ def explain_table(
     }
     order = Order(opening.expecting(found), {"memory": memory, **asdict(asked)}, rows=True)
     path = out.absolute().with_name(f"{out.name}.parts") if is_file else out.absolute()
+    started = time.perf_counter()
     with claimed(path, job, beside=is_file) as folder:
         if not collect:
             order = replace(order, folder=folder.path, job=folder.job)

@@ -192,15 +192,13 @@ class InProcess:
     """An engine without other processes: this one explains, a task at a time.
 
     It shares the cores and the memory of the driver, so a link that kills it ends the job, too.
-
-    Args:
-        step: called with the number of links of the present task that are explained.
     """
 
     size = 1
 
-    def __init__(self, step: Callable[[int], None] = lambda done: None) -> None:
-        self.step = step
+    def __init__(self) -> None:
+        self.step: Callable[[int], None] = lambda done: None
+        """Called with the number of links of the present task that are explained."""
         self._tasks: deque[Task] = deque()
         self._explaining: Explaining | None = None
 
@@ -209,7 +207,7 @@ class InProcess:
 
     def start(self, order: Order) -> None:
         """Open the graph and the model here; what is wrong with them is raised."""
-        self._explaining = Explaining(order, lambda done: self.step(done))
+        self._explaining = Explaining(order, self.step)
 
     def hire(self) -> int:
         """There is one worker."""
