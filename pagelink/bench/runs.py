@@ -1,9 +1,15 @@
-"""Measurements that need a process of their own: a module is run, and prints what it measured."""
+"""What all benchmarks share: timed work, fresh processes, numbers and tables as text, run files.
+
+A run of a benchmark is one JSON file, which knows how it was made. A run that was done under the
+same key is not done again, so a benchmark that was interrupted goes on where it stopped. Tables and
+plots are made from these files alone.
+"""
 
 from __future__ import annotations
 
 import datetime
 import json
+import math
 import os
 import platform
 import re
@@ -11,13 +17,22 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from pagelink.errors import PageLinkError
 from pagelink.explain.building import versions
+from pagelink.metrics.averages import mean_and_spread
 from pagelink.runtime.files import write_text
+
+Done = TypeVar("Done")
 
 
 def environment() -> dict[str, str]:
@@ -45,7 +60,30 @@ def measured(module: str, *words: object) -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-# Tables as Markdown.
+def timed(work: Callable[[], Done]) -> tuple[Done, float]:
+    """Do some work; return what it gives and the CPU seconds it took."""
+    started = time.process_time()
+    done = work()
+    return done, time.process_time() - started
+
+
+@contextmanager
+def shown_progress(console: Console) -> Iterator[Callable[[str], None]]:
+    """Show what is being done, and for how long."""
+    with Progress(
+        SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=console,
+        transient=True,
+    ) as bar:  # fmt: skip
+        task = bar.add_task("", total=None)
+        yield lambda what: bar.update(task, description=what)
+
+
+def say(console: Console, words: str) -> None:
+    """Print words as they are: nothing is wrapped, coloured or read as markup."""
+    console.print(words, soft_wrap=True, highlight=False, markup=False)
+
+
+# Numbers and tables as text.
 
 
 def layout(rows: Sequence[Sequence[str]]) -> str:
@@ -68,13 +106,67 @@ def layout(rows: Sequence[Sequence[str]]) -> str:
     )  # fmt: skip
 
 
-# Runs of a benchmark: one JSON file each, which knows how it was made.
-#
-# A run that was done under the same key is not done again, so a benchmark that was interrupted
-# goes on where it stopped. Tables and plots are made from these files alone.
+def plain(value: float) -> float | None:
+    """A number for JSON: six digits, None for none."""
+    return None if math.isnan(value) else float(f"{value:.6g}")
+
+
+def plain_list(values: npt.ArrayLike) -> list[float | None]:
+    """Numbers for JSON."""
+    return [plain(float(value)) for value in np.asarray(values, dtype=np.float64)]
+
+
+def cell(value: float | None, digits: int = 3) -> str:
+    """Print a figure; a dash where there is none.
+
+    Example:
+        >>> cell(0.95431), cell(12.0, 1), cell(None), cell(float("nan"))
+        ('0.954', '12.0', '-', '-')
+    """
+    if value is None or math.isnan(value):
+        return "-"
+    return f"{value:,.{digits}f}"
+
+
+def mean_cell(values: Sequence[float | None], digits: int = 3) -> str:
+    """Print the mean over seeds with its spread (sample standard deviation).
+
+    Example:
+        >>> mean_cell([0.9, 1.0]), mean_cell([0.9]), mean_cell([None, 0.5]), mean_cell([0.5, 0.5])
+        ('0.950 ± 0.071', '0.900', '-', '0.500')
+    """
+    # A seed without the figure has no mean to stand in: it makes both NaN.
+    mean, spread = mean_and_spread([math.nan if value is None else value for value in values])
+    words = cell(mean, digits)
+    return f"{words} ± {cell(spread, digits)}" if spread > 0.5 * 10**-digits else words
+
+
+def interval_cell(
+    value: float | None, low: float | None, high: float | None, digits: int = 3
+) -> str:
+    """Print a figure with its interval; a dash where there is none.
+
+    Example:
+        >>> interval_cell(0.5, 0.25, 0.75, 2), interval_cell(None, None, None)
+        ('0.50 [0.25, 0.75]', '-')
+    """
+    if value is None:
+        return "-"
+    return f"{cell(value, digits)} [{cell(low, digits)}, {cell(high, digits)}]"
+
+
+# Runs.
 
 
 Figures = dict[str, Any]
+
+
+def made_by() -> dict[str, Any]:
+    """The versions and the date that belong to a result."""
+    return {
+        "versions": {"python": platform.python_version(), **versions()},
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    }
 
 
 @dataclass(frozen=True)
@@ -118,14 +210,12 @@ class RunStore:
         known = self.find(part, name)
         if known is not None and known.key == wanted:
             return known
-        started, started_cpu = time.perf_counter(), time.process_time()
-        figures = work()
+        started = time.perf_counter()
+        figures, cpu_seconds = timed(work)
         run = Run(
             part, name, wanted, json.loads(json.dumps(figures, allow_nan=False)),
-            round(time.perf_counter() - started, 3), round(time.process_time() - started_cpu, 3),
-            {"python": platform.python_version(), **versions()},
-            f"{platform.machine()}, {os.cpu_count()} CPUs",
-            datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            round(time.perf_counter() - started, 3), round(cpu_seconds, 3),
+            machine=f"{platform.machine()}, {os.cpu_count()} CPUs", **made_by(),
         )  # fmt: skip
         file = self._file(part, name)
         file.parent.mkdir(parents=True, exist_ok=True)

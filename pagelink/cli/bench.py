@@ -55,7 +55,7 @@ def compare(
     """Compare all explainers on a model of your own: effect, sufficiency, verdicts, time."""
     import torch
 
-    from pagelink.bench.compare import check_explainers, compare_and_print
+    from pagelink.bench.paper.runner import check_explainers, compare_and_print
 
     torch.set_num_threads(1)
     names = check_explainers(explainers)

@@ -202,9 +202,9 @@ def useritemattr_reference(
     ] = None,
 ) -> None:
     """Score explanations of the paper's released data and weights against its labels."""
-    from pagelink.bench.paper.reference_report import run_and_print
+    from pagelink.bench.paper.ablation import reference_and_print
 
-    run_and_print(data, seeds, links, console)
+    reference_and_print(data, seeds, links, console)
 
 
 @bench.command()

@@ -1,7 +1,8 @@
 """Ground: links of an explainer with all their paths, and the model to ask about them.
 
 A path is the tuple of its facts in order from the source, which is enough: two paths of a link are
-equal if and only if these agree.
+equal if and only if these agree. Explanations are read into these terms: their paths as facts,
+their masks as scores of edges.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ import numpy as np
 
 from pagelink.explain.explainer import PaGELink
 from pagelink.explain.options import facts_along
-from pagelink.explain.result import Explanation
+from pagelink.explain.result import EdgeMask, Explanation
 from pagelink.graph.batches import Batches
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.edited_graphs import Edits
 from pagelink.graph.links import Link, LinkLike, LinkReader
 from pagelink.graph.lookup import FactIndex, slots_of_facts
+from pagelink.graph.typed_graph import TypedGraph
 from pagelink.measure.candidates import CandidateFinder, Candidates
 from pagelink.measure.evidence import without_paths
 from pagelink.model.edited_logits import Influence
@@ -31,6 +33,8 @@ Ranked = list[list[FactPath]]
 """Per link, its paths, best first."""
 
 LINKS_AT_ONCE = 64
+PRUNED = -1.0
+"""Score of edges without a mask, below every mask."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,7 @@ class Ground:
         reader = LinkReader(explainer.graph, explainer.link_types)
         links = [reader.read(pair) for pair in pairs]
         return cls._made(
-            explainer, links, ComputationGraphs.joined(_batches(explainer).extract(links))
+            explainer, links, ComputationGraphs.joined(batches_of(explainer).extract(links))
         )
 
     @classmethod
@@ -70,7 +74,7 @@ class Ground:
         """Yield all links in order, as many side by side as fit into a gigabyte."""
         reader = LinkReader(explainer.graph, explainer.link_types)
         links = [reader.read(pair) for pair in pairs]
-        for batch in _batches(explainer).cut(links, LINKS_AT_ONCE, 1.0):
+        for batch in batches_of(explainer).cut(links, LINKS_AT_ONCE, 1.0):
             yield cls._made(explainer, batch.links, ComputationGraphs.joined(batch.graphs))
 
     @classmethod
@@ -106,6 +110,11 @@ class Ground:
         node = self.explainer.graph.node
         return [(node(link.src)[1], node(link.dst)[1]) for link in self.links]
 
+    def edges(self, link: int) -> Longs:
+        """The edges of a link's computation graph, in its order."""
+        first, last = self.batch.edge_ptr[link : link + 2]
+        return self.batch.edges[first:last].astype(np.int64)
+
     def candidates(self, found: FoundPaths) -> Candidates:
         """The paths of a search over all links, ready to be taken out."""
         even = np.zeros(len(self.batch.edges), dtype=np.float32)
@@ -128,9 +137,7 @@ class Ground:
     def edits(self, links: Sequence[int], facts: Sequence[Sequence[int]]) -> Edits:
         """One copy for each set of facts: without them, or, where the graph lacks them, with."""
         slots = [self.slots(link, each) for link, each in zip(links, facts, strict=True)]
-        ptr = np.concatenate([[0], np.cumsum([len(each) for each in slots])]).astype(np.int64)
-        joined = np.concatenate([*slots, np.empty(0, dtype=np.int64)]).astype(np.int64)
-        return Edits(np.asarray(links, dtype=np.int64), ptr, joined)
+        return edits_of(links, slots)
 
     def effects(self, links: Sequence[int], facts: Sequence[Sequence[int]]) -> Doubles:
         """f(G) - f(G without the facts), for each set of facts."""
@@ -162,6 +169,47 @@ def fact_paths(explainer: PaGELink, explanations: Iterable[Explanation]) -> Rank
     ]
 
 
-def _batches(explainer: PaGELink) -> Batches:
+def edge_scores(graph: TypedGraph, edges: Longs, mask: EdgeMask) -> Doubles:
+    """The mask of an explanation as one score per edge; pruned edges share the lowest."""
+    scores = np.full(len(edges), PRUNED)
+    relation = graph.relation[edges]
+    for position, edge_type in enumerate(graph.edge_types[: graph.num_relations]):
+        columns, values = mask.stored(edge_type)
+        if len(columns):
+            dense = np.full(graph.mask_sizes[position], PRUNED)
+            dense[columns] = values
+            mine = np.flatnonzero(relation == position)
+            scores[mine] = dense[graph.column[edges[mine]]]
+    return scores
+
+
+def free_facts(graph: TypedGraph, mask: EdgeMask, budget: int) -> list[int]:
+    """The facts of the highest mask, best first, whether they make paths or not.
+
+    That is what rivals without paths explain by: an edge-induced subgraph. The mask of a fact is
+    the highest of its edges. Of equal ones, the fact that comes first in the graph is first.
+
+    Args:
+        graph: the graph of the explainer.
+        mask: of an explanation.
+        budget: number of facts; fewer are returned if fewer have a mask.
+    """
+    scores = edge_scores(graph, np.arange(graph.num_edges), mask)
+    edges = np.flatnonzero(scores > PRUNED)
+    fact = graph.fact[edges]
+    order = np.lexsort((fact, -scores[edges]))
+    _, first = np.unique(fact[order], return_index=True)
+    return [int(f) for f in fact[order][np.sort(first)[:budget]]]
+
+
+def edits_of(links: Sequence[int], slots: Sequence[Longs]) -> Edits:
+    """One copy per list of slots, of the link at the same place."""
+    ptr = np.concatenate([[0], np.cumsum([len(each) for each in slots])]).astype(np.int64)
+    joined = np.concatenate([*slots, np.empty(0, dtype=np.int64)]).astype(np.int64)
+    return Edits(np.asarray(links, dtype=np.int64), ptr, joined)
+
+
+def batches_of(explainer: PaGELink) -> Batches:
+    """What cuts links into batches as the explainer does, without those that it has begun."""
     one_by_one = explainer.predictor.mode != "subgraphs"
     return Batches(explainer.extractor, explainer.reach.bytes_an_edge, one_by_one)

@@ -11,8 +11,7 @@ import torch
 from pagelink.errors import SettingsError, StudyError, did_you_mean
 from pagelink.explain.explainer import PaGELink
 from pagelink.models.checkpoint import Checkpoint
-from pagelink.rivals.greedy import FreeEdges
-from pagelink.rivals.ground import fact_paths
+from pagelink.rivals.ground import fact_paths, free_facts
 from pagelink.rivals.registry import BY_PATH, RIVALS, make_rival
 from pagelink.settings import Settings
 
@@ -132,13 +131,12 @@ def explain_all(
 def _facts(
     explainer: PaGELink, name: str, pairs: Sequence[Pair], budget: int
 ) -> Iterator[tuple[int, ...]]:
-    free = FreeEdges(explainer)
     for explanation in explainer.explain_many(pairs):
         if name in BY_PATH:
             (paths,) = fact_paths(explainer, [explanation])
             facts = [fact for path in paths for fact in path]
         elif explanation.reason is None:
-            facts = free.facts(explanation, budget)
+            facts = free_facts(explainer.graph, explanation.edge_mask, budget)
         else:
             facts = []
         yield tuple(sorted(set(facts)))
