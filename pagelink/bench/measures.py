@@ -19,7 +19,8 @@ from pagelink.datasets.ground_truth import Labels
 from pagelink.explain.result import Explanation
 from pagelink.graph.lookup import facts_of_triples, first_edges_of_facts
 from pagelink.graph.typed_graph import TypedGraph
-from pagelink.measure.controls import draw_controls
+from pagelink.measure.candidates import ReferenceGraphs
+from pagelink.measure.evidence import draw_controls
 from pagelink.measure.verdict import Verdict, connection, stand_in, sufficiency, verdict_of
 from pagelink.metrics.averages import average, bootstrap_interval, coverage_of
 from pagelink.metrics.labels import mask_auc, mask_auc_unpruned, path_hit
@@ -139,7 +140,7 @@ def connections(ground: Ground, ranked: Ranked, seed: int) -> Doubles:
                   for slot in ground.slots(number, path)}  # fmt: skip
         slots.append(np.array([places[fact] for fact in path]))
     controls, path_of = draw_controls(
-        graph, ground.facts, ground.batch, ground.whole, ground.bare, link,
+        ReferenceGraphs(ground.facts, ground.batch, ground.whole, ground.bare), link,
         Ragged.of(slots), CONTROLS, seed,
     )  # fmt: skip
     gone = ground.influence.logits(ground.whole, controls)

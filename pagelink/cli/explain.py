@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pagelink.engine import Engine, FromFiles, Summary
     from pagelink.explain.counterfactual import Counterfactual
     from pagelink.explain.explainer import PaGELink
-    from pagelink.explain.options import OnRequest
+    from pagelink.explain.options import ExplainOptions
     from pagelink.explain.result import Explanation
     from pagelink.models.checkpoint import Checkpoint
     from pagelink.settings import Settings
@@ -42,7 +42,7 @@ def explain_into_folder(
     out: Path,
     engine: Engine,
     *,
-    asked: OnRequest,
+    asked: ExplainOptions,
     memory: float | None,
     chunk: int | None,
     collect: bool,
@@ -247,20 +247,20 @@ def explain(
     limit = None if rank_only else threshold
     if links is not None and out is not None and is_folder:
         from pagelink.engine import FromFiles, engine_of
-        from pagelink.explain.options import OnRequest
+        from pagelink.explain.options import ExplainOptions
 
         explain_into_folder(
             FromFiles(graph, model, settings, seed, limit, store_path), links, out,
             engine_of(engine or "processes", workers, address), memory=memory, chunk=chunk,
-            collect=collect, asked=OnRequest(rank=rank, runs=runs, negatives=negatives),
+            collect=collect, asked=ExplainOptions(rank=rank, runs=runs, negatives=negatives),
         )  # fmt: skip
         return
     checkpoint = load(graph, model)
     explainer = _explainer(checkpoint, settings, limit, seed)
     if links is not None and out is not None:
-        from pagelink.explain.options import OnRequest
+        from pagelink.explain.options import ExplainOptions
 
-        asked = OnRequest(rank=rank, runs=runs, negatives=negatives)
+        asked = ExplainOptions(rank=rank, runs=runs, negatives=negatives)
         _explain_table(explainer, links, out, graph, model, memory, asked)
         return
     explanation = explainer.explain(src or "", dst or "", rank=rank, runs=runs, negatives=negatives)
@@ -308,7 +308,7 @@ def _explain_table(
     graph: Path,
     model: Path,
     memory: float | None,
-    asked: OnRequest,
+    asked: ExplainOptions,
 ) -> None:
     from pagelink.engine.opening import fingerprint, graph_fingerprint
     from pagelink.engine.table_job import explain_table

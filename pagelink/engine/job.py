@@ -22,7 +22,7 @@ from pagelink.engine.tasks import Task
 from pagelink.engine.worker import Order, Parts, Rows
 from pagelink.errors import SettingsError
 from pagelink.explain.explainer import MEMORY
-from pagelink.explain.options import OnRequest
+from pagelink.explain.options import ExplainOptions
 from pagelink.tables.link_tables import LinkRow, count_links, iter_links
 
 LINKS_A_CHUNK = 256
@@ -178,7 +178,7 @@ def missing(pieces: Iterable[Piece], size: int) -> list[tuple[int, int]]:
 # A job: the links of a table are explained by workers into a folder of parts.
 
 
-NOTHING_MORE = OnRequest()
+NOTHING_MORE = ExplainOptions()
 
 
 def explain_folder(
@@ -187,7 +187,7 @@ def explain_folder(
     out: Path,
     engine: Engine,
     *,
-    asked: OnRequest = NOTHING_MORE,
+    asked: ExplainOptions = NOTHING_MORE,
     memory: float = MEMORY,
     chunk: int = LINKS_A_CHUNK,
     collect: bool = False,

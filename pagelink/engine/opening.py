@@ -17,7 +17,7 @@ from numba import cloudpickle
 from pagelink.errors import EngineError, GraphError, ModelError
 from pagelink.explain.building import versions
 from pagelink.explain.explainer import PaGELink
-from pagelink.explain.options import OnRequest
+from pagelink.explain.options import ExplainOptions
 from pagelink.models.checkpoint import open_checkpoint
 from pagelink.settings import Settings
 from pagelink.store.manifest import MANIFEST, is_store
@@ -44,7 +44,7 @@ def graph_fingerprint(path: Path) -> str:
 
 
 def job_identity(
-    links: Path, settings: Settings, seed: int, threshold: float | None, asked: OnRequest
+    links: Path, settings: Settings, seed: int, threshold: float | None, asked: ExplainOptions
 ) -> dict[str, Any]:
     """Return what the rows of any job depend on, beside the model, the graph and the parts."""
     return {

@@ -22,7 +22,7 @@ import pyarrow.parquet
 from pagelink.engine.opening import JOB_FILE, as_text, differing, job_identity
 from pagelink.errors import SettingsError
 from pagelink.explain.explainer import MEMORY, PaGELink
-from pagelink.explain.options import OnRequest
+from pagelink.explain.options import ExplainOptions
 from pagelink.explain.result import Explanation
 from pagelink.runtime.files import complete_file, write_text
 from pagelink.tables.link_tables import LinkRow, read_links
@@ -30,7 +30,7 @@ from pagelink.views.rows import SCHEMA, to_rows, to_table
 
 LINKS_A_PART = 256
 FORMATS = (".parquet", ".csv", ".tsv", ".jsonl")
-NOTHING_MORE = OnRequest()
+NOTHING_MORE = ExplainOptions()
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def explain_table(
     progress: Callable[[int, int], None] = lambda done, total: None,
     part_size: int = LINKS_A_PART,
     memory: float = MEMORY,
-    asked: OnRequest = NOTHING_MORE,
+    asked: ExplainOptions = NOTHING_MORE,
 ) -> JobResult:
     """Explain the links of a table and write the rows of their explanations.
 

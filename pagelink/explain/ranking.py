@@ -12,14 +12,13 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from pagelink.graph.batches import Batches
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.edited_graphs import Edits
 from pagelink.graph.links import Link
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.model.edited_logits import Influence
-from pagelink.model.predictor import LinkPredictor
 from pagelink.runtime.arrays import Doubles, Longs, Ragged
+from pagelink.search.work import Setup
 
 Facts = Sequence[int] | Longs
 """A set of facts, by number."""
@@ -80,15 +79,13 @@ class TargetScores:
     The link in question is taken out of the graph in any case, for all targets.
 
     Args:
-        predictor: the model.
-        batches: makes computation graphs.
+        setup: the model, and what makes computation graphs.
         link: the link in question.
     """
 
-    def __init__(self, predictor: LinkPredictor, batches: Batches, link: Link) -> None:
-        self._predictor = predictor
-        self._graph = predictor.graph
-        self._batches = batches
+    def __init__(self, setup: Setup, link: Link) -> None:
+        self._predictor, self._graph = setup.predictor, setup.graph
+        self._batches = setup.batches
         self._link = link
         self._relation = self._graph.edge_types.index(link.type)
         self._known: dict[tuple[int, ...], list[ComputationGraphs]] = {}

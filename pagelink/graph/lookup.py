@@ -160,6 +160,7 @@ class FactIndex:
     """All edges of each fact of a graph: every copy and both directions."""
 
     def __init__(self, graph: TypedGraph) -> None:
+        self.graph = graph
         self._edges = graph.edges_of_facts
         self._fact = graph.fact
 

@@ -15,14 +15,12 @@ import numpy as np
 from pagelink.explain.explainer import PaGELink
 from pagelink.explain.options import facts_along
 from pagelink.explain.result import EdgeMask, Explanation
-from pagelink.graph.batches import Batches
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.edited_graphs import Edits
-from pagelink.graph.links import Link, LinkLike, LinkReader
+from pagelink.graph.links import Link, LinkLike
 from pagelink.graph.lookup import FactIndex, slots_of_facts
 from pagelink.graph.typed_graph import TypedGraph
-from pagelink.measure.candidates import CandidateFinder, Candidates
-from pagelink.measure.evidence import without_paths
+from pagelink.measure.candidates import CandidateFinder, Candidates, ReferenceGraphs
 from pagelink.model.edited_logits import Influence
 from pagelink.model.inputs import ModelInput
 from pagelink.runtime.arrays import Bools, Doubles, Longs
@@ -63,27 +61,24 @@ class Ground:
         Raises:
             LinkError: there is no such node.
         """
-        reader = LinkReader(explainer.graph, explainer.link_types)
-        links = [reader.read(pair) for pair in pairs]
+        links = [explainer.reader.read(pair) for pair in pairs]
         return cls._made(
-            explainer, links, ComputationGraphs.joined(batches_of(explainer).extract(links))
+            explainer, links, ComputationGraphs.joined(explainer.setup.batches.extract(links))
         )
 
     @classmethod
     def cut(cls, explainer: PaGELink, pairs: Sequence[LinkLike]) -> Iterator[Ground]:
         """Yield all links in order, as many side by side as fit into a gigabyte."""
-        reader = LinkReader(explainer.graph, explainer.link_types)
-        links = [reader.read(pair) for pair in pairs]
-        for batch in batches_of(explainer).cut(links, LINKS_AT_ONCE, 1.0):
+        links = [explainer.reader.read(pair) for pair in pairs]
+        for batch in explainer.setup.batches.cut(links, LINKS_AT_ONCE, 1.0):
             yield cls._made(explainer, batch.links, ComputationGraphs.joined(batch.graphs))
 
     @classmethod
     def _made(cls, explainer: PaGELink, links: list[Link], batch: ComputationGraphs) -> Ground:
         graph, predictor = explainer.graph, explainer.predictor
-        relation = np.array([graph.edge_types.index(link.type) for link in links])
+        relation = explainer.setup.relations(links)
         whole = predictor.needed(batch)
-        inputs = predictor.inputs(batch, whole, np.arange(len(links)), relation)
-        logits, recorded, _ = predictor.record(inputs)
+        logits, recorded = explainer.setup.logits(batch, relation)
         facts = FactIndex(graph)
         length = explainer.settings.max_length
         return cls(
@@ -91,12 +86,12 @@ class Ground:
             links=links,
             batch=batch,
             relation=relation,
-            logits=logits.cpu().double().numpy(),
+            logits=logits,
             recorded=recorded,
             paths=build_path_graphs(graph, batch, allowed_facts(graph, batch), length),
             facts=facts,
             whole=whole,
-            bare=without_paths(graph, facts, batch, whole, length),
+            bare=ReferenceGraphs.of(facts, batch, whole, length).bare,
             influence=Influence(predictor, batch, relation),
         )
 
@@ -207,9 +202,3 @@ def edits_of(links: Sequence[int], slots: Sequence[Longs]) -> Edits:
     ptr = np.concatenate([[0], np.cumsum([len(each) for each in slots])]).astype(np.int64)
     joined = np.concatenate([*slots, np.empty(0, dtype=np.int64)]).astype(np.int64)
     return Edits(np.asarray(links, dtype=np.int64), ptr, joined)
-
-
-def batches_of(explainer: PaGELink) -> Batches:
-    """What cuts links into batches as the explainer does, without those that it has begun."""
-    one_by_one = explainer.predictor.mode != "subgraphs"
-    return Batches(explainer.extractor, explainer.reach.bytes_an_edge, one_by_one)

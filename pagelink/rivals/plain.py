@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pagelink.measure.evidence import Work
 from pagelink.rivals.ground import Ground, Ranked
 from pagelink.rivals.rival import LOWEST, Rival, made_masks
 from pagelink.runtime.arrays import Longs
 from pagelink.search.constraints import ANYTHING
 from pagelink.search.mask_learning import LearnedMasks
 from pagelink.search.paths import FIXED_POINT, FoundPaths, PathGraphs, best_paths, cheapest_paths
+from pagelink.search.work import Work
 
 MASKED = 1000
 """Paths whose edges have a mask of their own."""

@@ -12,13 +12,13 @@ from typing import Any
 
 from pagelink.errors import SettingsError, did_you_mean
 from pagelink.explain.explainer import PaGELink
-from pagelink.measure.evidence import Work
 from pagelink.rivals.gradients import Gradient, IntegratedGradient
 from pagelink.rivals.pgexp import PGExpLink
 from pagelink.rivals.plain import DegreeOnly, RandomMask, RandomPaths
 from pagelink.rivals.rival import Options, Rival
 from pagelink.rivals.subgraphx import SubgraphXLink
-from pagelink.search.mask_learning import LearnedMasks
+from pagelink.search.mask_learning import LearnedMasks, learn_masks
+from pagelink.search.work import Work
 from pagelink.settings import Settings
 
 RELEASED = Settings.paper("useritemattr")
@@ -41,7 +41,7 @@ class Paper(Rival):
 
     def masks(self, work: Work) -> LearnedMasks:
         """Learn a mask for each link."""
-        return PaGELink._learn(self, work)
+        return learn_masks(work)
 
 
 class PowerLink(Paper):
@@ -90,7 +90,7 @@ class GNNExpLink(Rival):
 
     def masks(self, work: Work) -> LearnedMasks:
         """Learn a mask for each link."""
-        return PaGELink._learn(self, work)
+        return learn_masks(work)
 
 
 RIVALS: dict[str, type[PaGELink]] = {

@@ -20,12 +20,12 @@ from math import ceil, comb, sqrt
 import numpy as np
 import numpy.typing as npt
 
-from pagelink.measure.evidence import Work
 from pagelink.model.edited_logits import Influence
 from pagelink.rivals.ground import edits_of
 from pagelink.rivals.rival import LOWEST, Options, Rival, made_masks
 from pagelink.runtime.arrays import Bools, Doubles, Longs
 from pagelink.search.mask_learning import LearnedMasks
+from pagelink.search.work import Work
 from pagelink.settings import Settings
 
 

@@ -10,7 +10,6 @@ from pagelink.bench.paper import stability as paper_stability
 from pagelink.bench.paper.plan import Plan, datasets
 from pagelink.bench.paper.stability import filtered_targets, mean_stability, retrained
 from pagelink.bench.runs import Run, RunStore
-from pagelink.graph.links import LinkReader
 from pagelink.rivals.registry import RIVALS
 from pagelink.settings import Settings
 
@@ -58,7 +57,7 @@ def test_a_retrained_model_is_another_one_on_the_same_links(plan: Plan) -> None:
 def test_other_true_targets_are_left_out(plan: Plan) -> None:
     subject = datasets(plan)[0].subject
     explainer = make_explainer(subject, "pagelink", Settings(), 0)
-    link = LinkReader(explainer.graph, explainer.link_types).read(subject.pairs[0])
+    link = explainer.reader.read(subject.pairs[0])
     known = [0, 1, 2, subject.pairs[0][1]]
     targets = filtered_targets(explainer, link, known, 0)
     flat = {explainer.graph.flat_index("item", index) for index in known}

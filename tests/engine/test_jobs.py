@@ -25,7 +25,7 @@ from pagelink.cli.main import main
 from pagelink.datasets.useritemattr import generate_useritemattr
 from pagelink.engine.table_job import explain_table
 from pagelink.errors import GraphError, SettingsError
-from pagelink.explain.options import OnRequest
+from pagelink.explain.options import ExplainOptions
 from pagelink.models.architectures import RGCN
 from pagelink.models.checkpoint import load_checkpoint
 from pagelink.tables.link_tables import read_links
@@ -169,22 +169,27 @@ def test_parts_of_other_rows_are_not_taken_up(
 ) -> None:
     (tmp_path / "l.csv").write_text("src,dst\nUser 1,Item 2\n")
     out = tmp_path / "o.csv"
-    stopped(explainer, tmp_path, monkeypatch, asked=OnRequest(runs=2))
-    for asked in (OnRequest(), OnRequest(runs=3), OnRequest(runs=2, rank=True)):
+    two = ExplainOptions(runs=2)
+    stopped(explainer, tmp_path, monkeypatch, asked=two)
+    for asked in (ExplainOptions(), ExplainOptions(runs=3), ExplainOptions(runs=2, rank=True)):
         with pytest.raises(SettingsError, match=r"another job \(other asked\)"):
             explain_table(explainer, tmp_path / "l.csv", out, identity={}, asked=asked)
     with monkeypatch.context() as patch:
         patch.setattr("pagelink.engine.opening.ROWS_VERSION", 99)
         with pytest.raises(SettingsError, match=r"another job \(other rows\)"):
-            explain_table(explainer, tmp_path / "l.csv", out, identity={}, asked=OnRequest(runs=2))
+            explain_table(
+                explainer, tmp_path / "l.csv", out, identity={}, asked=ExplainOptions(runs=2)
+            )
     job = tmp_path / "o.csv.parts" / "job.json"
     values = json.loads(job.read_text("utf-8"))
     assert "rank_without_these" in values["rows"]["columns"]
     job.write_text(json.dumps({**values, "memory": 3}))
     with pytest.raises(SettingsError, match=r"another job \(other memory\)"):
-        explain_table(explainer, tmp_path / "l.csv", out, identity={}, asked=OnRequest(runs=2))
+        explain_table(explainer, tmp_path / "l.csv", out, identity={}, asked=two)
     job.write_text(json.dumps(values, indent=1, sort_keys=True))
-    done = explain_table(explainer, tmp_path / "l.csv", out, identity={}, asked=OnRequest(runs=2))
+    done = explain_table(
+        explainer, tmp_path / "l.csv", out, identity={}, asked=ExplainOptions(runs=2)
+    )
     assert done.resumed == 1
 
 

@@ -25,7 +25,7 @@ def explainer() -> PaGELink:
 
 @pytest.fixture(scope="module")
 def links(explainer: PaGELink) -> list[Link]:
-    found = [explainer._reader.read(pair) for pair in itertools.product(range(6), range(4))]
+    found = [explainer.reader.read(pair) for pair in itertools.product(range(6), range(4))]
     found[5] = Link.broken((99, 0), explainer.link_types[0], "no such user")
     return found
 

@@ -7,8 +7,8 @@ import pytest
 
 from pagelink import PaGELink, Settings
 from pagelink.datasets.useritemattr import generate_useritemattr
-from pagelink.measure.candidates import CandidateFinder
-from pagelink.measure.controls import draw_controls
+from pagelink.measure.candidates import CandidateFinder, ReferenceGraphs
+from pagelink.measure.evidence import draw_controls
 from pagelink.models import make_model
 from pagelink.rivals.ground import Ground
 from pagelink.runtime.arrays import Ragged
@@ -29,10 +29,8 @@ def drawn(seed: int, pairs: list[tuple[int, int]]):  # type: ignore[no-untyped-d
     slots = Ragged(
         np.concatenate([[0], np.cumsum(walked.sum(1))]), ground.paths.arc_slot[found.arcs[walked]]
     )
-    edits, path_of = draw_controls(
-        explainer.graph, ground.facts, ground.batch, ground.whole, ground.bare, found.link, slots,
-        5, seed,
-    )  # fmt: skip
+    graphs = ReferenceGraphs(ground.facts, ground.batch, ground.whole, ground.bare)
+    edits, path_of = draw_controls(graphs, found.link, slots, 5, seed)
     return ground, found, slots, edits, path_of
 
 

@@ -16,7 +16,7 @@ from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.edited_graphs import Edits
 from pagelink.graph.lookup import FactIndex
 from pagelink.graph.typed_graph import TypedGraph
-from pagelink.measure.evidence import without_paths
+from pagelink.measure.candidates import ReferenceGraphs
 from pagelink.model.edited_logits import Influence, edge_gradient
 from pagelink.model.predictor import LinkPredictor
 from pagelink.runtime.arrays import Ragged
@@ -33,8 +33,8 @@ def make(case: Case, **settings: Any) -> PaGELink:
 
 def batch_of(explainer: PaGELink) -> tuple[ComputationGraphs, np.ndarray]:
     first = USERS if len(explainer.graph.node_types) == 1 else 0
-    links = [explainer._reader.read((user, first + user % 9)) for user in range(LINKS)]
-    batch = ComputationGraphs.joined(explainer._batches.extract(links))
+    links = [explainer.reader.read((user, first + user % 9)) for user in range(LINKS)]
+    batch = ComputationGraphs.joined(explainer.setup.batches.extract(links))
     relation = explainer.graph.edge_types.index(explainer.link_types[0])
     return batch, np.full(LINKS, relation)
 
@@ -114,7 +114,7 @@ def test_shared_copies_equal_graphs_edited_by_themselves(name: str) -> None:
 def test_unchanged_copies_have_the_models_score() -> None:
     explainer = make(make_case("HeteroConv GAT"))
     batch, relation = batch_of(explainer)
-    logits, _ = explainer._logits(batch, relation)
+    logits, _ = explainer.setup.logits(batch, relation)
     links = np.array([3, 0, 3])
     found = Influence(explainer.predictor, batch, relation).logits(batch.visible, Edits.none(links))
     assert found == pytest.approx(logits[links], abs=1e-5)
@@ -154,7 +154,7 @@ def test_without_paths_no_path_is_left_and_nothing_else_is_gone() -> None:
     explainer = make(make_case("HeteroConv SAGE"), core=0)
     batch, _ = batch_of(explainer)
     graph, facts = explainer.graph, FactIndex(explainer.graph)
-    bare = without_paths(graph, facts, batch, batch.visible, 3)
+    bare = ReferenceGraphs.of(facts, batch, batch.visible, 3).bare
     anything = graph.representative[batch.edges]
     paths = build_path_graphs(graph, batch, anything, 3)
     found = best_paths(paths, np.zeros(len(paths.arc_slot), dtype=np.float32), 10_000)

@@ -28,8 +28,8 @@ from pagelink.bench.paper.report import Table
 from pagelink.bench.runs import Figures, Run, cell
 from pagelink.bench.subjects import RELEASED, Subject
 from pagelink.explain.explainer import PaGELink
-from pagelink.explain.ranking import TargetScores, open_targets, rank_among
-from pagelink.graph.links import Link, LinkReader
+from pagelink.explain.ranking import open_targets, rank_among
+from pagelink.graph.links import Link
 from pagelink.metrics.averages import average
 from pagelink.metrics.paths import stability
 from pagelink.metrics.worth import rank_drop, reciprocal_rank_drop
@@ -38,7 +38,7 @@ from pagelink.models.checkpoint import load_checkpoint, save_checkpoint
 from pagelink.models.link_model import LinkModel
 from pagelink.models.links import split_graph
 from pagelink.models.training import train
-from pagelink.rivals.ground import FactPath, batches_of, fact_paths, facts_of
+from pagelink.rivals.ground import FactPath, fact_paths, facts_of
 from pagelink.rivals.registry import RIVALS
 from pagelink.runtime.arrays import Longs
 
@@ -137,15 +137,14 @@ def _ranks(
     true: dict[int, list[int]] = {}
     for src, dst in subject.whole[subject.link_type].edge_index.T.tolist():
         true.setdefault(src, []).append(dst)
-    reader, batches = LinkReader(explainer.graph, explainer.link_types), batches_of(explainer)
     before: list[int] = []
     after: dict[str, list[int | None]] = {str(m): [] for m in REMOVED}
     for pair, found in zip(subject.pairs, paths, strict=True):
-        link = reader.read(pair)
+        link = explainer.reader.read(pair)
         targets = filtered_targets(explainer, link, true.get(pair[0], []), DATA_SEED)
         own = int(np.searchsorted(targets, link.dst))
         sets: list[Sequence[int]] = [(), *(facts_of(found[:m]) for m in REMOVED)]
-        scores = TargetScores(explainer.predictor, batches, link)
+        scores = explainer.target_scores(link)
         ranks = [rank_among(row, own) for row in scores.logits(targets, sets)]
         before.append(ranks[0])
         for m, rank in zip(REMOVED, ranks[1:], strict=True):

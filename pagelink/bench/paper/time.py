@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,42 +25,66 @@ from pagelink.bench.speed.graphs import LIKES, HeteroSAGE, ladder_graph
 from pagelink.bench.speed.growth import FEATURES, SMALL_HIDDEN, linear
 from pagelink.bench.speed.subjects import QUICK, Sizes
 from pagelink.bench.subjects import Subject
+from pagelink.explain import pipeline
 from pagelink.explain.explainer import PaGELink
+from pagelink.rivals import rival
 from pagelink.rivals.pgexp import PGExpLink
 from pagelink.rivals.registry import make_rival
+from pagelink.rivals.rival import Rival
 from pagelink.settings import Settings
 
 EXTRACT, PRUNE, LEARN, CHOOSE = "extraction", "pruning", "learning", "search"
 STAGES = (EXTRACT, PRUNE, LEARN, CHOOSE)
-_METHODS = {PRUNE: "_prune", LEARN: "_learn", CHOOSE: "_choose"}
+_BEFORE = {"score_links": "scoring", "prune_links": PRUNE, "learn_masks": LEARN}
+"""Steps of the method that are functions, and their stages."""
 
 
 @contextmanager
 def watched(explainer: PaGELink) -> Iterator[dict[str, float]]:
-    """Give the CPU seconds of each stage, added up for as long as the context is open."""
-    seconds = dict.fromkeys(STAGES, 0.0)
+    """Give the CPU seconds of each stage, added up for as long as the context is open.
 
-    def clocked(stage: str, work: Callable[..., Any]) -> Callable[..., Any]:
+    The search is what is left of the method without the other steps.
+    """
+    seconds = dict.fromkeys(STAGES, 0.0)
+    others = {"method": 0.0, "scoring": 0.0, "result": 0.0}
+
+    def clocked(stage: str, step: Callable[..., Any]) -> Callable[..., Any]:
+        into = seconds if stage in seconds else others
+
         def run(*given: Any) -> Any:
             started = time.process_time()
             try:
-                return work(*given)
+                return step(*given)
             finally:
-                seconds[stage] += time.process_time() - started
+                into[stage] += time.process_time() - started
 
         return run
 
-    batches = explainer._batches
-    # Set on the objects, not on their classes: other explainers are not watched.
-    places = [(batches, "extract", EXTRACT)]
-    places += [(explainer, method, stage) for stage, method in _METHODS.items()]  # type: ignore[misc]
-    for owner, method, stage in places:
-        setattr(owner, method, clocked(stage, getattr(owner, method)))
+    own = explainer.pipeline
+    places: list[tuple[Any, str, str]] = [
+        (explainer.setup.batches, "extract", EXTRACT), (explainer.builder, "build", "result"),
+    ]  # fmt: skip
+    if isinstance(explainer, Rival):
+        places.append((explainer, "masks", LEARN))
+    for module in (pipeline, rival):
+        places += [
+            (module, step, stage) for step, stage in _BEFORE.items() if hasattr(module, step)
+        ]
+    before = [(owner, name, vars(owner).get(name)) for owner, name, _ in places]
+    for owner, name, stage in places:
+        setattr(owner, name, clocked(stage, getattr(owner, name)))
+    explainer.pipeline = replace(own, method=clocked("method", own.method))
     try:
         yield seconds
     finally:
-        for owner, method, _ in places:
-            delattr(owner, method)  # the method of the class shows again
+        explainer.pipeline = own
+        for owner, name, was in before:
+            if was is None:
+                delattr(owner, name)  # the method of the class shows again
+            else:
+                setattr(owner, name, was)
+        rest = seconds[PRUNE] + seconds[LEARN] + others["scoring"] + others["result"]
+        seconds[CHOOSE] = others["method"] - rest
 
 
 def stage_seconds(
