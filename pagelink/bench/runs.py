@@ -16,7 +16,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +27,7 @@ import numpy.typing as npt
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from pagelink.errors import PageLinkError
+from pagelink.errors import PageLinkError, SettingsError, did_you_mean
 from pagelink.explain.building import versions
 from pagelink.metrics.averages import mean_and_spread
 from pagelink.runtime.files import write_text
@@ -65,6 +65,32 @@ def timed(work: Callable[[], Done]) -> tuple[Done, float]:
     started = time.process_time()
     done = work()
     return done, time.process_time() - started
+
+
+def check_names(kind: str, given: Iterable[str], known: Collection[str]) -> tuple[str, ...]:
+    """Return the given names, each once, or all that are known if none is given.
+
+    Args:
+        kind: what is named, for the message.
+        given: the names.
+        known: all of them.
+
+    Raises:
+        SettingsError: one is not known.
+
+    Example:
+        >>> check_names("part", ["b", "b"], ["a", "b"]), check_names("part", [], ["a", "b"])
+        (('b',), ('a', 'b'))
+    """
+    names = tuple(dict.fromkeys(given))
+    for name in names:
+        if name not in known:
+            article = "An" if kind[0] in "aeiou" else "A"
+            raise SettingsError(
+                f"{article} {kind} is one of {', '.join(known)}; got {name!r}."
+                + did_you_mean(name, known)
+            )
+    return names or tuple(known)
 
 
 @contextmanager

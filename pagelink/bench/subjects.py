@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from pagelink.datasets.locate import find_data
 from pagelink.datasets.make import citation_graph
 from pagelink.datasets.reference import load_reference
 from pagelink.datasets.useritemattr import UserItemAttr, generate_useritemattr
-from pagelink.errors import SettingsError, did_you_mean
+from pagelink.errors import SettingsError
 from pagelink.graph.schema import EdgeType
 from pagelink.models.architectures import make_model
 from pagelink.models.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
@@ -90,21 +90,6 @@ def subject_names(quick: bool) -> tuple[str, ...]:
     if quick:
         return ("tiny-rgcn", "tiny-rgcn-shared")
     return (RELEASED, *(f"{data}-{kind}" for data in _DATASETS if data != "tiny" for kind in KINDS))
-
-
-def check_subjects(names: Sequence[str], quick: bool) -> tuple[str, ...]:
-    """Return the given subjects, all if none is given.
-
-    Raises:
-        SettingsError: there is no such subject.
-    """
-    known = subject_names(quick)
-    for name in names:
-        if name not in known:
-            raise SettingsError(
-                f"A subject is one of {', '.join(known)}; got {name!r}.{did_you_mean(name, known)}"
-            )
-    return tuple(names) or known
 
 
 def load_subject(

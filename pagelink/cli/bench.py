@@ -55,10 +55,13 @@ def compare(
     """Compare all explainers on a model of your own: effect, sufficiency, verdicts, time."""
     import torch
 
-    from pagelink.bench.paper.runner import check_explainers, compare_and_print
+    from pagelink.bench.paper.runner import compare_and_print
+    from pagelink.bench.runs import check_names
+    from pagelink.rivals.registry import RIVALS
 
     torch.set_num_threads(1)
-    names = check_explainers(explainers)
+    given = [name.strip() for name in (explainers or "").split(",")]
+    names = check_names("explainer", filter(None, given), RIVALS)
     compare_and_print(
         load(graph, model), model, names, out, console, links=links, seeds=seeds, seed=seed
     )  # fmt: skip

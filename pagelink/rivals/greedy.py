@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from pagelink.measure.candidates import Candidates
 from pagelink.rivals.gradients import arc_gradient
-from pagelink.rivals.ground import Ground, Ranked
+from pagelink.rivals.ground import Ground, Ranked, paths_by_degree
 from pagelink.runtime.arrays import Bools, Doubles, Longs
 from pagelink.search.paths import FoundPaths, best_paths
 
@@ -42,7 +42,7 @@ class GreedySearch:
     candidates: Candidates
 
     def best(self, count: int) -> Ranked:
-        """Of the sets of one to so many paths on its way, the one of highest effect."""
+        """Of the sets of one to `count` paths on its way, the one of highest effect."""
         sizes = 1 + np.argmax(self.reached[:, 1 : count + 1], axis=1)
         return [paths[:size] for paths, size in zip(self.chain, sizes.tolist(), strict=True)]
 
@@ -51,7 +51,7 @@ class GreedySearch:
         return _known(self.reached[:, 1 : count + 1].max(1))
 
     def effects_of_all(self, count: int) -> Doubles:
-        """The effect of exactly so many paths, be it less than that of fewer of them."""
+        """The effect of exactly `count` paths, be it less than that of fewer of them."""
         sizes = np.minimum(count, [len(paths) for paths in self.chain])
         return _known(self.reached[np.arange(len(sizes)), sizes])
 
@@ -101,8 +101,7 @@ def _known(values: Doubles) -> Doubles:
 def _all_paths(ground: Ground, most: int) -> tuple[FoundPaths, Bools]:
     """All paths of each link; of a link with too many, half of them by degree, half by gradient."""
     paths = ground.paths
-    no_mask = np.full(len(paths.arc_slot), np.inf, dtype=np.float32)
-    found = best_paths(paths, no_mask, most + 1)
+    found = paths_by_degree(paths, most + 1)
     exhaustive: Bools = found.lengths[:, most] == 0
     arcs = found.arcs[:, :most].copy()
     if not exhaustive.all():

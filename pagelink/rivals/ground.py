@@ -24,7 +24,13 @@ from pagelink.measure.candidates import CandidateFinder, Candidates, ReferenceGr
 from pagelink.model.edited_logits import Influence
 from pagelink.model.inputs import ModelInput
 from pagelink.runtime.arrays import Bools, Doubles, Longs
-from pagelink.search.paths import FoundPaths, PathGraphs, allowed_facts, build_path_graphs
+from pagelink.search.paths import (
+    FoundPaths,
+    PathGraphs,
+    allowed_facts,
+    best_paths,
+    build_path_graphs,
+)
 
 FactPath = tuple[int, ...]
 Ranked = list[list[FactPath]]
@@ -144,6 +150,17 @@ class Ground:
         """All facts on some path of a link, in ascending order."""
         slots = self.paths.arc_slot[self.paths.arcs_of(link)]
         return np.unique(self.explainer.graph.fact[self.batch.edges[slots]]).astype(np.int64)
+
+
+def paths_by_degree(paths: PathGraphs, count: int, links: Longs | None = None) -> FoundPaths:
+    """The best paths by -(sum of log D_v), the paper's Score without a mask.
+
+    Args:
+        paths: the path graphs.
+        count: number of paths per link at most.
+        links: of these links. None: of all.
+    """
+    return best_paths(paths, np.full(len(paths.arc_slot), np.inf, dtype=np.float32), count, links)
 
 
 def facts_of(paths: Sequence[FactPath]) -> list[int]:

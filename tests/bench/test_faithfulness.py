@@ -30,7 +30,8 @@ from pagelink.bench.measures import (
     measure,
     supportable,
 )
-from pagelink.bench.subjects import Separations, check_subjects
+from pagelink.bench.runs import check_names
+from pagelink.bench.subjects import Separations, subject_names
 from pagelink.cli.main import app
 from pagelink.errors import SettingsError
 from pagelink.graph.lookup import first_edges_of_facts
@@ -219,8 +220,11 @@ def test_a_model_is_structural_if_it_beats_all_its_twins() -> None:
 
 def test_an_unknown_subject_is_refused() -> None:
     with pytest.raises(SettingsError, match="Did you mean 'released'"):
-        check_subjects(["relaesed"], quick=False)
-    assert check_subjects([], quick=True) == ("tiny-rgcn", "tiny-rgcn-shared")
+        check_names("subject", ["relaesed"], subject_names(quick=False))
+    assert check_names("subject", [], subject_names(quick=True)) == (
+        "tiny-rgcn",
+        "tiny-rgcn-shared",
+    )
 
 
 def test_quick_run(tmp_path: Path) -> None:

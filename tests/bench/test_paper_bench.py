@@ -23,14 +23,12 @@ from pagelink.bench.paper.plan import PER_LINK, Dataset, Plan, datasets
 from pagelink.bench.paper.report import Plot, Series, draw
 from pagelink.bench.paper.runner import (
     PARTS,
-    check_explainers,
-    check_parts,
     compare_and_print,
     run_and_print,
     write_report,
 )
 from pagelink.bench.paper.tables import PUBLISHED
-from pagelink.bench.runs import Run, RunStore
+from pagelink.bench.runs import Run, RunStore, check_names
 from pagelink.bench.speed.bare import extract
 from pagelink.bench.subjects import _tiny, load_subject
 from pagelink.cli.main import app
@@ -259,7 +257,7 @@ def test_a_model_of_ones_own(folder: Path, tmp_path: Path) -> None:
     }  # fmt: skip
     assert all("auc" not in run.figures for run in runs)
     with pytest.raises(SettingsError, match="Did you mean 'degree'"):
-        check_explainers("degre")
+        check_names("explainer", ["degre"], RIVALS)
 
 
 def test_a_run_on_an_aminer_file(tmp_path: Path) -> None:
@@ -305,10 +303,10 @@ def test_the_command_line(folder: Path, tmp_path: Path) -> None:
 
 
 def test_parts_are_checked_by_name() -> None:
-    assert [part.name for part in check_parts([])] == list(PARTS)
-    assert [part.name for part in check_parts(["connection"])] == ["connection"]
+    assert check_names("part", [], PARTS) == tuple(PARTS)
+    assert check_names("part", ["connection"], PARTS) == ("connection",)
     with pytest.raises(SettingsError, match="Did you mean 'explainers'"):
-        check_parts(["explainer"])
+        check_names("part", ["explainer"], PARTS)
 
 
 def test_the_figures_of_the_paper() -> None:

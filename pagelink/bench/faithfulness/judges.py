@@ -40,7 +40,7 @@ EDGES_A_PASS = 400_000
 
 @dataclass(frozen=True)
 class EditedGraph:
-    """The whole graph, other in some facts, and the link that is asked for."""
+    """The whole graph, other in some facts, and the link to score."""
 
     src: int
     dst: int

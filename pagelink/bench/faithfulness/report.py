@@ -16,8 +16,8 @@ from pagelink.bench.answers import COUNTS, MAIN
 from pagelink.bench.faithfulness.bench import CURVE, JUDGED, RANKINGS, SETTINGS, Result, run_subject
 from pagelink.bench.faithfulness.judges import RETRAINED, retrained_effects
 from pagelink.bench.measures import EFFECT, PerLink, with_interval
-from pagelink.bench.runs import cell, layout, made_by, say, shown_progress
-from pagelink.bench.subjects import check_subjects, load_subject
+from pagelink.bench.runs import cell, check_names, layout, made_by, say, shown_progress
+from pagelink.bench.subjects import load_subject, subject_names
 from pagelink.datasets.locate import DataNotFoundError
 from pagelink.measure.verdict import VERDICTS
 from pagelink.rivals.greedy import MOST_PATHS
@@ -186,7 +186,7 @@ def run_and_print(
     The file is written anew after each subject. A subject whose data are not there is named and
     left out.
     """
-    chosen = check_subjects(names, quick)
+    chosen = check_names("subject", names, subject_names(quick))
     links = min(links, 6) if quick else links
     rhos = (CURVE[::5] if quick else CURVE) if rho_curve else ()
     done: list[dict[str, Any]] = []
@@ -237,7 +237,7 @@ def as_text(subject: dict[str, Any]) -> str:
     lines = [
         f"## {subject['subject']}: {subject['links']} links\n",
         f"ROC-AUC {auc['auc']:.3f}, run without edges {auc['edgeless_auc']:.3f}{twin}: the model "
-        f"{use} its twin without edges. Greedy search: {greedy['paths_a_link']:.0f} paths a link; "
+        f"{use} its twin without edges. Greedy search: {greedy['paths_a_link']:.0f} paths per link; "
         f"of {greedy['links_not_exhaustive']} links not all; effect not positive for "
         f"{greedy['links_not_positive']} links. Sufficiency undefined for "
         f"{subject['links_sufficiency_undefined']} links."

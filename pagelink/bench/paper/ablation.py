@@ -51,9 +51,8 @@ from pagelink.bench.runs import (
 )
 from pagelink.bench.subjects import RELEASED, released_subject
 from pagelink.metrics.labels import degree_only_mask
-from pagelink.rivals.ground import Ranked, facts_of
+from pagelink.rivals.ground import Ranked, facts_of, paths_by_degree
 from pagelink.runtime.arrays import Doubles
-from pagelink.search.paths import best_paths
 from pagelink.settings import Settings
 
 SHOWN = 3
@@ -231,8 +230,7 @@ def _without_model(dataset: Dataset) -> Figures:
         masks, ranked = [], []
         for ground in dataset.grounds:
             paths, starts = ground.paths, ground.batch.edge_ptr
-            no_mask = np.full(len(paths.arc_slot), np.inf, dtype=np.float32)
-            found = best_paths(paths, no_mask, MODEL_FREE_PATHS)
+            found = paths_by_degree(paths, MODEL_FREE_PATHS)
             for link, of_link in enumerate(found.arcs):
                 arcs = [walked[walked >= 0] for walked in of_link if walked[0] >= 0]
                 positions = [(paths.arc_slot[walked] - starts[link]).tolist() for walked in arcs]

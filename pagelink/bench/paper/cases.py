@@ -20,9 +20,8 @@ from pagelink.bench.runs import Figures, Run, cell
 from pagelink.explain.result import Explanation
 from pagelink.graph.lookup import first_edges_of_facts, representatives_of_facts
 from pagelink.graph.typed_graph import TypedGraph
-from pagelink.rivals.ground import Ground, fact_paths, free_facts
+from pagelink.rivals.ground import Ground, fact_paths, free_facts, paths_by_degree
 from pagelink.rivals.registry import BY_PATH, RIVALS
-from pagelink.search.paths import best_paths
 from pagelink.settings import Settings
 from pagelink.views.layers import NamedFact, Node
 from pagelink.views.lettering import shorten
@@ -171,8 +170,7 @@ def _second(dataset: Dataset, pair: tuple[int, int]) -> Figures:
             on_paths |= {graph.flat_index(*node) for node in path.nodes[1:-1]}
         if name == DEFAULT:
             drawing, about = explanation.to_svg(), _link_words(explanation)
-    no_mask = np.full(len(ground.paths.arc_slot), np.inf, dtype=np.float32)
-    arcs = best_paths(ground.paths, no_mask, MOST_PATHS).arcs[0]
+    arcs = paths_by_degree(ground.paths, MOST_PATHS).arcs[0]
     walked = [arc[arc >= 0] for arc in arcs if arc[0] >= 0]
     heads = [set(ground.paths.nodes[ground.paths.arc_dst[arc]].tolist()) for arc in walked]
     generic: list[dict[str, Any]] = [

@@ -20,7 +20,7 @@ NAME = "paths"
 MOST = 200
 SHOWN = (1, 2, 3, 5, 10, 20, 50, 100, 200)
 MEASURED = (1, 2, 3, 5, 10)
-"""Numbers of paths that the default is asked for: it chooses a set, so each is a run of its own."""
+"""Numbers of paths of the default: it chooses a set, so each is a run of its own."""
 OURS, BY_MASK, PAPER, FREE = (
     "PaGELink, measured (default)", "PaGELink, by its mask", "paper's settings",
     "no model, degree only",

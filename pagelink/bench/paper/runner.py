@@ -30,11 +30,10 @@ from pagelink.bench.paper import (
 )
 from pagelink.bench.paper.plan import PER_LINK, Dataset, Part, Plan, Session
 from pagelink.bench.paper.report import Plot, Table, draw, tables_markdown
-from pagelink.bench.runs import Run, RunStore, say, shown_progress
+from pagelink.bench.runs import Run, RunStore, check_names, say, shown_progress
 from pagelink.bench.subjects import checkpoint_subject
-from pagelink.errors import PageLinkError, SettingsError, did_you_mean
+from pagelink.errors import PageLinkError
 from pagelink.models.checkpoint import Checkpoint
-from pagelink.rivals.registry import RIVALS
 from pagelink.runtime.files import write_text
 from pagelink.views.templates import render
 
@@ -58,20 +57,6 @@ REPORTED: dict[str, Part] = {
     COMPARE: Part(COMPARE, "Explainers on a model of one's own", tables.tables, plots=tables.plots),
 }
 """What reports can hold: the parts, and the runs of `pagelink bench compare`."""
-
-
-def check_parts(names: Sequence[str]) -> tuple[Part, ...]:
-    """Return the given parts, all if none is given.
-
-    Raises:
-        SettingsError: there is no such part.
-    """
-    for name in names:
-        if name not in PARTS:
-            raise SettingsError(
-                f"A part is one of {', '.join(PARTS)}; got {name!r}.{did_you_mean(name, PARTS)}"
-            )
-    return tuple(PARTS[name] for name in dict.fromkeys(names or PARTS))
 
 
 # Reports of the benchmark, made from its run files alone: Markdown, and one page of HTML.
@@ -185,16 +170,16 @@ def run_and_print(
     Raises:
         SettingsError: there is no such part.
     """
-    parts = check_parts(names)
+    parts = check_names("part", names, PARTS)
     if quick:
         seeds = min(seeds, QUICK_SEEDS)
         say(console, "Tiny generated graphs, hardly trained: these figures say nothing.\n")
     plan = Plan(out / "models", seeds, links, quick, aminer, lambda words: say(console, words))
     store = RunStore(out / RUNS)
     with shown_progress(console) as step:
-        for number, part in enumerate(parts, start=1):
-            place = f"{part.name} ({number} of {len(parts)})"
-            part.run(store, plan, lambda what, place=place: step(f"{place}: {what}"))  # type: ignore[misc]
+        for number, name in enumerate(parts, start=1):
+            place = f"{name} ({number} of {len(parts)})"
+            PARTS[name].run(store, plan, lambda what, place=place: step(f"{place}: {what}"))  # type: ignore[misc]
     return report(out, out, console)
 
 
@@ -208,26 +193,6 @@ def report(folder: Path, out: Path, console: Console) -> list[Path]:
 
 
 # `pagelink bench compare`: every explainer on a model of one's own, by what needs no labels.
-
-
-def check_explainers(given: str | None) -> tuple[str, ...]:
-    """Return the explainers named in a list with commas, all if there is none.
-
-    Raises:
-        SettingsError: there is no such explainer.
-
-    Example:
-        >>> check_explainers("degree, pagelink")
-        ('degree', 'pagelink')
-    """
-    names = tuple(name.strip() for name in (given or ",".join(RIVALS)).split(",") if name.strip())
-    for name in names:
-        if name not in RIVALS:
-            raise SettingsError(
-                f"An explainer is one of {', '.join(RIVALS)}; got {name!r}."
-                + did_you_mean(name, RIVALS)
-            )
-    return names
 
 
 def compare_and_print(

@@ -206,7 +206,7 @@ def _shape(rows: dict[str, list[Run]], title: str, links: int) -> Table:
         without = ", ".join(f"{name} {share:.2f}" for name, share in sorted(reasons.items()))
         cost = _mean(runs, "cpu", 1, 1000), _mean(runs, "training", 1), _mean(runs, "peak MB", 0)
         lines.append((row_name(name, runs, links), *_cells(runs, SHAPE), without or "-", *cost))
-    heads = (*_heads(SHAPE), "without paths", "CPU ms a link", "training CPU s", "peak MB")
+    heads = (*_heads(SHAPE), "without paths", "CPU ms per link", "training CPU s", "peak MB")
     note = (
         "What 3 paths look like, and what they cost on one thread: the peak is that of the whole "
         "process, and SubgraphX is run on few links and seeds because of its time."
