@@ -35,7 +35,8 @@ from pagelink.metrics.paths import (
 )
 from pagelink.metrics.worth import characterisation, fidelity, pooled_sufficiency, share_of_greedy
 from pagelink.rivals.ground import PRUNED, FactPath, Ground, Ranked, edge_scores, facts_of
-from pagelink.runtime.arrays import Bools, Doubles, Longs, Ragged
+from pagelink.runtime.arrays import Bools, Doubles, Longs
+from pagelink.runtime.csr import Csr
 
 CONTROLS = 5
 BUDGETS = (10, 50, 100, 200)
@@ -141,7 +142,7 @@ def connections(ground: Ground, ranked: Ranked, seed: int) -> Doubles:
         slots.append(np.array([places[fact] for fact in path]))
     controls, path_of = draw_controls(
         ReferenceGraphs(ground.facts, ground.batch, ground.whole, ground.bare), link,
-        Ragged.of(slots), CONTROLS, seed,
+        Csr.of(slots), CONTROLS, seed,
     )  # fmt: skip
     gone = ground.influence.logits(ground.whole, controls)
     control = ground.logits[controls.link] - gone

@@ -20,7 +20,7 @@ from pagelink.graph.typed_graph import TypedGraph
 from pagelink.measure.evidence import Measured
 from pagelink.measure.verdict import is_evidence
 from pagelink.model.predictor import LinkPredictor
-from pagelink.model.receptive_field import Reach
+from pagelink.model.receptive_field import ReceptiveField
 from pagelink.runtime.arrays import Bools
 from pagelink.search.mask_learning import LearnedMasks
 from pagelink.search.paths import FoundPaths, PathGraphs, allowed_facts, build_path_graphs
@@ -141,7 +141,7 @@ def versions() -> dict[str, str]:
 
 
 def warnings_about(
-    predictor: LinkPredictor, reach: Reach, link_types: Sequence[EdgeType]
+    predictor: LinkPredictor, seen: ReceptiveField, link_types: Sequence[EdgeType]
 ) -> list[str]:
     """Return what users should know of a model on a graph; every explanation carries it."""
     unused = (
@@ -152,8 +152,8 @@ def warnings_about(
         "All scores that were seen lie between 0 and 1 and are taken to be logits: if the "
         "model returns probabilities, say so by output='probability'."
     )
-    odd = reach.in_unit_range and predictor.output == "logit"
-    general = [unused] * (not reach.uses_edges) + [probabilities] * odd
+    odd = seen.in_unit_range and predictor.output == "logit"
+    general = [unused] * (not seen.uses_edges) + [probabilities] * odd
     return general + [
         f"The relation {other[1]} mirrors most links of {link_type[1]}: if it is the reverse, "
         "say so by reverse={...}, or paths may merely restate the link."
@@ -168,12 +168,12 @@ class ResultBuilder:
     Args:
         setup: the model, the settings, and what follows from them.
         seed: of the explainer.
-        reach: what the model sees.
         warnings: what every explanation notes.
     """
 
-    def __init__(self, setup: Setup, seed: int, reach: Reach, warnings: Sequence[str] = ()) -> None:
-        self._setup, self._seed, self._reach, self._warnings = setup, seed, reach, warnings
+    def __init__(self, setup: Setup, seed: int, warnings: Sequence[str] = ()) -> None:
+        self._setup, self._seed, self._warnings = setup, seed, warnings
+        self._receptive_field = setup.receptive_field
         self._graph, self._settings = setup.graph, setup.settings
         stored = self._graph.edge_types[: self._graph.num_relations]
         self._mask_sizes = dict(zip(stored, self._graph.mask_sizes, strict=False))
@@ -272,7 +272,7 @@ class ResultBuilder:
         }  # fmt: skip
         return Explanation(
             link_type=link.type, src=src, dst=dst, src_name=src_name, dst_name=dst_name,
-            num_hops=self._reach.num_hops, settings=self._settings, seed=self._seed,
+            num_hops=self._receptive_field.num_hops, settings=self._settings, seed=self._seed,
             threshold=self._setup.threshold, versions=versions(), **{**defaults, **values},
         )  # fmt: skip
 
@@ -282,9 +282,9 @@ class ResultBuilder:
             notes.append(
                 "Pruning would have cut the source from the target, so the unpruned graph was used."
             )
-        if self._reach.note:
-            notes.append(self._reach.note)
-        graph, used = self._graph, self._reach.seen_relations
+        if self._receptive_field.note:
+            notes.append(self._receptive_field.note)
+        graph, used = self._graph, self._receptive_field.seen_relations
         seen = {t for t, is_used in zip(graph.edge_types, used, strict=True) if is_used}
         unseen = [
             edge_type[1]

@@ -200,7 +200,7 @@ def facts_on_paths(graph: TypedGraph, batch: ComputationGraphs, paths: PathGraph
 
 
 def find_counterfactual(
-    setup: Setup, link: Link, goal: Goal, known: Sequence[int], seen_relations: Bools
+    setup: Setup, link: Link, goal: Goal, known: Sequence[int]
 ) -> Counterfactual:
     """Search among sets of facts, measure, and put the result into words.
 
@@ -210,13 +210,12 @@ def find_counterfactual(
         goal: what is to be reached.
         known: targets that the source is known to be linked to, as flat nodes: they are not ranked
             and take nothing's place, as no one would recommend them.
-        seen_relations: per relation, whether the model passes messages along it.
     """
     graph, top_k = setup.graph, goal.top_k
     (batch,) = setup.batches.extract([link])
     if goal.at == "source":
         wanted = batch if top_k is None else None
-        facts = facts_at_source(graph, link, wanted, seen_relations)
+        facts = facts_at_source(graph, link, wanted, setup.receptive_field.seen_relations)
     else:
         facts = facts_on_paths(graph, batch, setup.path_graphs(batch))
     scores = TargetScores(setup, link)

@@ -180,4 +180,4 @@ class PaGELink(Prepared):
         goal = Goal(top_k, at, budget, verified, self.threshold)
         link = self.link(src, dst, link_type)
         others = [self.graph.find_node(link.type[2], key) for key in known]
-        return find_counterfactual(self.setup, link, goal, others, self.reach.seen_relations)
+        return find_counterfactual(self.setup, link, goal, others)

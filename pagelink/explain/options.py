@@ -21,8 +21,8 @@ from pagelink.graph.lookup import fact_of
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.measure.candidates import CandidateFinder, Candidates
 from pagelink.measure.verdict import unnoticed
-from pagelink.model.edited_logits import Influence, edge_gradient
-from pagelink.model.receptive_field import Reach
+from pagelink.model.edited_logits import EditedLogits, edge_gradient
+from pagelink.model.receptive_field import ReceptiveField
 from pagelink.runtime.arrays import Bools, Doubles, Longs
 from pagelink.search.work import Setup
 from pagelink.settings import Settings
@@ -158,7 +158,7 @@ def _for_and_against(
     logits, recorded = setup.logits(batch, relation)
     start = np.zeros(len(batch.edges), dtype=np.float32)
     gradient = edge_gradient(predictor, recorded, len(batch.edges))
-    influence = Influence(predictor, batch, relation)
+    influence = EditedLogits(predictor, batch, relation)
     finder = CandidateFinder(setup.facts, batch, paths, np.flatnonzero(paths.has_path()), start)
     sides = []
     for sign in (1.0, -1.0):
@@ -183,7 +183,7 @@ def _for_and_against(
 
 
 def _strongest(
-    influence: Influence,
+    influence: EditedLogits,
     candidates: Candidates,
     graph: Bools,
     link: int,
@@ -239,15 +239,15 @@ def check_arguments(settings: object, seed: object, threshold: object) -> None:
         raise SettingsError(f"threshold must be a number or None, got {threshold!r}.")
 
 
-def check_hops(settings: Settings, reach: Reach) -> None:
+def check_hops(settings: Settings, seen: ReceptiveField) -> None:
     """Refuse a number of hops below what the model sees.
 
     Raises:
         SettingsError: the computation graph would be too small.
     """
-    if settings.num_hops is not None and settings.num_hops < (reach.num_hops or 0):
+    if settings.num_hops is not None and settings.num_hops < (seen.num_hops or 0):
         raise SettingsError(
-            f"num_hops is {settings.num_hops}, but the model sees {reach.num_hops} hops: the "
+            f"num_hops is {settings.num_hops}, but the model sees {seen.num_hops} hops: the "
             "computation graph would leave out edges that move its score. Use None."
         )
 

@@ -19,7 +19,7 @@ from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.links import Key, Link, LinkLike, LinkReader, as_link_types
 from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
-from pagelink.model.model_checks import extractor_for, find_reach
+from pagelink.model.model_checks import extractor_for, inspect_model
 from pagelink.model.predictor import Forward, LinkPredictor, Output
 from pagelink.runtime.timer import Timer
 from pagelink.search.constraints import compile_constraints
@@ -59,21 +59,25 @@ class Prepared:
         self.predictor = LinkPredictor(model, data, self.graph, forward, output)
         on_patch = self.store is not None
         with torch.inference_mode(False):
-            self.reach = find_reach(self.predictor, self.link_types, seed, on_patch=on_patch)
+            self.receptive_field = inspect_model(
+                self.predictor, self.link_types, seed, on_patch=on_patch
+            )
         self.reader = LinkReader(self.graph, self.link_types)
         self.warnings = self._warnings()
         self._adopt(settings or Settings(), seed)
 
     def _adopt(self, settings: Settings, seed: int) -> None:
         """Take settings, and make what depends on them."""
-        check_hops(settings, self.reach)
+        check_hops(settings, self.receptive_field)
         self.settings, self.seed = settings, seed
-        self.extractor = extractor_for(self.graph, self.reach, settings.num_hops)
+        self.extractor = extractor_for(self.graph, self.receptive_field, settings.num_hops)
         one_by_one = self.predictor.mode != "subgraphs"
-        batches = Batches(self.extractor, self.reach.bytes_an_edge, one_by_one)
+        batches = Batches(self.extractor, self.receptive_field.bytes_an_edge, one_by_one)
         constraints = compile_constraints(self.graph, settings)
-        self.setup = Setup(self.predictor, batches, settings, constraints, self.threshold)
-        self.builder = ResultBuilder(self.setup, seed, self.reach, self.warnings)
+        self.setup = Setup(
+            self.predictor, self.receptive_field, batches, settings, constraints, self.threshold
+        )
+        self.builder = ResultBuilder(self.setup, seed, self.warnings)
         self.pipeline = Pipeline(self.setup, self.builder, self._method, seed)
 
     def _method(
@@ -82,7 +86,7 @@ class Prepared:
         return page_link(self.setup, self.builder, batch, links, seed, timer)
 
     def _warnings(self) -> list[str]:
-        return warnings_about(self.predictor, self.reach, self.link_types)
+        return warnings_about(self.predictor, self.receptive_field, self.link_types)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """On a store, a copy in another process opens the files anew and proves the model again."""

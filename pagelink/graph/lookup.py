@@ -18,7 +18,8 @@ from pagelink.errors import GraphError
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
-from pagelink.runtime.arrays import Bools, Longs, Ragged
+from pagelink.runtime.arrays import Bools, Longs
+from pagelink.runtime.csr import Csr
 from pagelink.runtime.kernels import kernel
 
 Triple = tuple[str, str, str, int, int]
@@ -164,12 +165,12 @@ class FactIndex:
         self._edges = graph.edges_of_facts
         self._fact = graph.fact
 
-    def of_slots(self, batch: ComputationGraphs, slots: Longs) -> Ragged:
+    def of_slots(self, batch: ComputationGraphs, slots: Longs) -> Csr:
         """Per edge of a batch, all edges of its link's graph that state the same fact."""
         ptr, values = _slots_of_facts(
             slots, batch.edges, batch.edge_ptr, self._fact, self._edges.ptr, self._edges.values
         )
-        return Ragged(ptr, values)
+        return Csr(ptr, values)
 
 
 def _in_edges(graph: TypedGraph, node: int) -> Longs:

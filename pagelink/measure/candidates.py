@@ -17,8 +17,9 @@ import numpy as np
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.edited_graphs import Edits
 from pagelink.graph.lookup import FactIndex
-from pagelink.model.edited_logits import Influence
-from pagelink.runtime.arrays import Bools, Doubles, Floats, Longs, Ragged
+from pagelink.model.edited_logits import EditedLogits
+from pagelink.runtime.arrays import Bools, Doubles, Floats, Longs
+from pagelink.runtime.csr import Csr
 from pagelink.search.paths import (
     FIXED_POINT,
     FoundPaths,
@@ -46,7 +47,7 @@ class Candidates:
     """Score(p) by the learned mask."""
     concise: Doubles
     """Score(p) without the mask: minus the sum of log D_v."""
-    slots: Ragged
+    slots: Csr
     """Per candidate, all edges of its facts: every copy and both directions."""
 
     @property
@@ -189,7 +190,7 @@ def _together(
     links: Longs,
     rankings: Sequence[FoundPaths],
     arc_logits: Floats,
-    arc_facts: Ragged,
+    arc_facts: Csr,
     num_links: int,
 ) -> Candidates:
     """Put rankings one after the other, each path where it comes first."""
@@ -255,7 +256,7 @@ class Trials:
     """The model's answers about the links of a batch: their context, and each candidate alone."""
 
     work: Work
-    model: Influence
+    model: EditedLogits
     """Answers questions about edited graphs."""
     graphs: ReferenceGraphs
     candidates: Candidates
@@ -275,14 +276,14 @@ class Trials:
         setup, batch, links = work.setup, work.batch, work.links
         whole = setup.predictor.needed(batch)
         graphs = ReferenceGraphs.of(setup.facts, batch, whole, setup.settings.max_length)
-        model = Influence(setup.predictor, batch, work.relation)
+        model = EditedLogits(setup.predictor, batch, work.relation)
         each = candidates.removal(candidates.link, np.arange(len(candidates.lengths))[:, None])
         paths = Edits.towards(batch, whole & ~graphs.bare, links)
         edges = Edits.towards(batch, whole, links)
         answers = model.logits(whole, Edits.joined([each, paths, edges]))
         context = np.full((2, len(work.logits)), np.nan)
-        context[:, links] = answers[each.num_copies :].reshape(2, -1)
-        alone = work.logits[each.link] - answers[: each.num_copies]
+        context[:, links] = answers[each.num_graphs :].reshape(2, -1)
+        alone = work.logits[each.link] - answers[: each.num_graphs]
         return cls(work, model, graphs, candidates, alone, *context)
 
     def effects(self, edits: Edits, *, inserted: bool = False) -> Doubles:

@@ -16,7 +16,8 @@ from pagelink.graph.edited_graphs import Edits
 from pagelink.measure.candidates import ReferenceGraphs, Trials
 from pagelink.measure.selection import Selection
 from pagelink.measure.verdict import Evidence, connection, sufficiency, verdict_of
-from pagelink.runtime.arrays import Longs, Ragged
+from pagelink.runtime.arrays import Longs
+from pagelink.runtime.csr import Csr
 from pagelink.runtime.kernels import kernel
 
 DRAWS = 4
@@ -63,7 +64,7 @@ def measure_chosen(trials: Trials, selection: Selection) -> dict[int, Measured]:
     path_slots = work.paths.arc_slot[arcs[arcs >= 0]]
     fact_slots = graphs.facts.of_slots(batch, path_slots)
     controls, control_of = draw_controls(
-        graphs, link, Ragged(fact_ptr, path_slots), work.setup.settings.controls, work.seed
+        graphs, link, Csr(fact_ptr, path_slots), work.setup.settings.controls, work.seed
     )
 
     # 2. One pass: without each set, with each set alone added to G0 and to nothing, without each
@@ -79,7 +80,7 @@ def measure_chosen(trials: Trials, selection: Selection) -> dict[int, Measured]:
         controls,
     ]
     answers = trials.model.logits(whole, Edits.joined(edits))
-    cuts = np.cumsum([edit.num_copies for edit in edits])
+    cuts = np.cumsum([edit.num_graphs for edit in edits])
     gone, added, only, gone_fact, gone_control = np.split(answers, cuts[:-1])
     inserted = selection.inserted[link]
     adds = np.full(len(link), np.nan)
@@ -135,7 +136,7 @@ def _or_none(value: float) -> float | None:
 
 
 def draw_controls(
-    graphs: ReferenceGraphs, link: Longs, paths: Ragged, count: int, seed: int
+    graphs: ReferenceGraphs, link: Longs, paths: Csr, count: int, seed: int
 ) -> tuple[Edits, Longs]:
     """Draw pairs of the relations of each path's first and last fact, on no common path.
 

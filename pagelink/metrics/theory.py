@@ -1,7 +1,8 @@
 """The paper's two statements about random graphs, to be held against counts.
 
 The k-core theorem says how much of a large random graph pruning leaves; the proposition, that there
-are far fewer paths between two nodes than subgraphs. Random graphs are G(n, m): m edges drawn uniformly from all pairs of n nodes.
+are far fewer paths between two nodes than subgraphs. Random graphs are G(n, m): m edges drawn
+uniformly from all pairs of n nodes.
 """
 
 from __future__ import annotations

@@ -14,8 +14,9 @@ from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.edited_graphs import Edits
 from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
-from pagelink.model.edited_logits import Influence
+from pagelink.model.edited_logits import EditedLogits
 from pagelink.model.inputs import ModelInput
+from pagelink.model.masking import Tracer, layer_name
 from pagelink.model.predictor import LinkPredictor, Mode
 from pagelink.model.receptive_field import (
     EDGES_A_PASS,
@@ -24,14 +25,13 @@ from pagelink.model.receptive_field import (
     ROUNDS,
     TOLERANCE,
     Probe,
-    Reach,
+    ReceptiveField,
     chunks_by_edges,
     extractor_for,
     patch_predictor,
     try_modes,
     visible_count,
 )
-from pagelink.model.tracing import Tracer, layer_name
 from pagelink.runtime.arrays import Bools, Longs
 
 EDITS = 3
@@ -40,7 +40,9 @@ GRID = 2
 """So many sources with so many targets: links that have parts of their graphs in common."""
 
 
-def prove(predictor: LinkPredictor, probe: Probe, reach: Reach) -> tuple[float, bool]:
+def check_weights(
+    predictor: LinkPredictor, probe: Probe, field: ReceptiveField
+) -> tuple[float, bool]:
     """Show that weight 1 reproduces the model and that the weights get a gradient.
 
     A model whose score no edge changes gets no gradient, and passes: that it does not use the graph
@@ -55,7 +57,7 @@ def prove(predictor: LinkPredictor, probe: Probe, reach: Reach) -> tuple[float, 
         ModelError: the edges change the score, but their weights get no gradient.
     """
     moved, checked, taken = False, False, 0.0
-    for batch, links, relation in _in_turn(predictor, probe, reach):
+    for batch, links, relation in _in_turn(predictor, probe, field):
         inputs = predictor.inputs(batch, predictor.needed(batch), links, relation)
         logits, recorded, _ = predictor.record(inputs)
         weights = torch.ones(len(batch.edges), device=predictor.device, requires_grad=True)
@@ -65,7 +67,7 @@ def prove(predictor: LinkPredictor, probe: Probe, reach: Reach) -> tuple[float, 
             if not torch.allclose(weighted.detach(), logits, rtol=1e-4, atol=1e-5):
                 if predictor.fuses:  # then a layer only looked plain
                     predictor.fuses = False
-                    return prove(predictor, probe, reach)
+                    return check_weights(predictor, probe, field)
                 raise MaskError(
                     "Edge weights of 1 change the model's scores from "
                     f"{logits.tolist()[:3]} to {weighted.tolist()[:3]}. A model with a random "
@@ -91,10 +93,10 @@ def prove(predictor: LinkPredictor, probe: Probe, reach: Reach) -> tuple[float, 
 
 
 def _in_turn(
-    predictor: LinkPredictor, probe: Probe, reach: Reach
+    predictor: LinkPredictor, probe: Probe, field: ReceptiveField
 ) -> Iterator[tuple[ComputationGraphs, list[int], Longs]]:
     """Yield links to try, a few at a time: batches, the links to take of each, their relations."""
-    extractor = extractor_for(predictor.graph, reach, None)
+    extractor = extractor_for(predictor.graph, field, None)
     for number in range(-(-len(probe.src) // LINKS_A_ROUND)):
         part = probe.part(number)
         batch = extractor.extract(part.src, part.dst, np.full(len(part.src), -1))
@@ -143,7 +145,7 @@ def _saved_bytes() -> Iterator[dict[int, int]]:
         yield saved
 
 
-def find_what_is_shared(predictor: LinkPredictor, probe: Probe, reach: Reach) -> None:
+def find_what_is_shared(predictor: LinkPredictor, probe: Probe, field: ReceptiveField) -> None:
     """Let links side by side, and edited copies, share nodes only if that changes no score.
 
     A model may look at the edges that leave a node, or turn them around inside: then a node that
@@ -158,7 +160,7 @@ def find_what_is_shared(predictor: LinkPredictor, probe: Probe, reach: Reach) ->
     src = np.repeat(probe.src[:GRID], len(probe.dst[:GRID]))
     dst = np.tile(probe.dst[:GRID], len(probe.src[:GRID]))
     src, dst = src[src != dst], dst[src != dst]
-    extractor = extractor_for(predictor.graph, reach, None)
+    extractor = extractor_for(predictor.graph, field, None)
     batch = extractor.extract(src, dst, np.full(len(src), -1))
     relation = np.full(len(src), probe.relation[0])
     alone = [_alone(predictor, batch, relation, i) for i in range(len(src))]
@@ -170,7 +172,9 @@ def find_what_is_shared(predictor: LinkPredictor, probe: Probe, reach: Reach) ->
             break
     else:
         raise _depends_on_others(alone[0], together[0])
-    predictor.shares_copies = predictor.shares_rim and _copies_agree(predictor, batch, relation)
+    predictor.shares_unedited = predictor.shares_rim and _edited_graphs_agree(
+        predictor, batch, relation
+    )
 
 
 def _check_alone(predictor: LinkPredictor, probe: Probe) -> None:
@@ -201,7 +205,9 @@ def _alone(predictor: LinkPredictor, batch: ComputationGraphs, relation: Longs, 
     return float(predictor.logits(inputs))
 
 
-def _copies_agree(predictor: LinkPredictor, batch: ComputationGraphs, relation: Longs) -> bool:
+def _edited_graphs_agree(
+    predictor: LinkPredictor, batch: ComputationGraphs, relation: Longs
+) -> bool:
     """Whether edited copies that share nodes have the scores of graphs edited by themselves."""
     rng = np.random.default_rng(0)
     links: list[int] = []
@@ -214,21 +220,21 @@ def _copies_agree(predictor: LinkPredictor, batch: ComputationGraphs, relation: 
             slots.append(batch.edge_ptr[link] + chosen)
     ptr = np.concatenate([[0], np.cumsum([len(part) for part in slots], dtype=np.int64)])
     edits = Edits(np.array(links, dtype=np.int64), ptr, np.concatenate([[], *slots]).astype(int))
-    shared = Influence(predictor, batch, relation).logits(batch.visible, edits)
-    predictor.shares_copies = False
-    alone = Influence(predictor, batch, relation).logits(batch.visible, edits)
+    shared = EditedLogits(predictor, batch, relation).logits(batch.visible, edits)
+    predictor.shares_unedited = False
+    alone = EditedLogits(predictor, batch, relation).logits(batch.visible, edits)
     return np.allclose(shared, alone, rtol=1e-3, atol=1e-4)
 
 
 # What the model sees of the graph: how far, by which relations, and in which way it is run.
 
 
-__all__ = ["NOT_LOCAL", "Reach", "extractor_for", "find_reach"]
+__all__ = ["NOT_LOCAL", "ReceptiveField", "extractor_for", "inspect_model"]
 
 
-def find_reach(
+def inspect_model(
     predictor: LinkPredictor, link_types: Sequence[EdgeType], seed: int, *, on_patch: bool = False
-) -> Reach:
+) -> ReceptiveField:
     """Find L and the way to run the model, and prove that edge weights reach it.
 
     Leaves `predictor.mode` at the way that was found.
@@ -250,8 +256,8 @@ def find_reach(
     if not on_patch:
         return _find(predictor, link_types, seed)
     tried = patch_predictor(predictor, link_types, seed)
-    reach = _find(tried, link_types, seed)
-    if reach.mode != "subgraphs":
+    field = _find(tried, link_types, seed)
+    if field.mode != "subgraphs":
         raise ModelError(
             "The model needs all nodes of the graph, or its score depends on the whole graph, so "
             "it cannot be explained from a store on disk. Let it look up its nodes by n_id (its "
@@ -259,26 +265,26 @@ def find_reach(
             "PaGELink(model, store.data, ...)."
         )
     predictor.adopt(tried)
-    return reach
+    return field
 
 
-def _find(predictor: LinkPredictor, link_types: Sequence[EdgeType], seed: int) -> Reach:
+def _find(predictor: LinkPredictor, link_types: Sequence[EdgeType], seed: int) -> ReceptiveField:
     graph = predictor.graph
     probes = [_draw_probe(predictor, link_type, seed) for link_type in link_types]
     seen = np.any([_seen_relations(graph, tracer, predictor) for _, tracer in probes], axis=0)
-    reaches = [try_modes(predictor, probe, seen) for probe, _ in probes]
+    fields = [try_modes(predictor, probe, seen) for probe, _ in probes]
     order: tuple[Mode, ...] = ("subgraphs", "all_nodes", "full")
-    worst = max(reaches, key=lambda reach: order.index(reach.mode))
+    worst = max(fields, key=lambda field: order.index(field.mode))
     if worst.mode != "full":
-        num_hops = max(reach.num_hops or 0 for reach in reaches)
-        along = np.any([reach.along_relations for reach in reaches], axis=0)
-        worst = Reach(worst.mode, num_hops, seen, along)
+        num_hops = max(field.num_hops or 0 for field in fields)
+        along = np.any([field.along_relations for field in fields], axis=0)
+        worst = ReceptiveField(worst.mode, num_hops, seen, along)
     predictor.mode = worst.mode
     find_what_is_shared(predictor, probes[0][0], worst)
-    proofs = [prove(predictor, probe, worst) for probe, _ in probes]
+    checked = [check_weights(predictor, probe, worst) for probe, _ in probes]
     return dataclasses.replace(
-        worst, bytes_an_edge=max(taken for taken, _ in proofs),
-        uses_edges=any(used for _, used in proofs),
+        worst, bytes_an_edge=max(taken for taken, _ in checked),
+        uses_edges=any(used for _, used in checked),
         in_unit_range=all(bool(((p.logits >= 0) & (p.logits <= 1)).all()) for p, _ in probes),
     )  # fmt: skip
 

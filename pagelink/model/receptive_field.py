@@ -37,7 +37,7 @@ TOO_SMALL = (
 
 
 @dataclass(frozen=True)
-class Reach:
+class ReceptiveField:
     """What the model sees of the graph."""
 
     mode: Mode
@@ -79,24 +79,24 @@ class Probe:
         return Probe(self.src[links], self.dst[links], self.relation[links], self.logits[links])
 
 
-def extractor_for(graph: TypedGraph, reach: Reach, num_hops: int | None) -> Extractor:
-    """Return the extractor of computation graphs for a model of this reach.
+def extractor_for(graph: TypedGraph, field: ReceptiveField, num_hops: int | None) -> Extractor:
+    """Return the extractor of computation graphs for a model of this receptive field.
 
     For a model that is not local the computation graph is the whole graph.
     """
-    if reach.num_hops is None:
-        all_visible = reach.note == NOT_LOCAL
+    if field.num_hops is None:
+        all_visible = field.note == NOT_LOCAL
         return Extractor(
-            graph, None, reach.seen_relations, along_relations=reach.along_relations,
+            graph, None, field.seen_relations, along_relations=field.along_relations,
             all_visible=all_visible,
         )  # fmt: skip
     return Extractor(
-        graph, num_hops or reach.num_hops, reach.seen_relations,
-        along_relations=reach.along_relations, visible_hops=reach.num_hops,
+        graph, num_hops or field.num_hops, field.seen_relations,
+        along_relations=field.along_relations, visible_hops=field.num_hops,
     )  # fmt: skip
 
 
-def try_modes(predictor: LinkPredictor, probe: Probe, seen: Bools) -> Reach:
+def try_modes(predictor: LinkPredictor, probe: Probe, seen: Bools) -> ReceptiveField:
     """Try the ways to run a model, the cheapest first.
 
     A model may also turn edges around inside, so that messages come along the reverses of the
@@ -122,12 +122,12 @@ def try_modes(predictor: LinkPredictor, probe: Probe, seen: Bools) -> Reach:
             ):
                 continue
             if found is not None and found[1] >= LINKS_A_ROUND:
-                return Reach(mode, found[0], seen, along)
+                return ReceptiveField(mode, found[0], seen, along)
             if found is not None and untold is None:
                 untold = along
     if untold is None:
-        return Reach("full", None, seen, turned, NOT_LOCAL)
-    return Reach("full", None, seen, untold, TOO_SMALL)
+        return ReceptiveField("full", None, seen, turned, NOT_LOCAL)
+    return ReceptiveField("full", None, seen, untold, TOO_SMALL)
 
 
 def _stands_many_nodes(

@@ -21,9 +21,10 @@ from pagelink.graph.links import Link, LinkLike
 from pagelink.graph.lookup import FactIndex, slots_of_facts
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.measure.candidates import CandidateFinder, Candidates, ReferenceGraphs
-from pagelink.model.edited_logits import Influence
+from pagelink.model.edited_logits import EditedLogits
 from pagelink.model.inputs import ModelInput
 from pagelink.runtime.arrays import Bools, Doubles, Longs
+from pagelink.runtime.csr import Csr
 from pagelink.search.paths import (
     FoundPaths,
     PathGraphs,
@@ -58,7 +59,7 @@ class Ground:
     """G: the edges of the batch that the model sees."""
     bare: Bools
     """G0: G without any fact on a path."""
-    influence: Influence
+    influence: EditedLogits
 
     @classmethod
     def of(cls, explainer: PaGELink, pairs: Sequence[LinkLike]) -> Ground:
@@ -98,7 +99,7 @@ class Ground:
             facts=facts,
             whole=whole,
             bare=ReferenceGraphs.of(facts, batch, whole, length).bare,
-            influence=Influence(predictor, batch, relation),
+            influence=EditedLogits(predictor, batch, relation),
         )
 
     @property
@@ -216,6 +217,5 @@ def free_facts(graph: TypedGraph, mask: EdgeMask, budget: int) -> list[int]:
 
 def edits_of(links: Sequence[int], slots: Sequence[Longs]) -> Edits:
     """One copy per list of slots, of the link at the same place."""
-    ptr = np.concatenate([[0], np.cumsum([len(each) for each in slots])]).astype(np.int64)
-    joined = np.concatenate([*slots, np.empty(0, dtype=np.int64)]).astype(np.int64)
-    return Edits(np.asarray(links, dtype=np.int64), ptr, joined)
+    lists = Csr.of(list(slots))
+    return Edits(np.asarray(links, dtype=np.int64), lists.ptr, lists.values)

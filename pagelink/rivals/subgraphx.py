@@ -20,7 +20,7 @@ from math import ceil, comb, sqrt
 import numpy as np
 import numpy.typing as npt
 
-from pagelink.model.edited_logits import Influence
+from pagelink.model.edited_logits import EditedLogits
 from pagelink.rivals.ground import edits_of
 from pagelink.rivals.rival import LOWEST, Options, Rival, made_masks
 from pagelink.runtime.arrays import Bools, Doubles, Longs
@@ -275,7 +275,7 @@ class SubgraphXLink(Rival):
     def masks(self, work: Work) -> LearnedMasks:
         """Search the links side by side: one pass answers what all of them ask for."""
         searches = {link: self._search(work, link) for link in work.links.tolist()}
-        influence = Influence(self.predictor, work.batch, work.relation)
+        influence = EditedLogits(self.predictor, work.batch, work.relation)
         whole = self.predictor.needed(work.batch)
         waiting: dict[int, tuple[Valuation, Bools]] = {}
         for link, (_, search) in searches.items():

@@ -20,6 +20,7 @@ from pagelink.graph.typed_graph import TypedGraph
 from pagelink.model.edited_logits import edge_gradient
 from pagelink.model.inputs import ModelInput
 from pagelink.model.predictor import LinkPredictor
+from pagelink.model.receptive_field import ReceptiveField
 from pagelink.runtime.arrays import Bools, Doubles, Floats, Longs
 from pagelink.runtime.timer import Timer
 from pagelink.search.constraints import Constraints
@@ -33,6 +34,8 @@ class Setup:
     """The model, the settings, and what follows from them."""
 
     predictor: LinkPredictor
+    receptive_field: ReceptiveField
+    """What the model sees of the graph."""
     batches: Batches
     """Makes computation graphs."""
     settings: Settings

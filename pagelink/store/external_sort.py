@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from pagelink.graph.reverse_relations import PairSet, PairSum, distinct
 from pagelink.graph.schema import Fingerprint
-from pagelink.runtime.arrays import Ints, Longs, Ragged
+from pagelink.runtime.arrays import Ints, Longs
+from pagelink.runtime.csr import Csr
 from pagelink.runtime.kernels import kernel
 
 TOP_BIT = np.uint32(1 << 31)
@@ -63,7 +64,7 @@ class Buckets:
     def add(self, keys: npt.NDArray[np.signedinteger], rows: Ints) -> None:
         """Write each row to the bucket of its key."""
         bucket = np.searchsorted(self.starts, keys, side="right") - 1
-        places = Ragged.grouped(bucket, len(self.spools))
+        places = Csr.grouped(bucket, len(self.spools))
         ordered = rows[places.values]
         for number in np.flatnonzero(np.diff(places.ptr)).tolist():
             self.spools[number].append(ordered[places.ptr[number] : places.ptr[number + 1]])

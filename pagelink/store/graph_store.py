@@ -18,10 +18,15 @@ import torch
 from torch_geometric.data import HeteroData
 
 from pagelink.errors import GraphError, StoreError
-from pagelink.graph.reverse_relations import PairSet, given_reverse, reverse_of_sets
+from pagelink.graph.reverse_relations import (
+    PairSet,
+    given_reverse,
+    relation_classes,
+    reverse_of_sets,
+)
 from pagelink.graph.schema import EdgeType, Schema, check_link_type, graph_schema, read_data
-from pagelink.graph.typed_graph import TypedGraph, relation_classes
-from pagelink.runtime.arrays import Ragged
+from pagelink.graph.typed_graph import TypedGraph
+from pagelink.runtime.csr import Csr
 from pagelink.store.files import begin_store
 from pagelink.store.manifest import (
     MANIFEST,
@@ -226,9 +231,9 @@ class StoredGraph(TypedGraph):
         return len(self.edges_of_facts.ptr) - 1
 
     @cached_property
-    def edges_of_facts(self) -> Ragged:
+    def edges_of_facts(self) -> Csr:
         """All edges of each fact: every copy and both directions, in order."""
-        return Ragged(self.store._map("fact_ptr.npy"), self.store._map("fact_edges.npy"))
+        return Csr(self.store._map("fact_ptr.npy"), self.store._map("fact_edges.npy"))
 
     @cached_property
     def node_type_of(self) -> Any:

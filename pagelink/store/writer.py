@@ -12,9 +12,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pagelink.errors import GraphError, SettingsError
-from pagelink.graph.reverse_relations import PairSet, reverse_name, reverse_of_sets, without_reverse
+from pagelink.graph.reverse_relations import (
+    PairSet,
+    relation_classes,
+    reverse_name,
+    reverse_of_sets,
+    without_reverse,
+)
 from pagelink.graph.schema import EdgeType, Schema
-from pagelink.graph.typed_graph import relation_classes
 from pagelink.store.external_sort import Edges, SortedEdges, Spool, num_mirrored, sort_edges
 from pagelink.store.facts import FlatBuild, Step, write_flat_graph
 from pagelink.store.files import ArrayWriter, begin_store

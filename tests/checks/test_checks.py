@@ -36,7 +36,7 @@ from pagelink.graph.computation_graph import Extractor
 from pagelink.graph.edited_graphs import Edits
 from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
-from pagelink.model.edited_logits import Influence
+from pagelink.model.edited_logits import EditedLogits
 from pagelink.models import TrainSettings, make_model, split_links, train
 from pagelink.models.checkpoint import Checkpoint, save_checkpoint
 from pagelink.models.links import LinkSplit
@@ -93,11 +93,11 @@ def test_a_hidden_relation_has_no_influence_though_the_search_sees_it() -> None:
     links = np.arange(len(ends))
     relation = np.full(len(ends), graph.edge_types.index(LINK_TYPE))
     gone = Edits(links, ptr, np.concatenate(slots))
-    influence = Influence(explainer.predictor, batch, relation)
+    influence = EditedLogits(explainer.predictor, batch, relation)
     whole = influence.logits(batch.visible, Edits.none(links))
     assert np.array_equal(whole, influence.logits(batch.visible, gone))
     # The same model with open eyes does depend on them.
-    open_eyes = Influence(subject.explainer().predictor, batch, relation)
+    open_eyes = EditedLogits(subject.explainer().predictor, batch, relation)
     assert not np.array_equal(
         open_eyes.logits(batch.visible, Edits.none(links)), open_eyes.logits(batch.visible, gone)
     )
@@ -111,7 +111,9 @@ def test_no_path_runs_along_a_hidden_relation() -> None:
     for hidden in (red, green):
         blind = Hidden(subject.model, hidden)
         explainer = subject.explainer(blind)
-        seen = dict(zip(explainer.graph.edge_types, explainer.reach.seen_relations, strict=True))
+        seen = dict(
+            zip(explainer.graph.edge_types, explainer.receptive_field.seen_relations, strict=True)
+        )
         assert not any(seen[t] for t in hidden)
         for answer in subject.explain(blind):
             assert answer.paths  # there are other ones
@@ -145,7 +147,7 @@ def test_paths_avoid_what_the_search_sees_and_the_model_does_not(mechanism: str)
     subject = Subject(Muted(planted.model, colour), planted.data, LINK_TYPE, planted.pairs)
     explainer = subject.explainer()
     hidden = relations_of(colour)
-    assert explainer.reach.seen_relations[explainer.graph.edge_types.index(hidden[1])]
+    assert explainer.receptive_field.seen_relations[explainer.graph.edge_types.index(hidden[1])]
     for answer in subject.explain():
         assert answer.paths
         for path in answer.paths:

@@ -279,7 +279,7 @@ def _compare(
 
     (batch,) = explainer.setup.batches.extract([link])
     if found.at == "source":
-        seen = explainer.reach.seen_relations
+        seen = explainer.receptive_field.seen_relations
         facts = facts_at_source(graph, link, batch if top_k is None else None, seen)
     else:
         paths = explainer.setup.path_graphs(batch)

@@ -108,5 +108,5 @@ def test_a_heavier_model_takes_more_for_an_edge() -> None:
     taken = {}
     for name in ("HeteroConv SAGE", "HeteroConv GAT"):
         case = make_case(name)
-        taken[name] = PaGELink(case.model, case.data, case.link_type).reach.bytes_an_edge
+        taken[name] = PaGELink(case.model, case.data, case.link_type).receptive_field.bytes_an_edge
     assert 0 < taken["HeteroConv SAGE"] < taken["HeteroConv GAT"]

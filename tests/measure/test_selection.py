@@ -16,7 +16,7 @@ from pagelink.measure.candidates import Candidates, Trials
 from pagelink.measure.greedy_set import GreedySet, pool_size
 from pagelink.measure.selection import select
 from pagelink.measure.verdict import unnoticed, verdict_of
-from pagelink.runtime.arrays import Ragged
+from pagelink.runtime.csr import Csr
 
 Effect = dict[tuple[int, ...], float]
 
@@ -30,7 +30,7 @@ class MadeUp:
 
     def logits(self, graph: np.ndarray, edits: Edits) -> np.ndarray:
         answers = []
-        for i in range(edits.num_copies):
+        for i in range(edits.num_graphs):
             key = tuple(sorted(set(edits.slots[edits.ptr[i] : edits.ptr[i + 1]].tolist())))
             self.asked.append(key)
             table, base, sign = (self.removal, 5.0, -1) if graph.all() else (self.insertion, 0.0, 1)
@@ -46,7 +46,7 @@ def candidates(concise: list[float], known: list[int] | None = None) -> Candidat
     return Candidates(
         ptr=np.array([0, count]), arcs=np.array(known, dtype=int)[:, None],
         lengths=np.ones(count, int), scores=worth, concise=worth,
-        slots=Ragged(np.arange(count + 1), np.array(known, dtype=int)),
+        slots=Csr(np.arange(count + 1), np.array(known, dtype=int)),
     )  # fmt: skip
 
 

@@ -17,9 +17,9 @@ from pagelink.graph.edited_graphs import Edits
 from pagelink.graph.lookup import FactIndex
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.measure.candidates import ReferenceGraphs
-from pagelink.model.edited_logits import Influence, edge_gradient
+from pagelink.model.edited_logits import EditedLogits, edge_gradient
 from pagelink.model.predictor import LinkPredictor
-from pagelink.runtime.arrays import Ragged
+from pagelink.runtime.csr import Csr
 from pagelink.search.paths import best_paths, build_path_graphs
 
 pytestmark = pytest.mark.filterwarnings("ignore:The type '")
@@ -81,8 +81,8 @@ def test_equal_to_the_edited_full_graph(name: str) -> None:
     batch, relation = batch_of(explainer)
     whole = explainer.predictor.needed(batch)
     edits = random_edits(batch, whole, 12, 1)
-    found = Influence(explainer.predictor, batch, relation).logits(whole, edits)
-    for i in range(edits.num_copies):
+    found = EditedLogits(explainer.predictor, batch, relation).logits(whole, edits)
+    for i in range(edits.num_graphs):
         link = edits.link[i]
         gone = batch.edges[edits.slots[edits.ptr[i] : edits.ptr[i + 1]]]
         own = np.flatnonzero(explainer.graph.fact == batch.link_fact[link])
@@ -104,10 +104,10 @@ def test_shared_copies_equal_graphs_edited_by_themselves(name: str) -> None:
     for graph in (whole, whole & (np.random.default_rng(0).random(len(whole)) < 0.5)):
         edits = random_edits(batch, whole, 25, 2)
         explainer.predictor.shares_copies = False
-        alone = Influence(explainer.predictor, batch, relation).logits(graph, edits)
+        alone = EditedLogits(explainer.predictor, batch, relation).logits(graph, edits)
         explainer.predictor.shares_copies = name != "LightGCN"
         for edges_a_pass in (1, 300, 10**9):
-            influence = Influence(explainer.predictor, batch, relation, edges_a_pass)
+            influence = EditedLogits(explainer.predictor, batch, relation, edges_a_pass)
             assert influence.logits(graph, edits) == pytest.approx(alone, abs=1e-4)
 
 
@@ -116,10 +116,14 @@ def test_unchanged_copies_have_the_models_score() -> None:
     batch, relation = batch_of(explainer)
     logits, _ = explainer.setup.logits(batch, relation)
     links = np.array([3, 0, 3])
-    found = Influence(explainer.predictor, batch, relation).logits(batch.visible, Edits.none(links))
+    found = EditedLogits(explainer.predictor, batch, relation).logits(
+        batch.visible, Edits.none(links)
+    )
     assert found == pytest.approx(logits[links], abs=1e-5)
     nothing = Edits.none(np.empty(0, dtype=np.int64))
-    assert len(Influence(explainer.predictor, batch, relation).logits(batch.visible, nothing)) == 0
+    assert (
+        len(EditedLogits(explainer.predictor, batch, relation).logits(batch.visible, nothing)) == 0
+    )
 
 
 def test_gradient_is_that_of_the_weights() -> None:
@@ -169,7 +173,7 @@ def test_without_paths_no_path_is_left_and_nothing_else_is_gone() -> None:
 
 
 def test_ragged() -> None:
-    lists = Ragged(np.array([0, 2, 2, 5]), np.array([7, 8, 1, 2, 3]))
+    lists = Csr(np.array([0, 2, 2, 5]), np.array([7, 8, 1, 2, 3]))
     taken = lists.take(np.array([2, 0, 1, 0]))
     assert taken.ptr.tolist() == [0, 3, 5, 5, 7]
     assert taken.values.tolist() == [1, 2, 3, 7, 8, 7, 8]

@@ -45,7 +45,7 @@ def test_a_store_gives_the_explanations_of_the_graph_in_memory(
     arguments = (("user", "likes", "item"), Settings(), 3)
     in_memory = PaGELink(model, data, *arguments, threshold=None)
     from_disk = PaGELink(model, store, *arguments, threshold=None)
-    assert from_disk.reach.num_hops == in_memory.reach.num_hops
+    assert from_disk.receptive_field.num_hops == in_memory.receptive_field.num_hops
     wanted, found = (
         list(explainer.explain_many(links, rank=True, rank_sample=10))
         for explainer in (in_memory, from_disk)

@@ -213,7 +213,7 @@ def replaced_effects(
 ) -> dict[str, Doubles]:
     """Judge (a): per ranking and link, f(G) minus the mean of f where the facts lead elsewhere."""
     explainer = ground.explainer
-    graph, num_hops = explainer.graph, explainer.reach.num_hops
+    graph, num_hops = explainer.graph, explainer.receptive_field.num_hops
     assert num_hops is not None, "the models of this benchmark are local"
     ask = EditedGraphs(model, node_inputs(data), graph, num_hops)
     replacements = Replacements(graph)
