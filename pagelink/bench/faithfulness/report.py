@@ -237,8 +237,8 @@ def as_text(subject: dict[str, Any]) -> str:
     lines = [
         f"## {subject['subject']}: {subject['links']} links\n",
         f"ROC-AUC {auc['auc']:.3f}, run without edges {auc['edgeless_auc']:.3f}{twin}: the model "
-        f"{use} its twin without edges. Greedy search: {greedy['paths_a_link']:.0f} paths per link; "
-        f"of {greedy['links_not_exhaustive']} links not all; effect not positive for "
+        f"{use} its twin without edges. Greedy search: {greedy['paths_a_link']:.0f} paths per "
+        f"link; of {greedy['links_not_exhaustive']} links not all; effect not positive for "
         f"{greedy['links_not_positive']} links. Sufficiency undefined for "
         f"{subject['links_sufficiency_undefined']} links."
         + ("" if subject["links_supportable"] is None

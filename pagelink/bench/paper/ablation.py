@@ -26,6 +26,7 @@ from pagelink.bench.measures import (
     masks_against_labels,
 )
 from pagelink.bench.paper.plan import (
+    LONG_TITLES,
     PER_LINK,
     TINY,
     TITLES,
@@ -262,8 +263,7 @@ def _reference_tables(runs: Sequence[Run]) -> list[Table]:
     for label in list(reference_variants())[:2]:
         for words, end in (("lowest seed", np.min), ("highest seed", np.max)):
             lines.append((f"{label}, {words}", *_cells(by_label[label], end)))
-    links = runs[0].figures["links"]
-    title = f"UserItemAttr, released data and weights: {links} links"
+    title = f"{LONG_TITLES[runs[0].key['data']]}: {runs[0].figures['links']} links"
     return [Table(title, ("", *FIGURES), tuple(lines), LEGEND)]
 
 

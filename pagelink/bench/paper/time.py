@@ -307,7 +307,8 @@ def plots(runs: Sequence[Run]) -> list[Plot]:
         x, slope, start = line["edges"], line["slope"][0], line["intercept"][0]
         found.append(
             Plot(
-                f"Time against edges, {x[0]:,.0f} to {x[-1]:,.0f}", "edges of G_c", "CPU ms per link",
+                f"Time against edges, {x[0]:,.0f} to {x[-1]:,.0f}",
+                "edges of G_c", "CPU ms per link",
                 (
                     Series("measured", tuple(x), tuple(1000 * s for s in line["cpu_s"])),
                     Series("line", tuple(x), tuple(1000 * (start + slope * v) for v in x)),
