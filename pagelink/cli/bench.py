@@ -53,10 +53,13 @@ def compare(
     seed: Seed = 0,
 ) -> None:
     """Compare all explainers on a model of your own: effect, sufficiency, verdicts, time."""
-    from pagelink.bench.compare import check_explainers, compare_and_print
+    from pagelink.bench.paper.runner import compare_and_print
+    from pagelink.bench.runs import check_names
+    from pagelink.rivals.registry import RIVALS
 
     one_thread()
-    names = check_explainers(explainers)
+    given = [name.strip() for name in (explainers or "").split(",")]
+    names = check_names("explainer", filter(None, given), RIVALS)
     compare_and_print(
         load(graph, model), model, names, out, console, links=links, seeds=seeds, seed=seed
     )  # fmt: skip
@@ -122,9 +125,9 @@ def useritemattr_reference(
     ] = None,
 ) -> None:
     """Score explanations of the paper's released data and weights against its labels."""
-    from pagelink.bench.paper.reference_report import run_and_print
+    from pagelink.bench.paper.ablation import reference_and_print
 
-    run_and_print(data, seeds, links, console)
+    reference_and_print(data, seeds, links, console)
 
 
 @bench.command()

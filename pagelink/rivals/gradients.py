@@ -1,4 +1,4 @@
-"""Paths by the gradient of the model: one backward pass, nothing is measured."""
+"""Paths by the gradient of the model, taken once or integrated: nothing is measured."""
 
 from __future__ import annotations
 

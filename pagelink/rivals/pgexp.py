@@ -187,7 +187,7 @@ class PGExpLink(Rival):
                 return
 
     def _drawn(self, seed: int) -> Iterator[Link]:
-        """Training links: those that were given, or so many that enough of them are predicted."""
+        """Training links: the given ones, or enough drawn ones that some are predicted."""
         if self._train_links is not None:
             yield from map(self.reader.read_any, self._train_links)
             return

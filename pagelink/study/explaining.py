@@ -23,8 +23,7 @@ from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.measure.verdict import unnoticed
 from pagelink.models.checkpoint import Checkpoint
-from pagelink.rivals.greedy import FreeEdges
-from pagelink.rivals.ground import Ground, fact_paths
+from pagelink.rivals.ground import Ground, fact_paths, free_facts
 from pagelink.rivals.registry import BY_PATH, RIVALS, make_rival
 from pagelink.runtime.arrays import Longs
 from pagelink.settings import Settings
@@ -144,14 +143,13 @@ class Explainers:
 
     def _facts(self, name: str, pairs: Sequence[Pair]) -> Iterator[tuple[int, ...]]:
         explainer = self.make(name)
-        free = FreeEdges(explainer)
         for explanation in explainer.explain_many(pairs):
             facts: Iterable[int] = ()
             if name in BY_PATH:
                 (paths,) = fact_paths(explainer, [explanation])
                 facts = (fact for path in paths for fact in path)
             elif explanation.reason is None:
-                facts = free.facts(explanation, self.budget)
+                facts = free_facts(explainer.graph, explanation.edge_mask, self.budget)
             yield tuple(sorted(set(facts)))
 
 

@@ -28,7 +28,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
     folder: Path = tmp_path_factory.mktemp("time")
     store = RunStore(folder / "runs")
     plan = Plan(folder / "models", seeds=1, links=4, quick=True)
-    paper_time.run(store, plan, lambda what: None)
+    paper_time.PART.run(store, plan)
     return list(store.all("time"))
 
 
