@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from test_checkpoints import graph, stored
-from test_training import LIKES
+from support.learnable import LIKES, graph, stored
 from torch_geometric.data import HeteroData
 
 from pagelink import PaGELink, Settings
