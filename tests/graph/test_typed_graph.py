@@ -24,7 +24,7 @@ from pagelink.errors import GraphError, LinkError
 from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
 
-many_graphs = settings(deadline=None, derandomize=True, max_examples=100)
+many_graphs = settings(deadline=None, derandomize=True, max_examples=40)
 GRAPHS_AN_EXAMPLE = 5
 
 BUYS: EdgeType = ("user", "buys", "item")

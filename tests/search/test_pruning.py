@@ -19,7 +19,7 @@ from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.search.pruning import protected_core, prune
 
-many_graphs = settings(deadline=None, derandomize=True, max_examples=150)
+many_graphs = settings(deadline=None, derandomize=True, max_examples=50)
 GRAPHS_AN_EXAMPLE = 10
 cores = st.integers(0, 5)
 

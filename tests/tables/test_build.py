@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import resource
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -14,6 +12,7 @@ import pyarrow.parquet
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.shell import shell
 from support.table_folders import graphs, small, write
 from torch_geometric.data import HeteroData
 
@@ -150,13 +149,12 @@ def test_a_full_disk_is_said_and_nothing_is_left(tmp_path: Path, limit: int) -> 
     source.write_text("head,relation,tail\n" + "".join(lines))
     build_store(source, tmp_path / "before")  # compiles: kernels are files, too
 
-    def small_files() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-
-    done = subprocess.run(
-        [sys.executable, "-m", "pagelink", "store", str(source), "--out", str(tmp_path / "store")],
-        capture_output=True, text=True, preexec_fn=small_files, check=False,
-    )  # fmt: skip
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
+    try:
+        done = shell("store", str(source), "--out", str(tmp_path / "store"), cwd=tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert done.returncode == 1
     assert "cannot be written: File too large. Make room, or give another folder" in done.stderr
     assert str(tmp_path / "store") in done.stderr
