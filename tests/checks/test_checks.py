@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from test_planted import draw, trained_on_decoys
+from support.decoys import draw, trained_on_decoys
 from torch import Tensor, nn
 from torch_geometric.data import HeteroData
 from typer.testing import CliRunner

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from test_views import make_evidence, make_explanation, strong
+from support.explanations import make_evidence, make_explanation, strong
 
 from pagelink.datasets.demo import _first_predicted
 from pagelink.errors import ModelError

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import csv
 import errno
-import io
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +17,9 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 import torch
+from support.shell import shell
 
 from pagelink import PaGELink, Settings
-from pagelink.cli.main import main
 from pagelink.datasets.useritemattr import generate_useritemattr
 from pagelink.engine import Sent, Summary
 from pagelink.engine import explain_table as explain_opened
@@ -35,22 +33,6 @@ from pagelink.tables.load import load_graph, save_graph
 
 LINK_TYPE = ("user", "likes", "item")
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
-
-
-def shell(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """Run a command in this process, which spares the import of torch, as the shell would."""
-    out, err, before = io.StringIO(), io.StringIO(), Path.cwd()
-    os.chdir(cwd)
-    code: Any = 0
-    try:
-        with redirect_stdout(out), redirect_stderr(err), pytest.MonkeyPatch.context() as patch:
-            patch.setattr(sys, "argv", ["pagelink", *arguments])
-            main()
-    except SystemExit as stop:
-        code = stop.code or 0
-    finally:
-        os.chdir(before)
-    return subprocess.CompletedProcess([*arguments], code, out.getvalue(), err.getvalue())
 
 
 def explain_table(explainer: PaGELink, links: Path, out: Path, **options: Any) -> Summary:

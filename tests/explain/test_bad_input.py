@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from test_faults import (
+from support.hand_drawn import (
     BUYS,
     KNOWS,
     LIKES,

@@ -10,52 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from test_other_targets import without
-from torch import Tensor, nn
+from support.films import FILMS, LIKES, RATED, SEEN, Taste, Two, random_case, shop, without
 from torch_geometric.data import HeteroData
-from torch_geometric.nn import HeteroConv, SAGEConv, SimpleConv
 
 from pagelink import PaGELink
 from pagelink.errors import LinkError, SettingsError
 from pagelink.explain.counterfactual import At, Counterfactual
 from pagelink.explain.counterfactual_search import facts_at_source
 from pagelink.explain.ranking import open_targets
-
-LIKES = ("user", "likes", "item")
-RATED = ("user", "rated", "item")
-
-
-class Taste(nn.Module):
-    """A user is the sum (or the maximum) of what was rated; the score is the product with an item.
-
-    score(u, i) = sum over rated j of x_j * x_i, plus the bias.
-    """
-
-    def __init__(self, aggr: str = "sum", bias: float = 0.0) -> None:
-        super().__init__()
-        self.conv, self.bias = SimpleConv(aggr=aggr), bias
-
-    def forward(self, x_dict: Any, edge_index_dict: Any, links: Tensor) -> Tensor:
-        ends = (x_dict["item"], x_dict["user"])
-        user = self.conv(ends, edge_index_dict["item", "rev_rated", "user"])
-        return (user[links[0]] * x_dict["item"][links[1]]).sum(-1) + self.bias
-
-
-def shop(rated: list[tuple[int, int]], items: list[list[float]], users: int = 2) -> HeteroData:
-    data = HeteroData()
-    data["user"].x = torch.zeros(users, len(items[0]))
-    data["item"].x = torch.tensor(items)
-    data["user"].name = ["Ann", "Ben", "Cem"][:users]
-    data["item"].name = [f"Film {chr(65 + i)}" for i in range(len(items))]
-    edge_index = torch.tensor(rated).t().contiguous()
-    data[RATED].edge_index = edge_index
-    data["item", "rev_rated", "user"].edge_index = edge_index.flip(0)
-    return data
-
-
-# Tastes are two numbers: A and B are of one kind, C of the other; D and E are open.
-FILMS = [[1.0, 0.0], [0.5, 0.0], [0.0, 1.2], [1.0, 0.0], [0.0, 1.0]]
-SEEN = [(0, 0), (0, 1), (0, 2), (1, 1), (1, 4)]
 
 
 def test_the_prediction_turns_without_one_fact() -> None:
@@ -202,33 +164,6 @@ def test_a_model_that_only_ranks_needs_top_k() -> None:
     explainer = PaGELink(Taste(), shop(SEEN, FILMS), LIKES, threshold=None)
     with pytest.raises(SettingsError, match="Give top_k"):
         explainer.counterfactual("Ann", "Film D")
-
-
-class Two(nn.Module):
-    def __init__(self, data: HeteroData) -> None:
-        super().__init__()
-        self.layers = nn.ModuleList(
-            HeteroConv({t: SAGEConv((4, 4), 4) for t in data.edge_types}, aggr="sum")
-            for _ in range(2)
-        )
-
-    def forward(self, x_dict: Any, edge_index_dict: Any, links: Tensor) -> Tensor:
-        for layer in self.layers:
-            x_dict = {t: torch.tanh(x) for t, x in layer(x_dict, edge_index_dict).items()}
-        return 4 * (x_dict["user"][links[0]] * x_dict["item"][links[1]]).sum(-1)
-
-
-def random_case(seed: int) -> tuple[HeteroData, Two]:
-    generator = torch.Generator().manual_seed(seed)
-    data = HeteroData()
-    data["user"].x = torch.randn(6, 4, generator=generator)
-    data["item"].x = torch.randn(9, 4, generator=generator)
-    for name, count in (("rated", 20), ("viewed", 6)):
-        edges = torch.stack([torch.randint(0, n, (count,), generator=generator) for n in (6, 9)])
-        data["user", name, "item"].edge_index = edges
-        data["item", f"rev_{name}", "user"].edge_index = edges.flip(0)
-    torch.manual_seed(seed)
-    return data, Two(data)
 
 
 @pytest.mark.parametrize("seed", range(4))

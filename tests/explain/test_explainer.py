@@ -8,22 +8,18 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from support.shop import Shop, generated_shop
 from support.zoo import ZOO, make_case, make_graph
 
 from pagelink import Explanation, PaGELink, Settings
-from pagelink.datasets.folders import DataNotFoundError
-from pagelink.datasets.reference import ReferenceData, load_reference
 from pagelink.errors import SettingsError
 
 pytestmark = pytest.mark.filterwarnings("ignore:The type .* contains invalid characters")
 
 
 @pytest.fixture(scope="module")
-def reference() -> ReferenceData:
-    try:
-        return load_reference()
-    except DataNotFoundError as error:
-        pytest.skip(str(error))
+def shop() -> Shop:
+    return generated_shop()
 
 
 def equal(first: Explanation, second: Explanation) -> None:
@@ -41,9 +37,9 @@ def equal(first: Explanation, second: Explanation) -> None:
 
 
 @pytest.mark.parametrize("settings", [Settings(), Settings.paper("useritemattr")])
-def test_results_do_not_depend_on_the_batch(reference: ReferenceData, settings: Settings) -> None:
-    explainer = PaGELink(reference.model, reference.data, reference.link_type, settings)
-    links = list(reference.test_links[:24])
+def test_results_do_not_depend_on_the_batch(shop: Shop, settings: Settings) -> None:
+    explainer = PaGELink(shop.model, shop.data, shop.link_type, settings, threshold=None)
+    links = list(shop.links[:24])
     whole = list(explainer.explain_many(links, batch_size=24))
     small = list(explainer.explain_many(links, batch_size=5))
     backwards = list(explainer.explain_many(links[::-1], batch_size=7))[::-1]
@@ -54,9 +50,9 @@ def test_results_do_not_depend_on_the_batch(reference: ReferenceData, settings: 
             equal(whole[i], explainer.explain(*link))
 
 
-def test_results_do_not_depend_on_the_number_of_threads(reference: ReferenceData) -> None:
-    explainer = PaGELink(reference.model, reference.data, reference.link_type)
-    links = reference.test_links[:6]
+def test_results_do_not_depend_on_the_number_of_threads(shop: Shop) -> None:
+    explainer = PaGELink(shop.model, shop.data, shop.link_type, threshold=None)
+    links = shop.links[:6]
     one = list(explainer.explain_many(links))
     try:
         torch.set_num_threads(2)
@@ -67,14 +63,14 @@ def test_results_do_not_depend_on_the_number_of_threads(reference: ReferenceData
         equal(first, second)
 
 
-def test_same_seed_same_result_and_another_seed_another(reference: ReferenceData) -> None:
+def test_same_seed_same_result_and_another_seed_another(shop: Shop) -> None:
     settings = Settings.paper("useritemattr")
 
     def run(seed: int) -> list[Explanation]:
         explainer = PaGELink(
-            reference.model, reference.data, reference.link_type, settings, seed=seed
+            shop.model, shop.data, shop.link_type, settings, seed=seed, threshold=None
         )
-        return list(explainer.explain_many(reference.test_links[:4]))
+        return list(explainer.explain_many(shop.links[:4]))
 
     first, again, other = run(0), run(0), run(1)
     assert first == again
@@ -126,22 +122,22 @@ def test_edges_of_paths_are_those_of_the_data() -> None:
     assert seen > 20
 
 
-def test_every_kept_edge_has_its_own_value(reference: ReferenceData) -> None:
+def test_every_kept_edge_has_its_own_value(shop: Shop) -> None:
     settings = Settings.paper("useritemattr")
-    explainer = PaGELink(reference.model, reference.data, reference.link_type, settings)
-    explanation = explainer.explain(*reference.test_links[0])
+    explainer = PaGELink(shop.model, shop.data, shop.link_type, settings, threshold=None)
+    explanation = explainer.explain(*shop.links[0])
     values = np.concatenate([explanation.edge_mask[t] for t in explanation.edge_mask])
     stored = sum(len(explanation.edge_mask.stored(t)[0]) for t in explanation.edge_mask)
     assert (values > 0).sum() == stored > 1000
     assert len(np.unique(values[values > 0])) > 0.99 * stored
-    assert len(values) == reference.data.num_edges
+    assert len(values) == shop.data.num_edges
 
 
-def test_budget_bounds_the_number_of_paths(reference: ReferenceData) -> None:
+def test_budget_bounds_the_number_of_paths(shop: Shop) -> None:
     for budget, count in ((9, 3), (11, 3), (3, 1), (100, 7)):
         settings = Settings(num_paths=7, budget=budget, measure=False)
-        explainer = PaGELink(reference.model, reference.data, reference.link_type, settings)
-        paths = explainer.explain(*reference.test_links[0]).paths
+        explainer = PaGELink(shop.model, shop.data, shop.link_type, settings, threshold=None)
+        paths = explainer.explain(*shop.links[0]).paths
         assert len(paths) == count
         assert len(paths) * settings.max_length <= budget
 

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
 import random
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from support.zoo import USERS, Case, make_case
-from test_masking import same, snapshot
-from torch_geometric.data import Data
+from support.comparing import equal, same, snapshot
+from support.threads import num_threads
+from support.zoo import USERS, Case, links_of, make_case
 
-from pagelink import Explanation, PaGELink, Settings
+from pagelink import PaGELink, Settings
 
 BUYS, VIEWS = ("user", "buys", "item"), ("user", "views", "item")
 CASES: list[tuple[str, str, Any]] = [
@@ -68,54 +65,6 @@ def make(name: str, variant: str, link_type: Any) -> tuple[PaGELink, list[Any], 
     return explainer, links_of(case), case
 
 
-def links_of(case: Case) -> list[tuple[int, int]]:
-    """Some are in the graph, some have a path of three facts, one has none, one is no link."""
-    flat = isinstance(case.data, Data)
-    shift = USERS if flat else 0
-    if flat:
-        edges = case.data.edge_index[:, case.data.edge_type == 0].t().tolist()
-    else:
-        edges = case.data["user", "buys", "item"].edge_index.t().tolist()
-    links = [(u, i) for u, i in edges[:2]]
-    for (u, i), (v, j) in itertools.combinations(edges, 2):
-        if i == j and u != v and len(links) < 6:
-            links += [(u, k) for w, k in edges if w == v and k != i][:1]
-    return [*dict.fromkeys(links), (0, 1 + shift), (10**6, shift)]
-
-
-def equal(first: Explanation, second: Explanation) -> None:
-    """Masks and logits to 1e-5; paths, unless their scores differ by less."""
-    for name in ("src", "dst", "reason", "message", "notes", "epochs", "link_in_graph"):
-        if name != "message" or first.reason != "predicted_negative":
-            assert getattr(first, name) == getattr(second, name)
-    for name in ("logit", "logit_deployed"):
-        value = getattr(second, name)
-        assert getattr(first, name) == (
-            value if value is None else pytest.approx(value, 1e-5, 1e-5)
-        )
-    for edge_type in first.edge_mask:
-        mine, other = first.edge_mask.stored(edge_type), second.edge_mask.stored(edge_type)
-        assert np.array_equal(mine[0], other[0])
-        assert mine[1] == pytest.approx(other[1], rel=0, abs=1e-5)
-    assert len(first.paths) == len(second.paths)
-    for path, twin in zip(first.paths, second.paths, strict=True):
-        assert path.score == pytest.approx(twin.score, abs=1e-5)
-        scores = [other.score for other in first.paths if other is not path]
-        if min((abs(path.score - score) for score in scores), default=1.0) > 1e-5:
-            assert path == twin
-            assert [e.index for e in path.edges] == [e.index for e in twin.edges]
-
-
-@contextmanager
-def threads(count: int) -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
 @pytest.mark.parametrize(("name", "variant", "link_type"), CASES)
 def test_company_does_not_change_a_result(name: str, variant: str, link_type: Any) -> None:
     explainer, links, _ = make(name, variant, link_type)
@@ -140,7 +89,7 @@ def test_company_does_not_change_a_result(name: str, variant: str, link_type: An
 def test_threads_do_not_change_a_result(name: str, variant: str, link_type: Any) -> None:
     results = []
     for count in (1, 2):
-        with threads(count):
+        with num_threads(count):
             explainer, links, _ = make(name, variant, link_type)
             assert torch.get_num_threads() == count
             results.append(list(explainer.explain_many(links)))

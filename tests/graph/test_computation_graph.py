@@ -1,21 +1,17 @@
 from __future__ import annotations
 
 import tracemalloc
-from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_graph import (
-    Edge,
-    Fact,
+from support.brute_force import BruteForce, DrawnLink, brute_force, draw_link, draw_links, extract
+from support.multigraphs import (
     Multigraph,
-    Node,
     edge_of,
-    flat,
     hetero,
     random_multigraph,
     seeds,
@@ -26,85 +22,6 @@ from pagelink.graph.computation_graph import ComputationGraphs, Extractor
 from pagelink.graph.ego_kernels import FAR
 from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
-
-# The oracle: G_c, visible edges and visible facts by the definitions, in plain Python sets.
-
-
-@dataclass(frozen=True)
-class DrawnLink:
-    src: Node
-    dst: Node
-    type: EdgeType
-
-
-@dataclass(frozen=True)
-class BruteForce:
-    """The computation graph of one link."""
-
-    hops: dict[Node, int]
-    """The nodes of G_c, with the distance that messages come from."""
-    edges: set[Edge]
-    visible: set[Edge]
-    visible_facts: set[Fact]
-
-
-def distances(edges: Iterable[Edge], link: DrawnLink, limit: int) -> dict[Node, int]:
-    """In-edge hops from s or t, as far as the limit."""
-    hops = {link.src: 0, link.dst: 0}
-    for hop in range(1, limit + 1):
-        for edge in edges:
-            if hops.get(edge.dst) == hop - 1 and edge.src not in hops:
-                hops[edge.src] = hop
-    return hops
-
-
-def brute_force(
-    drawn: Multigraph,
-    link: DrawnLink,
-    num_hops: int | None,
-    seen: set[EdgeType] | None = None,
-    visible_hops: int | None = None,
-    along: set[EdgeType] | None = None,
-) -> BruteForce:
-    """Messages come along relations that the model uses, from no further than it sees."""
-    out = drawn.link_fact(link.src, link.dst, link.type)
-    handed = [edge for edge in drawn.edges() if drawn.fact(edge) != out]
-    used = [edge for edge in handed if seen is None or edge.type in seen]
-    carrying = used if along is None else [edge for edge in handed if edge.type in along]
-    everywhere = len(drawn.nodes())
-    nodes = set(drawn.nodes()) if num_hops is None else set(distances(handed, link, num_hops))
-    hops = distances(carrying, link, everywhere if num_hops is None else num_hops)
-    inside = {edge for edge in handed if edge.src in nodes and edge.dst in nodes}
-    limit = num_hops if visible_hops is None else visible_hops
-    visible = {
-        edge for edge in used
-        if edge in inside and edge.dst in hops and (limit is None or hops[edge.dst] <= limit - 1)
-    }  # fmt: skip
-    distance = {node: hops.get(node, int(FAR)) for node in nodes}
-    return BruteForce(distance, inside, visible, {drawn.fact(edge) for edge in visible})
-
-
-def draw_link(rng: np.random.Generator, drawn: Multigraph) -> DrawnLink | None:
-    """A link of a relation of the graph, often one that is stored; None if there is none."""
-    link_type = list(drawn.pairs)[rng.integers(len(drawn.pairs))]
-    pairs = drawn.pairs[link_type]
-    if pairs and rng.random() < 0.5:
-        u, v = pairs[rng.integers(len(pairs))]
-    else:
-        u, v = (int(rng.integers(drawn.sizes[kind])) for kind in (link_type[0], link_type[2]))
-    src, dst = (link_type[0], u), (link_type[2], v)
-    return None if src == dst else DrawnLink(src, dst, link_type)
-
-
-def draw_links(rng: np.random.Generator, drawn: Multigraph, count: int) -> list[DrawnLink]:
-    return [link for link in (draw_link(rng, drawn) for _ in range(count)) if link is not None]
-
-
-def extract(graph: TypedGraph, extractor: Extractor, links: list[DrawnLink]) -> ComputationGraphs:
-    src = np.array([flat(graph, link.src) for link in links])
-    dst = np.array([flat(graph, link.dst) for link in links])
-    facts = [graph.link_fact(s, t, link.type) for s, t, link in zip(src, dst, links, strict=True)]
-    return extractor.extract(src, dst, np.array(facts))
 
 
 def assert_same(first: ComputationGraphs, second: ComputationGraphs) -> None:
@@ -135,7 +52,7 @@ def assert_is(
             assert batch.fact_visible[i] == (drawn.fact(edge) in expected.visible_facts), edge
 
 
-many_graphs = settings(deadline=None, derandomize=True, max_examples=150)
+many_graphs = settings(deadline=None, derandomize=True, max_examples=50)
 GRAPHS_AN_EXAMPLE = 8
 hop_counts = st.integers(1, 4)
 

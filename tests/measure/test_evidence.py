@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from test_views import make_evidence, strong
+from support.explanations import make_evidence, strong
 
 from pagelink import PaGELink
 from pagelink.datasets.planted import LINK_TYPE, plant

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from support.comparing import same, snapshot
 from support.zoo import (
     DIM,
     LINK_TYPE,
@@ -245,36 +246,6 @@ def test_numbers_follow_the_columns(change: Any, expected: list[int]) -> None:
     assert result.edge_numbers[1].tolist() == expected
     # The values are what the same code gives on a plain tensor.
     assert torch.equal(result.as_subclass(Tensor), change(edge_index))
-
-
-def snapshot(model: nn.Module, data: Any) -> Any:
-    def freeze(value: Any) -> Any:
-        return (id(value), value.clone()) if isinstance(value, Tensor) else value
-
-    hooks = [
-        {k: len(v) for k, v in vars(m).items() if k.endswith("hooks") and hasattr(v, "__len__")}
-        for m in model.modules()
-    ]
-    return (
-        [
-            (n, id(p), p.detach().clone(), p.requires_grad, p.grad)
-            for n, p in model.named_parameters()
-        ],
-        [(n, b.clone()) for n, b in model.named_buffers()],
-        [m.training for m in model.modules()],
-        hooks,
-        [{key: freeze(value) for key, value in store.items()} for store in data.stores],
-    )
-
-
-def same(first: Any, second: Any) -> bool:
-    if isinstance(first, Tensor):
-        return torch.equal(first, second)
-    if isinstance(first, list | tuple):
-        return len(first) == len(second) and all(map(same, first, second))
-    if isinstance(first, dict):
-        return first.keys() == second.keys() and all(same(first[k], second[k]) for k in first)
-    return bool(first == second)
 
 
 @pytest.mark.parametrize("name", ZOO)

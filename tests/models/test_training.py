@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from support.learnable import BOUGHT_BY, BUYS, LIKES, REV_LIKES, Pairs, as_set, learnable
 from torch import Tensor, nn
 from torch_geometric.data import HeteroData
 
@@ -29,25 +30,8 @@ from pagelink.models import (
 )
 from pagelink.models.figures import EvaluationPairs
 
-BUYS: EdgeType = ("user", "buys", "item")
-BOUGHT_BY: EdgeType = ("item", "bought_by", "user")
-LIKES: EdgeType = ("user", "likes", "item")
-REV_LIKES: EdgeType = ("item", "rev_likes", "user")
 OWN = "layers.0.own.weight"
 PAPER = TrainSettings.paper()
-Pairs = set[tuple[int, int]]
-
-
-def learnable(num_blocks: int = 4, size: int = 6) -> tuple[HeteroData, Tensor]:
-    """Users and items in blocks that buy and like among themselves; and the likes, apart."""
-    data = HeteroData()
-    data["user"].num_nodes = data["item"].num_nodes = num_blocks * size
-    block = torch.arange(num_blocks * size) // size
-    inside = (block[:, None] == block[None, :]).nonzero().T
-    bought = (inside[0] + inside[1]) % 2 == 0
-    data[BUYS].edge_index = inside[:, bought]
-    data[BOUGHT_BY].edge_index = inside[:, bought].flip(0)
-    return data, inside[:, ~bought]
 
 
 def trained(
@@ -68,10 +52,6 @@ def trained(
 
 def random_state() -> tuple[bytes, str]:
     return torch.get_rng_state().numpy().tobytes(), str(np.random.get_state(legacy=False))
-
-
-def as_set(pairs: Tensor) -> Pairs:
-    return {(src, dst) for src, dst in pairs.T.tolist()}
 
 
 MODES = pytest.mark.parametrize(

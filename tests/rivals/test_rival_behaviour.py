@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from support.hand_drawn import BUYS, LIKES, Walks, draw
 from support.zoo import make_case
-from test_faults import BUYS, LIKES, Walks, draw
 
 from pagelink import Explanation, PaGELink, Settings
 from pagelink.datasets.planted import LINK_TYPE, Planted, plant

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from support.zoo import ITEMS, USERS, ZOO, make_case
-from test_faults import assert_is_path
-from test_invariance import links_of
+from support.hand_drawn import assert_is_path
+from support.zoo import ITEMS, USERS, ZOO, links_of, make_case
 from torch import Tensor, nn
 
 from pagelink import Explanation, PaGELink, Settings

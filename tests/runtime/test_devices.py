@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from support.zoo import Case, make_case
-from test_invariance import equal, links_of
+from support.comparing import equal
+from support.zoo import Case, links_of, make_case
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 

@@ -4,18 +4,16 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import fields
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_computation_graph import draw_links, extract
-from test_graph import random_multigraph, seeds, sizes
+from support.brute_force import draw_links, extract
+from support.multigraphs import random_multigraph, seeds, sizes
+from support.threads import num_threads
 
 from pagelink.graph import computation_graph
 from pagelink.graph.computation_graph import Extractor
@@ -27,16 +25,6 @@ from pagelink.search.paths import allowed_facts, build_path_graphs, cheapest_pat
 from pagelink.search.pruning import prune
 
 some_graphs = settings(deadline=None, derandomize=True, max_examples=60)
-
-
-@contextmanager
-def num_threads(count: int) -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 @given(st.lists(st.integers(1, 50), max_size=40), st.integers(1, 12))

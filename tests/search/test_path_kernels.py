@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_threads import num_threads
+from support.threads import num_threads
 
 from pagelink.search.constraints import ANYTHING, Automaton
 from pagelink.search.paths import PathGraphs, _search, cheapest_paths
 
-many_graphs = settings(deadline=None, derandomize=True, max_examples=150)
+many_graphs = settings(deadline=None, derandomize=True, max_examples=50)
 
 
 def path_graphs(

@@ -9,36 +9,37 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_computation_graph import DrawnLink, brute_force, draw_links, extract
-from test_graph import (
-    Edge,
+from support.brute_force import (
+    DrawnLink,
+    Step,
+    Walk,
+    WalkedArc,
+    arcs_of,
+    brute_force,
+    draw_links,
+    extract,
+    pruned,
+)
+from support.multigraphs import (
     Fact,
     Multigraph,
     Node,
-    edge_of,
     random_multigraph,
     seeds,
     sizes,
 )
-from test_pruning import pruned
 
-from pagelink.graph.computation_graph import ComputationGraphs, Extractor
+from pagelink.graph.computation_graph import Extractor
 from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.search.paths import (
     FoundPaths,
-    PathGraphs,
     allowed_facts,
     best_paths,
     build_path_graphs,
     cheapest_paths,
 )
 from pagelink.search.pruning import prune
-
-Relations = frozenset[EdgeType]
-Step = tuple[Node, Node, Relations]
-"""From a node to a node along a fact of these relations."""
-Walk = tuple[Step, ...]
 
 # The oracle: all simple paths, by recursion over facts.
 
@@ -115,38 +116,6 @@ def in_order(drawn: Multigraph, walks: list[Walk], cost: Callable[[Step], float]
 # What the code under test says, in the oracle's words.
 
 
-@dataclass(frozen=True)
-class WalkedArc:
-    step: Step
-    edge: Edge
-    reversed: bool
-
-
-def arcs_of(
-    graph: TypedGraph, drawn: Multigraph, batch: ComputationGraphs, paths: PathGraphs, link: int
-) -> dict[int, WalkedArc]:
-    """The arcs of a link by number, each checked against the stored edge that it walks."""
-    nodes = paths.nodes[paths.node_ptr[link] : paths.node_ptr[link + 1]]
-    first = paths.node_ptr[link] + link
-    arcs: dict[int, WalkedArc] = {}
-    for i, tail in enumerate(nodes):
-        for arc in range(paths.arc_ptr[first + i], paths.arc_ptr[first + i + 1]):
-            slot = paths.arc_slot[arc]
-            assert batch.edge_ptr[link] <= slot < batch.edge_ptr[link + 1]
-            edge = edge_of(graph, int(batch.edges[slot]))
-            step = (
-                graph.node(int(tail)),
-                graph.node(int(nodes[paths.arc_dst[arc]])),
-                drawn.relations(edge.type),
-            )
-            back = bool(paths.arc_reversed[arc])
-            assert step[:2] == ((edge.dst, edge.src) if back else (edge.src, edge.dst))
-            arcs[arc] = WalkedArc(step, edge, back)
-    numbers = paths.arcs_of(link)
-    assert sorted(arcs) == list(range(numbers.start, numbers.stop))
-    return arcs
-
-
 def walks_of(found: FoundPaths, row: int, arcs: dict[int, WalkedArc]) -> list[Walk]:
     walks = []
     for numbers, length in zip(found.arcs[row], found.lengths[row], strict=True):
@@ -177,7 +146,7 @@ class Costs:
         return np.array([self(arcs[arc].step) for arc in sorted(arcs)], dtype=np.int64)
 
 
-many_graphs = settings(deadline=None, derandomize=True, max_examples=200)
+many_graphs = settings(deadline=None, derandomize=True, max_examples=60)
 GRAPHS_AN_EXAMPLE = 10
 lengths = st.integers(1, 5)
 degrees = st.sampled_from([None, None, 1, 2, 3, 5])

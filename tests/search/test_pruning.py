@@ -5,18 +5,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_computation_graph import (
-    BruteForce,
-    DrawnLink,
-    brute_force,
-    draw_links,
-    extract,
-)
-from test_graph import (
-    Edge,
-    Fact,
+from support.brute_force import DrawnLink, brute_force, draw_links, extract, pruned
+from support.multigraphs import (
     Multigraph,
-    degree,
     edge_of,
     random_multigraph,
     seeds,
@@ -28,7 +19,7 @@ from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.search.pruning import protected_core, prune
 
-many_graphs = settings(deadline=None, derandomize=True, max_examples=150)
+many_graphs = settings(deadline=None, derandomize=True, max_examples=50)
 GRAPHS_AN_EXAMPLE = 10
 cores = st.integers(0, 5)
 
@@ -124,25 +115,6 @@ class TestCoreByHand:
     def test_no_edges_and_no_nodes(self) -> None:
         assert call([], 3, {1}, 1, set()) == {1}
         assert call([], 0, set(), 2, set()) == set()
-
-
-def pruned(
-    drawn: Multigraph, inside: BruteForce, link: DrawnLink, core: int, hub_degree: int | None
-) -> set[Edge]:
-    """The edges that are left of a computation graph by the definition."""
-    protected = {link.src, link.dst}
-    alive = {
-        node for node in inside.hops
-        if node in protected or hub_degree is None or drawn.degree(node) <= hub_degree
-    }  # fmt: skip
-    while True:
-        facts: set[Fact] = {
-            drawn.fact(edge) for edge in inside.edges if edge.src in alive and edge.dst in alive
-        }
-        weak = {node for node in alive - protected if degree(node, facts) < core}
-        if not weak:
-            return {edge for edge in inside.edges if edge.src in alive and edge.dst in alive}
-        alive.remove(min(weak))
 
 
 @many_graphs

@@ -10,9 +10,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_computation_graph import DrawnLink, brute_force, draw_links, extract
-from test_graph import Fact, Node, random_multigraph, seeds, sizes
-from test_paths import Step, Walk, arcs_of
+from support.brute_force import DrawnLink, Step, Walk, arcs_of, brute_force, draw_links, extract
+from support.multigraphs import Fact, Node, random_multigraph, seeds, sizes
 
 from pagelink.graph.computation_graph import Extractor
 from pagelink.graph.typed_graph import TypedGraph

@@ -2,14 +2,12 @@ from __future__ import annotations
 
 import os
 import pickle
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
-from test_checkpoints import graph, stored
-from test_training import LIKES
+from support.learnable import LIKES, graph, stored
+from support.shell import shell
 from torch_geometric.data import HeteroData
 
 from pagelink import PaGELink, Settings
@@ -114,13 +112,11 @@ def test_a_store_that_was_changed_is_not_the_one_of_the_job(tmp_path: Path) -> N
     )
     pairs = [f"id:{src},id:{dst}" for src, dst in saved.split.test.t().tolist()]
     (tmp_path / "pairs.csv").write_text("\n".join(["src,dst", *pairs]))
-    command = [
-        sys.executable, "-m", "pagelink", "explain", str(tmp_path / "store"), "--model",
-        str(tmp_path / "model.pt"), "--links", str(tmp_path / "pairs.csv"), "--rank-only",
-        "--workers", "1",
-    ]  # fmt: skip
-    run = {"capture_output": True, "text": True, "check": False}
-    done = subprocess.run([*command, "--out", str(tmp_path / "out")], **run)  # type: ignore[call-overload]
+    command = (
+        "explain", "store", "--model", "model.pt", "--links", "pairs.csv", "--rank-only",
+        "--workers", "1", "--out", "out",
+    )  # fmt: skip
+    done = shell(*command, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert f"{len(pairs)} links" in done.stdout
     file = seen.folder / "src.npy"
@@ -130,7 +126,7 @@ def test_a_store_that_was_changed_is_not_the_one_of_the_job(tmp_path: Path) -> N
     (seen.folder / "manifest.json").write_text(
         (seen.folder / "manifest.json").read_text().replace('"count": 24', '"count": 25', 1)
     )
-    other = subprocess.run([*command, "--out", str(tmp_path / "out")], **run)  # type: ignore[call-overload]
+    other = shell(*command, cwd=tmp_path)
     assert other.returncode != 0
     assert "graph" in other.stderr
     assert LIKES in seen.edge_types

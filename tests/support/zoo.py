@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -443,3 +444,18 @@ def make_case(name: str, seed: int = 0) -> Case:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return ZOO[name]()
+
+
+def links_of(case: Case) -> list[tuple[int, int]]:
+    """Some are in the graph, some have a path of three facts, one has none, one is no link."""
+    flat = isinstance(case.data, Data)
+    shift = USERS if flat else 0
+    if flat:
+        edges = case.data.edge_index[:, case.data.edge_type == 0].t().tolist()
+    else:
+        edges = case.data["user", "buys", "item"].edge_index.t().tolist()
+    links = [(u, i) for u, i in edges[:2]]
+    for (u, i), (v, j) in itertools.combinations(edges, 2):
+        if i == j and u != v and len(links) < 6:
+            links += [(u, k) for w, k in edges if w == v and k != i][:1]
+    return [*dict.fromkeys(links), (0, 1 + shift), (10**6, shift)]

@@ -3,21 +3,42 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import json
 import re
 import unicodedata
-from collections.abc import Iterator
-from html.parser import HTMLParser
 from typing import Any
 from xml.etree import ElementTree
 
-import numpy as np
 import pytest
 import resvg_py
+from support.drawings import (
+    SVG,
+    Page,
+    assert_lettering_has_room,
+    assert_nodes_have_room,
+    node_areas,
+    text_areas,
+)
+from support.explanations import (
+    BOUGHT,
+    BUYS,
+    HAS,
+    ITEM,
+    OWNED,
+    USER,
+    idle,
+    make_evidence,
+    make_explanation,
+    make_path,
+    simple,
+    strong,
+    through,
+    weaker,
+    worth,
+)
 
-from pagelink.explain.result import REASONS, EdgeMask, Explanation, Node, Path, PathEdge
-from pagelink.measure.verdict import VERDICTS, Evidence
+from pagelink.explain.result import REASONS, Explanation, Path
+from pagelink.measure.verdict import VERDICTS
 from pagelink.settings import Settings
 from pagelink.views.pages import to_html, to_html_fragment, to_svg, to_text
 from pagelink.views.rows import SCHEMA, to_rows, to_table
@@ -26,11 +47,6 @@ from pagelink.views.templates import type_colours
 from pagelink.views.text import ELLIPSIS, clean, numbers, shorten, text_width, wrap
 from pagelink.views.wording import wording
 
-SVG = "{http://www.w3.org/2000/svg}"
-BOLD = ("pagelink-name", "pagelink-group")
-USER, ITEM = ("user", 3), ("item", 35)
-BUYS, BOUGHT = ("buys", False), ("buys", True)
-HAS, OWNED = ("has", False), ("has", True)
 HOSTILE = (
     "<script>alert(1)</script>",
     "\"><img src=x onerror=alert(1)> ' onload='alert(1)",
@@ -41,76 +57,6 @@ HOSTILE = (
     "\u202eevil\u202c \u2066spoof",
     "שלום עולם",
 )
-
-
-def make_path(
-    nodes: list[Node],
-    relations: list[tuple[str, bool]],
-    names: dict[Node, str] | None = None,
-    degrees: dict[Node, int] | None = None,
-    score: float = -5.25,
-) -> Path:
-    """Return a path; a relation is its words and whether they read backwards."""
-    edges = []
-    for (label, backwards), start, end in zip(relations, nodes[:-1], nodes[1:], strict=True):
-        kinds = (end[0], start[0]) if backwards else (start[0], end[0])
-        edges.append(
-            PathEdge((kinds[0], label, kinds[1]), 7, backwards, label, backwards, mask=0.625)
-        )
-    return Path(
-        nodes=tuple(nodes),
-        edges=tuple(edges),
-        names=tuple((names or {}).get(node, f"{node[0].title()} {node[1]}") for node in nodes),
-        degrees=tuple((degrees or {}).get(node, 12) for node in nodes),
-        score=score,
-    )
-
-
-def make_explanation(*paths: Path, **changes: Any) -> Explanation:
-    values: dict[str, Any] = {
-        "link_type": ("user", "likes", "item"),
-        "src": paths[0].nodes[0] if paths else USER,
-        "dst": paths[0].nodes[-1] if paths else ITEM,
-        "src_name": paths[0].names[0] if paths else "User 3",
-        "dst_name": paths[0].names[-1] if paths else "Item 35",
-        "logit": 2.59,
-        "logit_deployed": 2.59,
-        "paths": paths,
-        "reason": None,
-        "message": "",
-        "notes": (),
-        "edge_mask": EdgeMask(
-            {("user", "buys", "item"): 9},
-            {("user", "buys", "item"): (np.array([7]), np.array([0.625], dtype=np.float32))},
-        ),
-        "num_hops": 2,
-        "epochs": 20,
-        "settings": Settings(),
-        "seed": 41,
-        "seconds": 0.25,
-        "versions": {"pagelink": "0.1.0", "torch": "2.13.0"},
-    }
-    return Explanation(**{**values, **changes})
-
-
-def through(*inner: Node, **kwargs: Any) -> Path:
-    """Return a path from user 3 to item 35 whose relations fit the node types."""
-    nodes = [USER, *inner, ITEM]
-    known = {
-        ("user", "item"): BUYS, ("item", "user"): BOUGHT, ("item", "attr"): HAS,
-        ("attr", "item"): OWNED, ("user", "attr"): ("cares about", False),
-        ("item", "item"): ("is similar to", False),
-    }  # fmt: skip
-    relations = [known[start[0], end[0]] for start, end in itertools.pairwise(nodes)]
-    return make_path(nodes, relations, **kwargs)
-
-
-def simple() -> Explanation:
-    return make_explanation(
-        through(("item", 54), ("user", 4)),
-        through(("item", 54), ("user", 9)),
-        through(("item", 7), ("attr", 2)),
-    )
 
 
 def forty() -> Explanation:
@@ -150,39 +96,6 @@ def late() -> Explanation:
 
 def without_paths() -> Explanation:
     return make_explanation(reason="not_connected", message="Nothing joins the two.")
-
-
-def make_evidence(verdict: str = "supported", **changes: Any) -> Evidence:
-    values: dict[str, Any] = {
-        "verdict": verdict, "influence": 2.95, "inserted": False, "logit_without_these": -0.36,
-        "logit_without_paths": -1.2, "logit_without_edges": -2.0, "logit_only_these": 1.7,
-        "sufficiency": 0.62, "rho_reached": 0.84, "num_sets": 175,
-    }  # fmt: skip
-    return Evidence(**{**values, **changes})
-
-
-def worth(path: Path, influence: float, *facts: float, **changes: Any) -> Path:
-    """Return the path with what it and each of its facts is worth."""
-    edges = tuple(
-        dataclasses.replace(edge, influence=fact)
-        for edge, fact in zip(path.edges, facts, strict=True)
-    )
-    known = {"marginal": influence, "is_evidence": True, **changes}
-    return dataclasses.replace(path, edges=edges, influence=influence, **known)
-
-
-def strong() -> Path:
-    return worth(through(("item", 54), ("user", 4)), 1.24, 0.9, 0.001, 0.5, connection=0.1)
-
-
-def weaker() -> Path:
-    return worth(through(("item", 54), ("user", 9)), 0.8, 0.9, 0.2, -0.05, connection=0.6)
-
-
-def idle() -> Path:
-    """Return a path that speaks against the link."""
-    path = through(("item", 54), ("attr", 2))
-    return worth(path, -0.3, -0.2, 0.0, 0.04, connection=-0.1, is_evidence=False)
 
 
 def relied() -> Explanation:
@@ -235,69 +148,6 @@ def hostile() -> Explanation:
         notes=HOSTILE,
         versions={text: text for text in HOSTILE},
     )
-
-
-class Page(HTMLParser):
-    """The elements, attributes and text of a page, as a browser's parser would meet them."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.attributes: list[tuple[str, str, str]] = []
-        self.texts: list[tuple[str, str]] = []
-        self.open: list[str] = []
-        self.feed(html)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.attributes += [(tag, name, value or "") for name, value in attrs]
-        if tag not in ("meta", "img"):
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.attributes += [(tag, name, value or "") for name, value in attrs]
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open, f"</{tag}> closes nothing"
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if data.strip():
-            self.texts.append((self.open[-1], data.strip()))
-
-    def text(self, *tags: str) -> str:
-        return " ".join(text for tag, text in self.texts if not tags or tag in tags)
-
-
-Area = tuple[float, float, float, float]
-
-
-def overlap(one: Area, other: Area) -> bool:
-    return (
-        one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
-    )  # fmt: skip
-
-
-def node_areas(root: ElementTree.Element) -> list[tuple[str, Area]]:
-    """Return title and rectangle of each node."""
-    found = []
-    for group in root.iter(f"{SVG}g"):
-        rect = group.find(f"{SVG}rect[@class='pagelink-node']")
-        if rect is not None:
-            x, y, width, height = (float(rect.get(k, "")) for k in ("x", "y", "width", "height"))
-            found.append((group.findtext(f"{SVG}title", ""), (x, y, x + width, y + height)))
-    return found
-
-
-def text_areas(root: ElementTree.Element, kind: str) -> Iterator[Area]:
-    """Return the rectangles that texts of a class take, by the estimate."""
-    for text in root.iter(f"{SVG}text"):
-        if text.get("class") == kind:
-            size, x, y = (float(text.get(key, "")) for key in ("font-size", "x", "y"))
-            half = text_width(text.text or "", size, bold=kind in BOLD) / 2
-            yield (x - half, y - 0.8 * size, x + half, y + 0.25 * size)
 
 
 # What is said
@@ -923,45 +773,12 @@ def test_fragment_is_scoped() -> None:
 
 @pytest.mark.parametrize("make", [*ALL, hostile])
 def test_nodes_do_not_overlap_and_lie_inside(make: Any) -> None:
-    root = ElementTree.fromstring(to_svg(make()))
-    width, height = float(root.get("width", "")), float(root.get("height", ""))
-    areas = [area for _, area in node_areas(root)]
-    assert len(areas) >= 2
-    for one, other in itertools.combinations(areas, 2):
-        assert not overlap(one, other)
-    for area in areas:
-        assert area[0] >= 0
-        assert area[1] >= 0
-        assert area[2] <= width
-        assert area[3] <= height
+    assert_nodes_have_room(make())
 
 
 @pytest.mark.parametrize("make", [*ALL, hostile])
 def test_lettering_overlaps_neither_nodes_nor_itself(make: Any) -> None:
-    root = ElementTree.fromstring(to_svg(make()))
-    nodes = [area for _, area in node_areas(root)]
-    outside = [
-        area
-        for kind in (
-            "pagelink-label",
-            "pagelink-effect",
-            "pagelink-caption",
-            "pagelink-group",
-            "pagelink-message",
-        )
-        for area in text_areas(root, kind)
-    ]
-    for one, other in itertools.combinations([*outside, *nodes], 2):
-        assert not overlap(one, other)
-    inside = [
-        area for kind in ("pagelink-name", "pagelink-detail") for area in text_areas(root, kind)
-    ]
-    assert inside
-    for text in inside:
-        assert any(
-            box[0] <= text[0] and text[2] <= box[2] and box[1] <= text[1] and text[3] <= box[3]
-            for box in nodes
-        )
+    assert_lettering_has_room(make())
 
 
 def test_forty_paths_all_appear_in_every_view() -> None:

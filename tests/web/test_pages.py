@@ -16,7 +16,7 @@ import torch
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Route, expect
 from rich.console import Console
 from support.browser import Served, chromium
-from test_jobs import shell
+from support.shell import shell
 
 from pagelink.datasets.demo import make_demo
 from pagelink.datasets.useritemattr import generate_useritemattr

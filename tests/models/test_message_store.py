@@ -5,8 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 import torch
-from test_checkpoints import DEFAULT, PAPER, graph, stored
-from test_training import LIKES, REV_LIKES, learnable
+from support.learnable import DEFAULT, LIKES, PAPER, REV_LIKES, graph, learnable, stored
 from torch_geometric.data import HeteroData
 
 from pagelink import PaGELink

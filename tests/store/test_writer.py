@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_store import BUYS, graphs
+from support.store_graphs import BUYS, graphs
 from torch_geometric.data import HeteroData
 
 from pagelink.errors import GraphError, StoreError

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from support.films import without
 from support.zoo import ZOO, make_case
 from torch_geometric.data import HeteroData
 
@@ -18,25 +18,6 @@ from pagelink.graph.links import Link
 from pagelink.graph.typed_graph import TypedGraph
 
 pytestmark = pytest.mark.filterwarnings("ignore:The type .* contains invalid characters")
-
-
-def without(explainer: PaGELink, data: Any, facts: np.ndarray) -> Any:
-    """The user's data with every edge of the facts taken out, by hand."""
-    graph = explainer.graph
-    edited = copy.copy(data)
-    gone = np.isin(graph.fact, facts)
-    stores = data.edge_types if isinstance(data, HeteroData) else [None]
-    for edge_type in stores:
-        store = edited if edge_type is None else edited[edge_type]
-        keep = torch.ones(store.edge_index.shape[1], dtype=torch.bool)
-        mine = gone
-        if edge_type is not None:
-            mine = gone & (graph.relation == graph.edge_types.index(edge_type))
-        keep[torch.from_numpy(graph.column[mine]).long()] = False
-        store.edge_index = store.edge_index[:, keep]
-        if edge_type is None:
-            store.edge_type = store.edge_type[keep]
-    return edited
 
 
 @pytest.mark.parametrize("name", list(ZOO))

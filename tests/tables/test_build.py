@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import resource
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -12,9 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-import test_tables
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.shell import shell
+from support.table_folders import graphs, small, write
 from torch_geometric.data import HeteroData
 
 import pagelink.tables.files
@@ -47,7 +46,7 @@ def assert_built_alike(source: Path, folder: Path, limit: int, add_reverse: bool
     GraphStore.open(built.folder, verify=True)
 
 
-@given(test_tables.graphs(), st.sampled_from(["csv", "parquet"]), st.sampled_from([1, 3, 50]))
+@given(graphs(), st.sampled_from(["csv", "parquet"]), st.sampled_from([1, 3, 50]))
 @settings(max_examples=40, deadline=None)
 def test_a_folder_of_tables(data: HeteroData, format: Format, limit: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -130,7 +129,7 @@ def test_a_large_random_graph_through_many_buckets(tmp_path: Path) -> None:
 
 
 def test_an_id_that_is_there_twice_among_integers(tmp_path: Path) -> None:
-    source = test_tables.write(
+    source = write(
         tmp_path,
         {"nodes-a.csv": "id\n" + "\n".join(map(str, [*range(200), 7, 9])) + "\n",
          "edges-a__r__a.csv": "src,dst\n1,2\n"},
@@ -150,13 +149,12 @@ def test_a_full_disk_is_said_and_nothing_is_left(tmp_path: Path, limit: int) -> 
     source.write_text("head,relation,tail\n" + "".join(lines))
     build_store(source, tmp_path / "before")  # compiles: kernels are files, too
 
-    def small_files() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-
-    done = subprocess.run(
-        [sys.executable, "-m", "pagelink", "store", str(source), "--out", str(tmp_path / "store")],
-        capture_output=True, text=True, preexec_fn=small_files, check=False,
-    )  # fmt: skip
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
+    try:
+        done = shell("store", str(source), "--out", str(tmp_path / "store"), cwd=tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert done.returncode == 1
     assert "cannot be written: File too large. Make room, or give another folder" in done.stderr
     assert str(tmp_path / "store") in done.stderr
@@ -176,7 +174,7 @@ def test_the_command_makes_and_checks_a_store(tmp_path: Path) -> None:
 
     tables, out = tmp_path / "tables", tmp_path / "out"
     tables.mkdir()
-    test_tables.small(tables)
+    small(tables)
     code, said = run(tables, "--out", out, "--verify")
     assert code == 0
     assert "5 nodes, 6 edges with their reverses" in said

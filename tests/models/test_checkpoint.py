@@ -11,34 +11,24 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from test_training import BOUGHT_BY, BUYS, LIKES, REV_LIKES, as_set, learnable
+from support.learnable import (
+    BOUGHT_BY,
+    BUYS,
+    DEFAULT,
+    LIKES,
+    PAPER,
+    REV_LIKES,
+    as_set,
+    graph,
+    stored,
+)
 from torch import nn
 from torch_geometric.data import HeteroData
 
 from pagelink import PaGELink
 from pagelink.errors import CheckpointError
-from pagelink.models import MODELS, TrainSettings, make_model, node_inputs, split_links, train
-from pagelink.models.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
-
-DEFAULT = TrainSettings(epochs=2)
-PAPER = TrainSettings.paper(epochs=2)
-
-
-def graph() -> HeteroData:
-    data, _ = learnable()
-    data["user"].name = [f"User {i}" for i in range(24)]
-    data["item"].x = torch.arange(48.0).view(24, 2).sin()
-    return data
-
-
-def stored(path: Path, settings: TrainSettings = DEFAULT, kind: str = "rgcn") -> Checkpoint:
-    """Train, save, and return what should come back."""
-    data, likes = graph(), learnable()[1]
-    split = split_links(likes)
-    model = make_model(kind, data, LIKES, hidden=8, paper_split=settings.paper_split)
-    report = train(model, data, LIKES, split, settings)
-    assert save_checkpoint(path, model, data, LIKES, split, report, settings) == path
-    return Checkpoint(model, LIKES, split, report, settings, data)
+from pagelink.models import MODELS, TrainSettings, node_inputs
+from pagelink.models.checkpoint import load_checkpoint, save_checkpoint
 
 
 @pytest.mark.parametrize("settings", [DEFAULT, PAPER, TrainSettings(epochs=1, batch_size=20)])

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from test_counterfactual import FILMS, LIKES, SEEN, Taste, random_case, shop
-from test_other_targets import without
+from support.films import FILMS, LIKES, SEEN, Taste, random_case, shop, without
 from torch import Tensor, nn
 from torch_geometric.data import HeteroData
 from torch_geometric.nn import SimpleConv

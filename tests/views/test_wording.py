@@ -8,10 +8,8 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-import test_views
-from test_views import (
-    SVG,
-    Page,
+from support.drawings import SVG, Page, assert_lettering_has_room, assert_nodes_have_room
+from support.explanations import (
     idle,
     make_evidence,
     make_explanation,
@@ -20,7 +18,7 @@ from test_views import (
     through,
     weaker,
     worth,
-)  # fmt: skip
+)
 
 from pagelink.datasets.planted import LINK_TYPE, plant
 from pagelink.explain.explainer import PaGELink
@@ -156,8 +154,8 @@ def test_one_side_may_be_empty(effects: tuple[float, ...], headings: list[str]) 
 
 @pytest.mark.parametrize("make", [asked, lambda: negative(0.4, 0.2, -0.9)])
 def test_drawings_have_room_for_what_they_say(make: Any) -> None:
-    test_views.test_nodes_do_not_overlap_and_lie_inside(make)
-    test_views.test_lettering_overlaps_neither_nodes_nor_itself(make)
+    assert_nodes_have_room(make())
+    assert_lettering_has_room(make())
 
 
 # Alone, and beside the others

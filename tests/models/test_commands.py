@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from test_training import LIKES, as_set, learnable
+from support.learnable import LIKES, as_set, learnable
 from torch_geometric.data import HeteroData
 
 from pagelink.errors import LinkError, SettingsError

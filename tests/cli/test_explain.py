@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from test_jobs import shell
+from support.shell import shell
 
 from pagelink.datasets.useritemattr import generate_useritemattr
 from pagelink.models.checkpoint import load_checkpoint

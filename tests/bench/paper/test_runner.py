@@ -40,7 +40,7 @@ from pagelink.models.link_model import node_inputs
 from pagelink.rivals.ground import Ground, facts_of
 from pagelink.rivals.registry import RIVALS
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 MINE = ("explainers", "connection")
 
 
