@@ -42,21 +42,25 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": path}
 
 
-def measured(module: str, *words: object) -> Any:
-    """Run a module in a fresh process and return the JSON of its last line.
+def measured(work: Callable[..., Any], *arguments: object) -> Any:
+    """Call a function in a fresh process and return what it returned, by way of JSON.
 
     Args:
-        module: by its dotted name.
-        words: its arguments; the first says what is measured.
+        work: a function of a module.
+        arguments: plain JSON values.
 
     Raises:
         PageLinkError: it failed, with its last words.
     """
-    command = [sys.executable, "-m", module, *map(str, words)]
+    program = (
+        f"import json, sys; from {work.__module__} import {work.__name__} as work; "
+        "print(json.dumps(work(*json.loads(sys.argv[1]))))"
+    )
+    command = [sys.executable, "-c", program, json.dumps(arguments)]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True)
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise PageLinkError(f"The process that measures {words[0]} failed: {last}")
+        raise PageLinkError(f"The process that measures {work.__name__} failed: {last}")
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -112,8 +116,12 @@ def say(console: Console, words: str) -> None:
 # Numbers and tables as text.
 
 
-def layout(rows: Sequence[Sequence[str]]) -> str:
+def layout(rows: Sequence[Sequence[str]], left: Collection[int] = (0,)) -> str:
     """Lay rows out as a Markdown table that also reads well in a terminal.
+
+    Args:
+        rows: the cells; the first row is the head.
+        left: the columns of words; the others are put to the right.
 
     Example:
         >>> print(layout([["", "a"], ["row", "1"]]))
@@ -122,10 +130,10 @@ def layout(rows: Sequence[Sequence[str]]) -> str:
         | row |   1 |
     """
     widths = [max(3, *(len(row[i]) for row in rows)) for i in range(len(rows[0]))]
-    rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
+    rule = ["-" * w if i in left else "-" * (w - 1) + ":" for i, w in enumerate(widths)]
     return "\n".join(
         "| " + " | ".join(
-            cell.ljust(width) if i == 0 else cell.rjust(width)
+            cell.ljust(width) if i in left else cell.rjust(width)
             for i, (cell, width) in enumerate(zip(row, widths, strict=True))
         ) + " |"
         for row in (rows[0], rule, *rows[1:])

@@ -13,10 +13,9 @@ import numpy as np
 import torch
 from torch_geometric.data import HeteroData
 
-from pagelink.datasets.augcitation import build_augcitation
+from pagelink.datasets.augcitation import build_augcitation, citation_graph
+from pagelink.datasets.folders import find_data
 from pagelink.datasets.ground_truth import Labels
-from pagelink.datasets.locate import find_data
-from pagelink.datasets.make import citation_graph
 from pagelink.datasets.reference import load_reference
 from pagelink.datasets.useritemattr import UserItemAttr, generate_useritemattr
 from pagelink.errors import SettingsError

@@ -19,8 +19,9 @@ from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.links import Key, Link, LinkLike, LinkReader, as_link_types
 from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
-from pagelink.model.model_checks import extractor_for, inspect_model
+from pagelink.model.model_checks import inspect_model
 from pagelink.model.predictor import Forward, LinkPredictor, Output
+from pagelink.model.receptive_field import extractor_for
 from pagelink.runtime.timer import Timer
 from pagelink.search.constraints import compile_constraints
 from pagelink.search.work import Setup
@@ -72,7 +73,7 @@ class Prepared:
         self.settings, self.seed = settings, seed
         self.extractor = extractor_for(self.graph, self.receptive_field, settings.num_hops)
         one_by_one = self.predictor.mode != "subgraphs"
-        batches = Batches(self.extractor, self.receptive_field.bytes_an_edge, one_by_one)
+        batches = Batches(self.extractor, self.receptive_field.bytes_per_edge, one_by_one)
         constraints = compile_constraints(self.graph, settings)
         self.setup = Setup(
             self.predictor, self.receptive_field, batches, settings, constraints, self.threshold

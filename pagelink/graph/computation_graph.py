@@ -64,6 +64,20 @@ class ComputationGraphs:
         src, dst, fact = _whole_numbers(self.link_src, self.link_dst, self.link_fact)
         return arrays._replace(link_src=src, link_dst=dst, link_fact=fact)
 
+    @cached_property
+    def link_of_nodes(self) -> Longs:
+        """Per node of the batch, the link whose graph it is in."""
+        return np.repeat(np.arange(self.num_links), np.diff(self.node_ptr))
+
+    @cached_property
+    def ends(self) -> Longs:
+        """[2, num_links]: where s and t of each link are among the nodes of the batch."""
+        # The nodes of a link are in ascending order, so that these keys are, too.
+        base = int(self.nodes.max(initial=0)) + 1
+        keys = self.link_of_nodes * base + self.nodes
+        wanted = np.arange(self.num_links) * base + np.stack([self.link_src, self.link_dst])
+        return np.searchsorted(keys, wanted)
+
     @classmethod
     def joined(cls, parts: Sequence[ComputationGraphs]) -> ComputationGraphs:
         """Put batches one after the other."""

@@ -97,8 +97,12 @@ class GraphEditor:
         link = np.repeat(np.arange(batch.num_links), np.diff(batch.edge_ptr))
         # Per node of the batch, where its in-edges begin: the edges of a link are in order of dst.
         self._in_ptr = Csr.grouped(batch.node_ptr[link] + batch.dst, len(batch.nodes)).ptr
-        self._ends = _places_of_ends(self._batch)
-        self._near = _near_nodes(batch.node_ptr, batch.hops, num_hops)
+        self._ends = batch.ends
+        # Per link, the nodes within num_hops - 2 hops, the nearest first, and their ranges.
+        near = np.flatnonzero(batch.hops <= num_hops - 2)
+        near = near[np.lexsort((batch.hops[near], batch.link_of_nodes[near]))]
+        ptr = np.searchsorted(batch.link_of_nodes[near], np.arange(batch.num_links + 1))
+        self._near = ptr, near
 
     def most_edges(self, edits: Edits) -> Longs:
         """Number of edges of each edited graph at most, where the model sees at most two hops."""
@@ -132,40 +136,6 @@ def _most_edges(link_of, change_ptr, changes, batch, in_ptr, ends):  # type: ign
                 seen[v] = g
                 counts[g] += in_ptr[v + 1] - in_ptr[v]
     return counts
-
-
-@kernel
-def _places_of_ends(batch):  # type: ignore[no-untyped-def]
-    """[2, num_links]: where s and t of each link are among the nodes of the batch."""
-    node_ptr = batch.node_ptr
-    ends = np.empty((2, len(batch.link_src)), dtype=np.int64)
-    for link in range(len(batch.link_src)):
-        here = batch.nodes[node_ptr[link] : node_ptr[link + 1]]
-        ends[0, link] = node_ptr[link] + np.searchsorted(here, batch.link_src[link])
-        ends[1, link] = node_ptr[link] + np.searchsorted(here, batch.link_dst[link])
-    return ends
-
-
-@kernel
-def _near_nodes(node_ptr, hops, num_hops):  # type: ignore[no-untyped-def]
-    """Per link, the nodes within num_hops - 2 hops, the nearest first, and their ranges."""
-    num_links = len(node_ptr) - 1
-    ptr = np.zeros(num_links + 1, dtype=np.int64)
-    for link in range(num_links):
-        for v in range(node_ptr[link], node_ptr[link + 1]):
-            if hops[v] <= num_hops - 2:
-                ptr[link + 1] += 1
-    for link in range(num_links):
-        ptr[link + 1] += ptr[link]
-    near = np.empty(ptr[-1], dtype=np.int64)
-    for link in range(num_links):
-        i = ptr[link]
-        for hop in range(num_hops - 1):
-            for v in range(node_ptr[link], node_ptr[link + 1]):
-                if hops[v] == hop:
-                    near[i] = v
-                    i += 1
-    return ptr, near
 
 
 @kernel

@@ -18,7 +18,7 @@ from pagelink.errors import GraphError
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
-from pagelink.runtime.arrays import Bools, Longs
+from pagelink.runtime.arrays import Bools, Ints, Longs
 from pagelink.runtime.csr import Csr
 from pagelink.runtime.kernels import kernel
 
@@ -44,12 +44,17 @@ def edges_by_column(graph: TypedGraph, edge_type: EdgeType) -> Longs:
     return found
 
 
-def fact_of(graph: TypedGraph, edge_type: EdgeType, index: int, dst: Node) -> int:
-    """Return the fact that an edge states, given by its column and its target."""
+def edge_at(graph: TypedGraph, edge_type: EdgeType, index: int, dst: Node) -> int:
+    """Return the edge of a column; only edges into its target, which is given, are looked at."""
     into = _in_edges(graph, graph.flat_index(*dst))
     relation = graph.edge_types.index(edge_type)
     (stored,) = into[(graph.relation[into] == relation) & (graph.column[into] == index)]
-    return int(graph.fact[stored])
+    return int(stored)
+
+
+def fact_of(graph: TypedGraph, edge_type: EdgeType, index: int, dst: Node) -> int:
+    """Return the fact that an edge states, given by its column and its target."""
+    return int(graph.fact[edge_at(graph, edge_type, index, dst)])
 
 
 def edges_of_relations(graph: TypedGraph, relations: Collection[EdgeType]) -> Bools:
@@ -132,13 +137,13 @@ def representatives_of_facts(graph: TypedGraph) -> Longs:
     return found
 
 
-def edges_of_facts(graph: TypedGraph, facts: Sequence[int] | Longs) -> Longs:
+def edges_of_facts(graph: TypedGraph, facts: Sequence[int] | Ints | Longs) -> Longs:
     """Return all edges that state some facts: every copy and both directions; -1 is no fact."""
     given = np.unique(np.asarray(facts, dtype=np.int64))
     return np.sort(graph.edges_of_facts.take(given[given >= 0]).values)
 
 
-def states_facts(graph: TypedGraph, facts: Sequence[int] | Longs) -> Bools:
+def states_facts(graph: TypedGraph, facts: Sequence[int] | Ints | Longs) -> Bools:
     """Return, per edge, whether it states one of some facts; -1 is no fact."""
     found = np.zeros(graph.num_edges, dtype=np.bool_)
     found[edges_of_facts(graph, facts)] = True

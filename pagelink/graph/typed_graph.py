@@ -25,12 +25,7 @@ from pagelink.graph.reverse_relations import (
     given_reverse,
     relation_classes,
 )
-from pagelink.graph.schema import (
-    EdgeType,
-    RawGraph,
-    check_link_type,
-    read_data,
-)
+from pagelink.graph.schema import EdgeType, RawGraph, check_link_type, read_data
 from pagelink.runtime.arrays import Bools, Ints, Longs
 from pagelink.runtime.csr import Csr
 

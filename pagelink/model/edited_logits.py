@@ -17,8 +17,9 @@ from pagelink.graph.edited_graphs import Edits, GraphEditor
 from pagelink.model.inputs import ModelInput
 from pagelink.model.predictor import LinkPredictor
 from pagelink.runtime.arrays import Bools, Doubles, Longs
+from pagelink.runtime.csr import segment_sums
 
-EDGES_A_PASS = 400_000
+EDGES_PER_PASS = 400_000
 
 
 def edge_gradient(
@@ -56,7 +57,7 @@ class EditedLogits:
         predictor: the model.
         batch: the computation graphs.
         relation: per link, the position of its link type in `graph.edge_types`.
-        edges_a_pass: edges that go through the model at once, about.
+        edges_per_pass: edges that go through the model at once, about.
     """
 
     def __init__(
@@ -64,12 +65,12 @@ class EditedLogits:
         predictor: LinkPredictor,
         batch: ComputationGraphs,
         relation: Longs,
-        edges_a_pass: int = EDGES_A_PASS,
+        edges_per_pass: int = EDGES_PER_PASS,
     ) -> None:
         self._predictor = predictor
         self._batch = batch
         self._relation = relation
-        self._edges_a_pass = edges_a_pass
+        self._edges_per_pass = edges_per_pass
         self._editor = None
         if predictor.mode == "subgraphs" and predictor.shares_unedited and batch.num_hops:
             self._editor = GraphEditor(batch, batch.num_hops)
@@ -106,15 +107,14 @@ class EditedLogits:
     def _passes(self, graph: Bools, edits: Edits) -> Iterator[tuple[int, int]]:
         """Cut edited graphs, in order of their links, into ranges that fit into one pass."""
         assert self._editor is not None
-        total = np.concatenate([[0], np.cumsum(graph)])
-        whole = np.diff(total[self._batch.edge_ptr])
+        whole = segment_sums(graph, self._batch.edge_ptr)
         costs = self._editor.most_edges(edits)
-        first, room, inside = 0, float(self._edges_a_pass), -1
+        first, room, inside = 0, float(self._edges_per_pass), -1
         for i, (link, cost) in enumerate(zip(edits.link.tolist(), costs.tolist(), strict=True)):
             needed = cost + (whole[link] if link != inside else 0)
             if i > first and needed > room:
                 yield first, i
-                first, room = i, float(self._edges_a_pass)
+                first, room = i, float(self._edges_per_pass)
                 needed = cost + whole[link]
             room -= needed
             inside = link

@@ -141,7 +141,7 @@ class WeightedSum(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
-        """Return the gradients by x and by the weights, where they are asked for."""
+        """Return the gradients by x and by the weights, where they are needed."""
         edges: Neighbours = ctx.edges
         x, weights = (value.detach().contiguous().numpy() for value in ctx.saved_tensors)
         gradient = gradients[0].contiguous().numpy()
@@ -203,11 +203,10 @@ def _summing(module: MessagePassing, call: PlainCall) -> Propagate:
 
     def propagate(edge_index: Any, size: Any = None, **arguments: Any) -> Tensor:
         given: Any = arguments.get(call.argument)
+        receivers = given[1] if isinstance(given, tuple | list) else given
         num_dst = None if size is None else size[ends_of(module)[1]]
-        if num_dst is None and isinstance(given, Tensor):
-            num_dst = given.shape[0]
-        elif num_dst is None and isinstance(given, tuple | list) and given[1] is not None:
-            num_dst = given[1].shape[0]
+        if num_dst is None and isinstance(receivers, Tensor):
+            num_dst = receivers.shape[0]
         found = call.vectors(arguments)
         if num_dst is None or type(edge_index) is not Tensor or found is None:
             return written_out(edge_index, size=size, **arguments)

@@ -1,4 +1,12 @@
-"""Proof on real links that edge weights reach the model, and of what links may share."""
+"""Checks of a model on real links of its graph, before it explains anything.
+
+`inspect_model` does them in this order:
+
+1. Links are drawn and scored on the full graph, by a pass that notes the relations the model uses.
+2. The receptive field, and with it the way to run the model, is found (`receptive_field`).
+3. What links side by side may share without a change of their scores is found.
+4. Edge weights are shown to reach the model: weights of 1 change nothing, and get a gradient.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +27,8 @@ from pagelink.model.inputs import ModelInput
 from pagelink.model.masking import Tracer, layer_name
 from pagelink.model.predictor import LinkPredictor, Mode
 from pagelink.model.receptive_field import (
-    EDGES_A_PASS,
-    LINKS_A_ROUND,
-    NOT_LOCAL,
+    EDGES_PER_PASS,
+    LINKS_PER_ROUND,
     ROUNDS,
     TOLERANCE,
     Probe,
@@ -33,11 +40,224 @@ from pagelink.model.receptive_field import (
     visible_count,
 )
 from pagelink.runtime.arrays import Bools, Longs
+from pagelink.runtime.csr import Csr
 
 EDITS = 3
-"""Edited copies that are compared with the same graphs edited by themselves."""
+"""Edited graphs that share nodes are compared with this number of graphs edited by themselves."""
 GRID = 2
-"""So many sources with so many targets: links that have parts of their graphs in common."""
+"""Links between this number of sources and of targets have parts of their graphs in common."""
+
+
+def inspect_model(
+    predictor: LinkPredictor, link_types: Sequence[EdgeType], seed: int, *, on_patch: bool = False
+) -> ReceptiveField:
+    """Find L and the way to run the model, and check that edge weights reach it.
+
+    Leaves `predictor.mode` at the way that was found.
+
+    Args:
+        predictor: the model.
+        link_types: the predicted relations; the one that sees farthest counts.
+        seed: where the links to try come from.
+        on_patch: try the model on a small part of the graph, because the whole does not fit into
+            memory.
+
+    Raises:
+        ModelError: the model fails on the graph, or its score has no gradient by the edges; or it
+            needs all nodes, and the graph is not in memory.
+        MaskError: messages are passed outside of what can be weighted; the layer is named.
+    """
+    if predictor.graph.num_edges == 0:
+        raise GraphError("The graph has no edges, so there is no path that could explain a link.")
+    if not on_patch:
+        return _inspect(predictor, link_types, seed)
+    tried = patch_predictor(predictor, link_types, seed)
+    field = _inspect(tried, link_types, seed)
+    if field.mode != "subgraphs":
+        raise ModelError(
+            "The model needs all nodes of the graph, or its score depends on the whole graph, so "
+            "it cannot be explained from a store on disk. Let it look up its nodes by n_id (its "
+            "embeddings by the positions it is given), or load the graph into memory: "
+            "PaGELink(model, store.data, ...)."
+        )
+    predictor.adopt(tried)
+    return field
+
+
+def _inspect(predictor: LinkPredictor, link_types: Sequence[EdgeType], seed: int) -> ReceptiveField:
+    graph = predictor.graph
+    probes = [_draw_probe(predictor, link_type, seed) for link_type in link_types]
+    seen = np.any([_seen_relations(graph, tracer, predictor) for _, tracer in probes], axis=0)
+    fields = [try_modes(predictor, probe, seen) for probe, _ in probes]
+    order: tuple[Mode, ...] = ("subgraphs", "all_nodes", "full")
+    worst = max(fields, key=lambda field: order.index(field.mode))
+    if worst.mode != "full":
+        num_hops = max(field.num_hops or 0 for field in fields)
+        along = np.any([field.along_relations for field in fields], axis=0)
+        worst = ReceptiveField(worst.mode, num_hops, seen, along)
+    predictor.mode = worst.mode
+    find_what_is_shared(predictor, probes[0][0], worst)
+    checked = [check_weights(predictor, probe, worst) for probe, _ in probes]
+    return dataclasses.replace(
+        worst, bytes_per_edge=max(taken for taken, _ in checked),
+        uses_edges=any(used for _, used in checked),
+        in_unit_range=all(bool(((p.logits >= 0) & (p.logits <= 1)).all()) for p, _ in probes),
+    )  # fmt: skip
+
+
+def _draw_probe(predictor: LinkPredictor, link_type: EdgeType, seed: int) -> tuple[Probe, Tracer]:
+    """Run the model on the full graph for some links."""
+    src, dst = _draw_links(predictor.graph, link_type, np.random.default_rng((seed, 1)))
+    relation = np.full(len(src), predictor.graph.edge_types.index(link_type))
+    try:
+        logits, _, tracer = predictor.record(predictor.full_graph(src, dst, relation))
+    except ModelError:
+        raise
+    except Exception as error:
+        raise ModelError(
+            f"The model failed on the full graph, called as {predictor.described_call}: "
+            f"{type(error).__name__}: {error}. If its signature is another one, give "
+            "forward=callable(model, data, edge_label_index)."
+        ) from error
+    if not bool(torch.isfinite(logits).all()):
+        raise ModelError(
+            "The model returns NaN or infinite scores for links of this graph: "
+            f"{logits.tolist()[:8]}. Check its weights and the node features."
+        )
+    return Probe(src, dst, relation, logits), tracer
+
+
+def _draw_links(
+    graph: TypedGraph, link_type: EdgeType, rng: np.random.Generator
+) -> tuple[Longs, Longs]:
+    """Draw pairs of different nodes that receive messages, where there are such nodes."""
+    ends: list[Longs] = []
+    receives = np.diff(graph.in_ptr) > 0
+    for node_type in (link_type[0], link_type[2]):
+        k = graph.node_types.index(node_type)
+        nodes = np.arange(graph.node_offset[k], graph.node_offset[k + 1])
+        if len(nodes) == 0:
+            raise GraphError(f"There are no nodes of type {node_type!r}, so there are no links.")
+        listening = nodes[receives[nodes]]
+        # One node alone makes no link with itself.
+        alone = len(listening) == 1 and link_type[0] == link_type[2] and len(ends) == 1
+        ends.append(listening if len(listening) and not alone else nodes)
+    if not receives[ends[0]].any() and not receives[ends[1]].any():
+        raise GraphError(
+            f"No {link_type[0]} and no {link_type[2]} has an incoming edge, so no message can "
+            "reach a link. Add reverse relations (torch_geometric.transforms.ToUndirected)."
+        )
+    count = LINKS_PER_ROUND * ROUNDS
+    src, dst = rng.choice(ends[0], count), rng.choice(ends[1], count)
+    dst = np.where(src == dst, np.roll(ends[1], 1)[np.searchsorted(ends[1], dst)], dst)
+    if (src == dst).all():
+        raise GraphError(f"{link_type}: there is only one node to link, so there are no links.")
+    return src[src != dst], dst[src != dst]
+
+
+def _seen_relations(graph: TypedGraph, tracer: Tracer, predictor: LinkPredictor) -> Bools:
+    if tracer.collected_outside:
+        name = tracer.collected_outside[0]
+        module = predictor.model.get_submodule(name)
+        raise MaskError(
+            f"{layer_name(name, module)} collects vectors along the edges outside of a "
+            "MessagePassing layer, where edge weights cannot reach them. Move the aggregation "
+            "into a torch_geometric.nn.MessagePassing layer."
+        )
+    seen = np.zeros(len(graph.edge_types), dtype=np.bool_)
+    by_relation = np.sort(graph.relation, kind="stable")
+    for numbers in tracer.calls:
+        used = numbers[numbers >= 0].cpu().numpy()
+        seen[np.unique(by_relation[used])] = True
+    if not seen.any():
+        raise ModelError(
+            "The model passes no messages along the edges of the graph: no MessagePassing layer "
+            "was run on them. If its score depends on them by other means (a sparse matrix "
+            "product, a precomputed adjacency), use MessagePassing layers; if it does not, there "
+            "is no path that could explain its links."
+        )
+    return seen
+
+
+def find_what_is_shared(predictor: LinkPredictor, probe: Probe, field: ReceptiveField) -> None:
+    """Let links side by side, and edited graphs, share nodes only if that changes no score.
+
+    A model may look at the edges that leave a node, or turn them around inside: then a node that
+    stands for the same one of several graphs is not what it would be in each of them.
+
+    Raises:
+        ModelError: a link's score depends on what else the model is asked, even without sharing.
+    """
+    if predictor.mode != "subgraphs":
+        _check_alone(predictor, probe)
+        return
+    src = np.repeat(probe.src[:GRID], len(probe.dst[:GRID]))
+    dst = np.tile(probe.dst[:GRID], len(probe.src[:GRID]))
+    src, dst = src[src != dst], dst[src != dst]
+    extractor = extractor_for(predictor.graph, field, None)
+    batch = extractor.extract(src, dst, np.full(len(src), -1))
+    relation = np.full(len(src), probe.relation[0])
+    alone = [_alone(predictor, batch, relation, i) for i in range(len(src))]
+    for shares in (True, False):
+        predictor.shares_rim = shares
+        inputs = predictor.inputs(batch, batch.visible, np.arange(len(src)), relation)
+        together = predictor.logits(inputs).cpu().double().numpy()
+        if np.allclose(together, alone, rtol=1e-3, atol=1e-4):
+            break
+    else:
+        raise _depends_on_others(alone[0], together[0])
+    predictor.shares_unedited = predictor.shares_rim and _edited_graphs_agree(
+        predictor, batch, relation
+    )
+
+
+def _check_alone(predictor: LinkPredictor, probe: Probe) -> None:
+    """A link that is given alone must have the score that it has beside others."""
+    for link in range(min(GRID, len(probe.src))):
+        one = slice(link, link + 1)
+        inputs = predictor.full_graph(probe.src[one], probe.dst[one], probe.relation[one])
+        alone, again = float(predictor.logits(inputs)), float(predictor.logits(inputs))
+        if not np.isclose(alone, again, rtol=1e-3, atol=1e-4):
+            raise ModelError(
+                f"The model's score of the same link is {alone:.4g} and then {again:.4g}. A model "
+                "with a random forward pass in eval mode cannot be explained."
+            )
+        together = float(probe.logits[link])
+        if not np.isclose(alone, together, rtol=1e-3, atol=1e-4):
+            raise _depends_on_others(alone, together)
+
+
+def _depends_on_others(alone: float, together: float) -> ModelError:
+    return ModelError(
+        f"The model's score of a link is {alone:.4g} alone and {together:.4g} beside other links. "
+        "A model whose score depends on what else it is asked cannot be explained."
+    )
+
+
+def _alone(predictor: LinkPredictor, batch: ComputationGraphs, relation: Longs, link: int) -> float:
+    inputs = predictor.inputs(batch, batch.visible, [link], relation)
+    return float(predictor.logits(inputs))
+
+
+def _edited_graphs_agree(
+    predictor: LinkPredictor, batch: ComputationGraphs, relation: Longs
+) -> bool:
+    """Whether edited graphs that share nodes have the scores of graphs edited by themselves."""
+    rng = np.random.default_rng(0)
+    links: list[int] = []
+    slots: list[Longs] = []
+    for link in range(batch.num_links):
+        here = np.flatnonzero(batch.visible[batch.edge_ptr[link] : batch.edge_ptr[link + 1]])
+        if len(here) and len(links) < EDITS:
+            links.append(link)
+            chosen = rng.choice(here, min(len(here), 4), replace=False)
+            slots.append(batch.edge_ptr[link] + chosen)
+    changes = Csr.of(slots)
+    edits = Edits(np.array(links, dtype=np.int64), changes.ptr, changes.values)
+    shared = EditedLogits(predictor, batch, relation).logits(batch.visible, edits)
+    predictor.shares_unedited = False
+    alone = EditedLogits(predictor, batch, relation).logits(batch.visible, edits)
+    return np.allclose(shared, alone, rtol=1e-3, atol=1e-4)
 
 
 def check_weights(
@@ -97,10 +317,10 @@ def _in_turn(
 ) -> Iterator[tuple[ComputationGraphs, list[int], Longs]]:
     """Yield links to try, a few at a time: batches, the links to take of each, their relations."""
     extractor = extractor_for(predictor.graph, field, None)
-    for number in range(-(-len(probe.src) // LINKS_A_ROUND)):
+    for number in range(-(-len(probe.src) // LINKS_PER_ROUND)):
         part = probe.part(number)
         batch = extractor.extract(part.src, part.dst, np.full(len(part.src), -1))
-        for links in chunks_by_edges(visible_count(batch), EDGES_A_PASS, predictor.mode):
+        for links in chunks_by_edges(visible_count(batch), EDGES_PER_PASS, predictor.mode):
             yield batch, links, part.relation
 
 
@@ -143,221 +363,3 @@ def _saved_bytes() -> Iterator[dict[int, int]]:
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         yield saved
-
-
-def find_what_is_shared(predictor: LinkPredictor, probe: Probe, field: ReceptiveField) -> None:
-    """Let links side by side, and edited copies, share nodes only if that changes no score.
-
-    A model may look at the edges that leave a node, or turn them around inside: then a node that
-    stands for several copies is not what each of them would be.
-
-    Raises:
-        ModelError: a link's score depends on what else the model is asked, even without sharing.
-    """
-    if predictor.mode != "subgraphs":
-        _check_alone(predictor, probe)
-        return
-    src = np.repeat(probe.src[:GRID], len(probe.dst[:GRID]))
-    dst = np.tile(probe.dst[:GRID], len(probe.src[:GRID]))
-    src, dst = src[src != dst], dst[src != dst]
-    extractor = extractor_for(predictor.graph, field, None)
-    batch = extractor.extract(src, dst, np.full(len(src), -1))
-    relation = np.full(len(src), probe.relation[0])
-    alone = [_alone(predictor, batch, relation, i) for i in range(len(src))]
-    for shares in (True, False):
-        predictor.shares_rim = shares
-        inputs = predictor.inputs(batch, batch.visible, np.arange(len(src)), relation)
-        together = predictor.logits(inputs).cpu().double().numpy()
-        if np.allclose(together, alone, rtol=1e-3, atol=1e-4):
-            break
-    else:
-        raise _depends_on_others(alone[0], together[0])
-    predictor.shares_unedited = predictor.shares_rim and _edited_graphs_agree(
-        predictor, batch, relation
-    )
-
-
-def _check_alone(predictor: LinkPredictor, probe: Probe) -> None:
-    """A link that is asked for alone must have the score that it has beside others."""
-    for link in range(min(GRID, len(probe.src))):
-        one = slice(link, link + 1)
-        inputs = predictor.full_graph(probe.src[one], probe.dst[one], probe.relation[one])
-        alone, again = float(predictor.logits(inputs)), float(predictor.logits(inputs))
-        if not np.isclose(alone, again, rtol=1e-3, atol=1e-4):
-            raise ModelError(
-                f"The model's score of the same link is {alone:.4g} and then {again:.4g}. A model "
-                "with a random forward pass in eval mode cannot be explained."
-            )
-        together = float(probe.logits[link])
-        if not np.isclose(alone, together, rtol=1e-3, atol=1e-4):
-            raise _depends_on_others(alone, together)
-
-
-def _depends_on_others(alone: float, together: float) -> ModelError:
-    return ModelError(
-        f"The model's score of a link is {alone:.4g} alone and {together:.4g} beside other links. "
-        "A model whose score depends on what else it is asked cannot be explained."
-    )
-
-
-def _alone(predictor: LinkPredictor, batch: ComputationGraphs, relation: Longs, link: int) -> float:
-    inputs = predictor.inputs(batch, batch.visible, [link], relation)
-    return float(predictor.logits(inputs))
-
-
-def _edited_graphs_agree(
-    predictor: LinkPredictor, batch: ComputationGraphs, relation: Longs
-) -> bool:
-    """Whether edited copies that share nodes have the scores of graphs edited by themselves."""
-    rng = np.random.default_rng(0)
-    links: list[int] = []
-    slots: list[Longs] = []
-    for link in range(batch.num_links):
-        here = np.flatnonzero(batch.visible[batch.edge_ptr[link] : batch.edge_ptr[link + 1]])
-        if len(here) and len(links) < EDITS:
-            links.append(link)
-            chosen = rng.choice(here, min(len(here), 4), replace=False)
-            slots.append(batch.edge_ptr[link] + chosen)
-    ptr = np.concatenate([[0], np.cumsum([len(part) for part in slots], dtype=np.int64)])
-    edits = Edits(np.array(links, dtype=np.int64), ptr, np.concatenate([[], *slots]).astype(int))
-    shared = EditedLogits(predictor, batch, relation).logits(batch.visible, edits)
-    predictor.shares_unedited = False
-    alone = EditedLogits(predictor, batch, relation).logits(batch.visible, edits)
-    return np.allclose(shared, alone, rtol=1e-3, atol=1e-4)
-
-
-# What the model sees of the graph: how far, by which relations, and in which way it is run.
-
-
-__all__ = ["NOT_LOCAL", "ReceptiveField", "extractor_for", "inspect_model"]
-
-
-def inspect_model(
-    predictor: LinkPredictor, link_types: Sequence[EdgeType], seed: int, *, on_patch: bool = False
-) -> ReceptiveField:
-    """Find L and the way to run the model, and prove that edge weights reach it.
-
-    Leaves `predictor.mode` at the way that was found.
-
-    Args:
-        predictor: the model.
-        link_types: the predicted relations; the one that sees farthest counts.
-        seed: where the links to try come from.
-        on_patch: try the model on a small part of the graph, because the whole does not fit into
-            memory.
-
-    Raises:
-        ModelError: the model fails on the graph, or its score has no gradient by the edges; or it
-            needs all nodes, and the graph is not in memory.
-        MaskError: messages are passed outside of what can be weighted; the layer is named.
-    """
-    if predictor.graph.num_edges == 0:
-        raise GraphError("The graph has no edges, so there is no path that could explain a link.")
-    if not on_patch:
-        return _find(predictor, link_types, seed)
-    tried = patch_predictor(predictor, link_types, seed)
-    field = _find(tried, link_types, seed)
-    if field.mode != "subgraphs":
-        raise ModelError(
-            "The model needs all nodes of the graph, or its score depends on the whole graph, so "
-            "it cannot be explained from a store on disk. Let it look up its nodes by n_id (its "
-            "embeddings by the positions it is given), or load the graph into memory: "
-            "PaGELink(model, store.data, ...)."
-        )
-    predictor.adopt(tried)
-    return field
-
-
-def _find(predictor: LinkPredictor, link_types: Sequence[EdgeType], seed: int) -> ReceptiveField:
-    graph = predictor.graph
-    probes = [_draw_probe(predictor, link_type, seed) for link_type in link_types]
-    seen = np.any([_seen_relations(graph, tracer, predictor) for _, tracer in probes], axis=0)
-    fields = [try_modes(predictor, probe, seen) for probe, _ in probes]
-    order: tuple[Mode, ...] = ("subgraphs", "all_nodes", "full")
-    worst = max(fields, key=lambda field: order.index(field.mode))
-    if worst.mode != "full":
-        num_hops = max(field.num_hops or 0 for field in fields)
-        along = np.any([field.along_relations for field in fields], axis=0)
-        worst = ReceptiveField(worst.mode, num_hops, seen, along)
-    predictor.mode = worst.mode
-    find_what_is_shared(predictor, probes[0][0], worst)
-    checked = [check_weights(predictor, probe, worst) for probe, _ in probes]
-    return dataclasses.replace(
-        worst, bytes_an_edge=max(taken for taken, _ in checked),
-        uses_edges=any(used for _, used in checked),
-        in_unit_range=all(bool(((p.logits >= 0) & (p.logits <= 1)).all()) for p, _ in probes),
-    )  # fmt: skip
-
-
-def _draw_probe(predictor: LinkPredictor, link_type: EdgeType, seed: int) -> tuple[Probe, Tracer]:
-    """Run the model on the full graph for some links."""
-    src, dst = _draw_links(predictor.graph, link_type, np.random.default_rng((seed, 1)))
-    relation = np.full(len(src), predictor.graph.edge_types.index(link_type))
-    try:
-        logits, _, tracer = predictor.record(predictor.full_graph(src, dst, relation))
-    except ModelError:
-        raise
-    except Exception as error:
-        raise ModelError(
-            f"The model failed on the full graph, called as {predictor.described_call}: "
-            f"{type(error).__name__}: {error}. If its signature is another one, give "
-            "forward=callable(model, data, edge_label_index)."
-        ) from error
-    if not bool(torch.isfinite(logits).all()):
-        raise ModelError(
-            "The model returns NaN or infinite scores for links of this graph: "
-            f"{logits.tolist()[:8]}. Check its weights and the node features."
-        )
-    return Probe(src, dst, relation, logits), tracer
-
-
-def _draw_links(
-    graph: TypedGraph, link_type: EdgeType, rng: np.random.Generator
-) -> tuple[Longs, Longs]:
-    """Draw pairs of different nodes that receive messages, where there are such nodes."""
-    ends: list[Longs] = []
-    receives = np.diff(graph.in_ptr) > 0
-    for node_type in (link_type[0], link_type[2]):
-        k = graph.node_types.index(node_type)
-        nodes = np.arange(graph.node_offset[k], graph.node_offset[k + 1])
-        if len(nodes) == 0:
-            raise GraphError(f"There are no nodes of type {node_type!r}, so there are no links.")
-        listening = nodes[receives[nodes]]
-        # One node alone makes no link with itself.
-        alone = len(listening) == 1 and link_type[0] == link_type[2] and len(ends) == 1
-        ends.append(listening if len(listening) and not alone else nodes)
-    if not receives[ends[0]].any() and not receives[ends[1]].any():
-        raise GraphError(
-            f"No {link_type[0]} and no {link_type[2]} has an incoming edge, so no message can "
-            "reach a link. Add reverse relations (torch_geometric.transforms.ToUndirected)."
-        )
-    count = LINKS_A_ROUND * ROUNDS
-    src, dst = rng.choice(ends[0], count), rng.choice(ends[1], count)
-    dst = np.where(src == dst, np.roll(ends[1], 1)[np.searchsorted(ends[1], dst)], dst)
-    if (src == dst).all():
-        raise GraphError(f"{link_type}: there is only one node to link, so there are no links.")
-    return src[src != dst], dst[src != dst]
-
-
-def _seen_relations(graph: TypedGraph, tracer: Tracer, predictor: LinkPredictor) -> Bools:
-    if tracer.collected_outside:
-        name = tracer.collected_outside[0]
-        module = predictor.model.get_submodule(name)
-        raise MaskError(
-            f"{layer_name(name, module)} collects vectors along the edges outside of a "
-            "MessagePassing layer, where edge weights cannot reach them. Move the aggregation "
-            "into a torch_geometric.nn.MessagePassing layer."
-        )
-    seen = np.zeros(len(graph.edge_types), dtype=np.bool_)
-    by_relation = np.sort(graph.relation, kind="stable")
-    for numbers in tracer.calls:
-        used = numbers[numbers >= 0].cpu().numpy()
-        seen[np.unique(by_relation[used])] = True
-    if not seen.any():
-        raise ModelError(
-            "The model passes no messages along the edges of the graph: no MessagePassing layer "
-            "was run on them. If its score depends on them by other means (a sparse matrix "
-            "product, a precomputed adjacency), use MessagePassing layers; if it does not, there "
-            "is no path that could explain its links."
-        )
-    return seen

@@ -72,7 +72,7 @@ class LinkPredictor:
         self.output = output
         self.mode: Mode = "subgraphs"
         self.shares_rim = True
-        """Links side by side may share the nodes at the rim of the model's reach."""
+        """Links side by side may share the nodes at the rim of the receptive field."""
         self.shares_unedited = True
         """Edited graphs of a link may share the nodes that their edits cannot change."""
         self.fuses = True
@@ -83,7 +83,7 @@ class LinkPredictor:
         self.before_pass: Callable[[], None] = lambda: None
         """Called before each pass of the model: what shows progress or gives up listens here."""
         self._forward = forward or (_call_hetero if self._hetero else _call_homogeneous)
-        self._described_call = "forward(model, data, edge_label_index)" if forward else (
+        self.described_call = "forward(model, data, edge_label_index)" if forward else (
             "model(x_dict, edge_index_dict, edge_label_index)" if self._hetero
             else "model(x, edge_index, [edge_type,] edge_label_index)"
         )  # fmt: skip
@@ -297,13 +297,8 @@ class LinkPredictor:
     def _subgraphs(
         self, batch: ComputationGraphs, wanted: Bools, links: Longs, relation: Longs
     ) -> ModelInput:
-        num_nodes = self.graph.num_nodes
-        link_of = np.repeat(np.arange(batch.num_links), np.diff(batch.node_ptr))
-        keys = link_of * num_nodes + batch.nodes  # ascending, as the nodes of a link are
-        ends = np.searchsorted(
-            keys, links * num_nodes + np.stack([batch.link_src, batch.link_dst])[:, links]
-        )
-        return self._side_by_side(batch, *_edges_of(batch, wanted, links), ends, relation[links])
+        slots, src, dst = _edges_of(batch, wanted, links)
+        return self._side_by_side(batch, slots, src, dst, batch.ends[:, links], relation[links])
 
     def _side_by_side(
         self,
@@ -318,7 +313,7 @@ class LinkPredictor:
         """One graph of these edges; ends count the nodes of the batch, then the new ones."""
         graph = self.graph
         flat = batch.nodes if new is None else np.concatenate([batch.nodes, batch.nodes[new]])
-        # At the rim of the model's reach nothing counts but a node's own features, which are the
+        # At the rim of the receptive field nothing counts but a node's own features, which are the
         # same for every link: one node stands for all its copies.
         used = np.zeros(len(flat), dtype=np.bool_)
         used[src] = used[dst] = used[ends] = True
@@ -348,11 +343,6 @@ class LinkPredictor:
         return self._maker.assemble(
             node_ids, batch.edges[slots], edge_index, slots, number[ends], relation
         )
-
-    @property
-    def described_call(self) -> str:
-        """How the model is called, for messages."""
-        return self._described_call
 
 
 def _edges_of(batch: ComputationGraphs, wanted: Bools, links: Longs) -> tuple[Longs, Longs, Longs]:

@@ -60,6 +60,17 @@ class Csr:
         return Csr(self.ptr[ptr], self.values)
 
 
+def segment_sums(values: npt.NDArray[Any], ptr: Longs) -> npt.NDArray[Any]:
+    """Return the sums of values[ptr[i]:ptr[i + 1]].
+
+    Example:
+        >>> segment_sums(np.array([True, False, True]), np.array([0, 2, 2, 3])).tolist()
+        [1, 0, 1]
+    """
+    total = np.concatenate([[0], np.cumsum(values)])
+    return np.diff(total[ptr])
+
+
 @kernel
 def _grouped(keys, num_groups):  # type: ignore[no-untyped-def]
     """Count, then place: in time of the number of keys, and equal ones stay in order."""

@@ -1,8 +1,11 @@
-"""Sums over all s-t walks of a length, by powers of the weighted adjacency and in log space.
+"""Mask learning: prediction loss plus path loss, one Adam step per epoch for a batch of links.
 
-The entry (s, t) of the l-th power of a weighted adjacency is the sum, over all walks of l arcs from
-s to t, of the product of their weights; parallel arcs add up. One row of the power is enough, so a
-vector is multiplied by the adjacency l times.
+Every edge of the pruned computation graph has a value M_e, its mask is sigmoid(M_e). The links of a
+batch share the passes through the model and nothing else: losses are summed, the start comes from
+the seed and the link, Adam works value by value.
+
+The path loss is over the best paths by the current mask, or, as an alternative (`Walks`), over all
+s-t walks of each length.
 """
 
 from __future__ import annotations
@@ -26,6 +29,10 @@ from pagelink.search.work import Work
 
 class Walks:
     """The walks from source to target in the path graphs of a batch.
+
+    The entry (s, t) of the l-th power of a weighted adjacency is the sum, over all walks of l arcs
+    from s to t, of the product of their weights; parallel arcs add up. One row of the power is
+    enough, so a vector is multiplied by the adjacency l times, in log space.
 
     No walk goes through its source or target in between: path graphs have no such arcs. Sequences
     of relations that paths are held to do not count here.
@@ -99,13 +106,6 @@ class Walks:
         return there.sum(1).to(summed.dtype).log() - torch.logsumexp(mean, dim=1)
 
 
-# Mask learning: prediction loss plus path loss, one Adam step per epoch for a batch of links.
-#
-# Every edge of the pruned computation graph has a value M_e, its mask is sigmoid(M_e). The links
-# of a batch share the passes through the model and nothing else: losses are summed, the start
-# comes from the seed and the link, Adam works value by value.
-
-
 @dataclass(frozen=True)
 class LearnedMasks:
     """The result of mask learning for a batch."""
@@ -160,6 +160,16 @@ def learn_masks(work: Work) -> LearnedMasks:
         return LearnedMasks(logits, epochs, out_of_time)
     state = _State(work, start)
     active = work.links
+
+    def finish(done: Longs, late: bool = False) -> None:
+        nonlocal active
+        if not len(done):
+            return
+        state.write(done, logits)
+        epochs[done] = epoch
+        out_of_time[done] = late
+        active = np.setdiff1d(active, done)
+
     wanted = predictor.needed(batch)
     recorded: ModelInput | None = work.recorded
     if settings.remove_pruned:
@@ -176,25 +186,15 @@ def learn_masks(work: Work) -> LearnedMasks:
             recorded = None
             while len(active) and 2 * len(active) > len(inside):
                 if work.timer.no_time_for_another():
-                    state.write(active, logits)
-                    epochs[active] = epoch
-                    out_of_time[active] = True
-                    return LearnedMasks(logits, epochs, out_of_time)
+                    finish(active, late=True)
+                    break
                 state.step(run, active, np.searchsorted(inside, active))
                 epoch += 1
-                late = active[state.late[active]]
-                if len(late):  # their search alone has used up their time
-                    state.write(late, logits)
-                    epochs[late] = epoch
-                    out_of_time[late] = True
-                    active = np.setdiff1d(active, late)
-                done = active[state.steady[active] >= (settings.patience or settings.epochs)]
-                if epoch == settings.epochs:
-                    done = active
-                if len(done):
-                    state.write(done, logits)
-                    epochs[done] = epoch
-                    active = np.setdiff1d(active, done)
+                # Links whose search for paths alone has used up their time.
+                finish(active[state.late[active]], late=True)
+                last = epoch == settings.epochs
+                steady = state.steady[active] >= (settings.patience or settings.epochs)
+                finish(active if last else active[steady])
     return LearnedMasks(logits, epochs, out_of_time)
 
 

@@ -196,7 +196,7 @@ def best_paths_in_time(
     links: Longs,
     seconds: float | None,
 ) -> FoundPaths:
-    """Find the best paths of some links, none of which may take longer than so many seconds.
+    """Find the best paths of some links, none of which may take longer than `seconds`.
 
     A link whose search takes longer costs the others nothing but that time: they are searched again
     by themselves.

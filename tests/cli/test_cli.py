@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from pagelink.bench.paper.ablation import reference_and_print
-from pagelink.datasets.locate import DataNotFoundError
+from pagelink.datasets.folders import DataNotFoundError
 
 ROOT = Path(__file__).parents[2]
 

@@ -11,7 +11,7 @@ import torch
 from support.zoo import ZOO, make_case, make_graph
 
 from pagelink import Explanation, PaGELink, Settings
-from pagelink.datasets.locate import DataNotFoundError
+from pagelink.datasets.folders import DataNotFoundError
 from pagelink.datasets.reference import ReferenceData, load_reference
 from pagelink.errors import SettingsError
 

@@ -103,11 +103,11 @@ def test_shared_copies_equal_graphs_edited_by_themselves(name: str) -> None:
     whole = explainer.predictor.needed(batch)
     for graph in (whole, whole & (np.random.default_rng(0).random(len(whole)) < 0.5)):
         edits = random_edits(batch, whole, 25, 2)
-        explainer.predictor.shares_copies = False
+        explainer.predictor.shares_unedited = False
         alone = EditedLogits(explainer.predictor, batch, relation).logits(graph, edits)
-        explainer.predictor.shares_copies = name != "LightGCN"
-        for edges_a_pass in (1, 300, 10**9):
-            influence = EditedLogits(explainer.predictor, batch, relation, edges_a_pass)
+        explainer.predictor.shares_unedited = name != "LightGCN"
+        for edges_per_pass in (1, 300, 10**9):
+            influence = EditedLogits(explainer.predictor, batch, relation, edges_per_pass)
             assert influence.logits(graph, edits) == pytest.approx(alone, abs=1e-4)
 
 

@@ -21,9 +21,10 @@ from pagelink.errors import LinkError, StoreError
 from pagelink.graph.lookup import FactIndex
 from pagelink.graph.schema import EdgeType, graph_schema
 from pagelink.graph.typed_graph import TypedGraph
-from pagelink.store.graph_store import FLAT_ARRAYS, GraphStore, save_store
+from pagelink.store.graph_store import FLAT_ARRAYS, GraphStore
 from pagelink.store.manifest import HALF_WRITTEN, MANIFEST, is_store
 from pagelink.store.strings import StoredStrings, string_arrays
+from pagelink.store.writer import save_store
 
 BUYS: EdgeType = ("user", "buys", "item")
 WORDS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=6)

@@ -17,9 +17,10 @@ from pagelink.datasets.useritemattr import generate_useritemattr
 from pagelink.engine import Processes
 from pagelink.errors import ModelError, StoreError
 from pagelink.models import make_model
-from pagelink.models.message_store import save_message_store
+from pagelink.models.checkpoint import save_message_store
 from pagelink.rivals.registry import make_rival
-from pagelink.store.graph_store import GraphStore, save_store
+from pagelink.store.graph_store import GraphStore
+from pagelink.store.writer import save_store
 
 KINDS = ("rgcn", "sage", "hgt")
 

@@ -35,7 +35,7 @@ from pagelink.models.training import train
 from pagelink.rivals.ground import FactPath, Ground, Ranked, facts_of
 from pagelink.runtime.arrays import Doubles, Longs
 
-EDGES_A_PASS = 400_000
+EDGES_PER_PASS = 400_000
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class EditedGraphs:
         size = 0
         for one in edited:
             edges = self._around(one)
-            if part and size + edges.shape[1] > EDGES_A_PASS:
+            if part and size + edges.shape[1] > EDGES_PER_PASS:
                 yield part
                 part, size = [], 0
             part.append((one, edges))

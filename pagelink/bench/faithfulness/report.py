@@ -18,7 +18,7 @@ from pagelink.bench.faithfulness.judges import RETRAINED, retrained_effects
 from pagelink.bench.measures import EFFECT, PerLink, with_interval
 from pagelink.bench.runs import cell, check_names, layout, made_by, say, shown_progress
 from pagelink.bench.subjects import load_subject, subject_names
-from pagelink.datasets.locate import DataNotFoundError
+from pagelink.datasets.folders import DataNotFoundError
 from pagelink.measure.verdict import VERDICTS
 from pagelink.rivals.greedy import MOST_PATHS
 from pagelink.runtime.arrays import Bools, Doubles

@@ -24,9 +24,9 @@ from pagelink.rivals.ground import Ground, fact_paths, free_facts, paths_by_degr
 from pagelink.rivals.registry import BY_PATH, RIVALS
 from pagelink.settings import Settings
 from pagelink.views.layers import NamedFact, Node
-from pagelink.views.lettering import shorten
 from pagelink.views.subgraph import BOX_WIDTH, place
 from pagelink.views.templates import colours_of, render
+from pagelink.views.text import shorten
 
 WIDTH, MARGIN, HEADING, GAP = 960.0, 24.0, 40.0, 24.0
 

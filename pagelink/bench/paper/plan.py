@@ -21,7 +21,7 @@ from pagelink.bench.measures import label_facts
 from pagelink.bench.paper.report import Plot, Table
 from pagelink.bench.runs import Figures, Run, RunStore
 from pagelink.bench.subjects import AMINER, RELEASED, Subject, load_subject
-from pagelink.datasets.locate import DataNotFoundError
+from pagelink.datasets.folders import DataNotFoundError
 from pagelink.explain.explainer import PaGELink
 from pagelink.graph.lookup import edges_of_triples
 from pagelink.rivals.ground import FactPath, Ground

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pagelink.bench.runs import layout
-from pagelink.bench.speed.plot import Tick, steps
+from pagelink.bench.speed.figures import Tick, steps
 from pagelink.views.templates import render
 
 WIDTH = 760

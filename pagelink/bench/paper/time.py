@@ -21,9 +21,15 @@ from pagelink.bench.paper.plan import TITLES, Dataset, Part, Session, told
 from pagelink.bench.paper.report import Plot, Series, Table
 from pagelink.bench.runs import Figures, Run, cell, timed
 from pagelink.bench.speed.figures import torch_threads
-from pagelink.bench.speed.graphs import LIKES, HeteroSAGE, ladder_graph
-from pagelink.bench.speed.growth import FEATURES, SMALL_HIDDEN, linear
-from pagelink.bench.speed.subjects import QUICK, Sizes
+from pagelink.bench.speed.graphs import (
+    FEATURES,
+    LIKES,
+    SMALL_HIDDEN,
+    HeteroSAGE,
+    ladder_graph,
+    linear,
+)
+from pagelink.bench.speed.rows import QUICK, Sizes
 from pagelink.bench.subjects import Subject
 from pagelink.explain import pipeline
 from pagelink.explain.explainer import PaGELink
