@@ -186,7 +186,7 @@ def test_answering_needs_neither_model_nor_torch(made: Made) -> None:
         "import sys; from pathlib import Path; from pagelink.study.database import Study\n"
         "study = Study.open(Path(sys.argv[1])); key = study.join(); page = study.next_page(key)\n"
         "assert study.answer(key, page.question, page.choices[0][0])\n"
-        "assert 'torch' not in sys.modules and 'numpy' not in sys.modules"
+        "assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code, str(made.path)], check=True)
 
