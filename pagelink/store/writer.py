@@ -333,6 +333,7 @@ def save_store(data: HeteroData, folder: Path | str) -> GraphStore:
 
     Example:
         >>> import tempfile
+        >>> import torch
         >>> data = HeteroData()
         >>> data["user"].name, data["user"].num_nodes = ["Ada", "Bo"], 2
         >>> data["user", "knows", "user"].edge_index = torch.tensor([[0], [1]])

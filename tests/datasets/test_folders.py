@@ -210,7 +210,7 @@ def test_a_fault_of_the_tables_names_the_folder_asked_for(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(tables, "write_table", full)
+    monkeypatch.setattr(tables.pa.csv, "write_csv", full)
     made = tmp_path / "made"
     with pytest.raises(GraphError) as raised:
         make_useritemattr_folder(made)
