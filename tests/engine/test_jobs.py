@@ -190,6 +190,7 @@ def test_a_full_disk_leaves_nothing_half_written(
     assert pa.parquet.read_table(out).num_rows == 3
 
 
+@pytest.mark.slow
 def test_killed_and_run_again_ends_with_the_same_rows(shop: Path) -> None:
     """SIGKILL in the middle, several times; the rows are those of an undisturbed run."""
     code = (
