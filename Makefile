@@ -51,5 +51,5 @@ $(STAMP): pyproject.toml constraints.txt
 	@echo "Installing into .venv (the first time takes some minutes)"
 	@$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet -c constraints.txt torch
-	$(BIN)/pip install --quiet -c constraints.txt -e '.[dev]'
+	$(BIN)/pip install --quiet -c constraints.txt -e '.[all,dev]'
 	@touch $@

@@ -6,8 +6,8 @@ Run it with `python examples/pyg_drop_in.py`.
 import torch
 from torch_geometric.explain import Explainer
 
+from pagelink import PaGELinkExplainer
 from pagelink.datasets.useritemattr import generate_useritemattr
-from pagelink.explain.pyg import PaGELinkExplainer
 from pagelink.models import RGCN, TrainSettings, split_links, train
 
 dataset = generate_useritemattr()

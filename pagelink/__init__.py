@@ -8,16 +8,19 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pagelink.errors import PageLinkError
     from pagelink.explain.explainer import PaGELink
+    from pagelink.explain.pyg import PaGELinkExplainer
     from pagelink.explain.result import Explanation, Path, PathEdge
     from pagelink.settings import Settings
+    from pagelink.store.graph_store import GraphStore
     from pagelink.tables.load import load_graph, save_graph
-
 
 __version__ = "0.1.0"
 
 # Importing torch takes seconds; what needs it is imported when it is first used.
 _HOME = {
     "PaGELink": "pagelink.explain.explainer",
+    "PaGELinkExplainer": "pagelink.explain.pyg",
+    "GraphStore": "pagelink.store.graph_store",
     "Settings": "pagelink.settings",
     "Explanation": "pagelink.explain.result",
     "Path": "pagelink.explain.result",
@@ -28,8 +31,8 @@ _HOME = {
 }
 
 __all__ = [
-    "Explanation", "PaGELink", "PageLinkError", "Path", "PathEdge", "Settings", "load_graph",
-    "save_graph",
+    "Explanation", "GraphStore", "PaGELink", "PaGELinkExplainer", "PageLinkError", "Path",
+    "PathEdge", "Settings", "load_graph", "save_graph",
 ]  # fmt: skip
 
 

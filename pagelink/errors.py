@@ -2,6 +2,7 @@
 
 PageLinkError
 ├── SettingsError    a setting is out of its range or does not fit the others
+│   └── MissingExtraError  packages that only some of pagelink needs are not installed
 ├── GraphError       the graph given is malformed
 │   └── StoreError   a graph store is damaged, half-written, changed, or of another version
 ├── LinkError        a link asked for is not in this graph (unknown name, index out of range)
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from importlib.util import find_spec
 
 
 class PageLinkError(Exception):
@@ -27,6 +29,10 @@ class PageLinkError(Exception):
 
 class SettingsError(PageLinkError, ValueError):
     """A setting is out of its range."""
+
+
+class MissingExtraError(SettingsError):
+    """Something was requested for which packages are not installed."""
 
 
 class GraphError(PageLinkError, ValueError):
@@ -76,3 +82,28 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     """
     close = difflib.get_close_matches(word, list(known), n=3, cutoff=0.6)
     return f" Did you mean {' or '.join(repr(match) for match in close)}?" if close else ""
+
+
+def need(what: str, extra: str, *packages: str) -> None:
+    """Refuse, before any work, what packages are missing for.
+
+    Args:
+        what: what was requested, as `pagelink serve`.
+        extra: the extra of pagelink that brings the packages.
+        packages: what it imports.
+
+    Raises:
+        MissingExtraError: a package is not installed.
+
+    Example:
+        >>> need("pagelink serve", "web", "fastpai")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        ...
+        pagelink.errors.MissingExtraError: ... pip install 'pagelink[web]'.
+    """
+    missing = [name for name in packages if find_spec(name) is None]
+    if missing:
+        raise MissingExtraError(
+            f"{what} needs {' and '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} "
+            f"not installed: pip install 'pagelink[{extra}]'."
+        )

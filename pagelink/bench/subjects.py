@@ -1,29 +1,29 @@
-"""The models of the faithfulness benchmark: the released weights, and models trained here."""
+"""Subjects: models of the benchmarks with their links; the released weights, and trained ones."""
 
 from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from torch_geometric.data import HeteroData
 
-from pagelink.datasets.augcitation import build_augcitation
+from pagelink.datasets.augcitation import build_augcitation, citation_graph
+from pagelink.datasets.folders import find_data
 from pagelink.datasets.ground_truth import Labels
-from pagelink.datasets.locate import find_data
-from pagelink.datasets.make import citation_graph
 from pagelink.datasets.reference import load_reference
 from pagelink.datasets.useritemattr import UserItemAttr, generate_useritemattr
-from pagelink.errors import SettingsError, did_you_mean
+from pagelink.errors import SettingsError
 from pagelink.graph.schema import EdgeType
 from pagelink.models.architectures import make_model
 from pagelink.models.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from pagelink.models.feeds import scorer
-from pagelink.models.figures import link_metrics
+from pagelink.models.figures import Separation, link_metrics
 from pagelink.models.link_model import LinkModel, node_inputs
 from pagelink.models.links import split_graph
 from pagelink.models.training import TrainSettings, train
@@ -91,21 +91,6 @@ def subject_names(quick: bool) -> tuple[str, ...]:
     return (RELEASED, *(f"{data}-{kind}" for data in _DATASETS if data != "tiny" for kind in KINDS))
 
 
-def check_subjects(names: Sequence[str], quick: bool) -> tuple[str, ...]:
-    """Return the asked subjects, all if none is asked for.
-
-    Raises:
-        SettingsError: there is no such subject.
-    """
-    known = subject_names(quick)
-    for name in names:
-        if name not in known:
-            raise SettingsError(
-                f"A subject is one of {', '.join(known)}; got {name!r}.{did_you_mean(name, known)}"
-            )
-    return tuple(names) or known
-
-
 def load_subject(
     name: str, links: int, seed: int, folder: Path, source: Path | None = None
 ) -> Subject:
@@ -123,7 +108,7 @@ def load_subject(
         GraphError: the source cannot be read or augmented.
     """
     if name == RELEASED:
-        return _released(links, seed)
+        return released_subject(links, seed=seed)
     dataset, kind = name.split("-", 1)
     if dataset == AMINER:
         if source is None:
@@ -157,29 +142,23 @@ def checkpoint_subject(
     whole: HeteroData | None = None,
 ) -> Subject:
     """Return a trained model as a subject, with test links that it predicts."""
-    test = stored.report.test
-    twin = test.retrained_edgeless
+    test, of_test = stored.report.test, stored.split.test
+    pairs = _chosen(of_test[:, stored.score(of_test) >= 0], links, seed)
     return Subject(
-        name, stored.model, stored.data, stored.link_type, _predicted(stored, links, seed), labels,
-        Separations(
-            test.model.auc, _known(test.model.matched_auc), test.edgeless.auc,
-            _known(test.edgeless.matched_auc), None if twin is None else twin.auc,
-            None if twin is None else _known(twin.matched_auc),
-        ),
+        name, stored.model, stored.data, stored.link_type, pairs, labels,
+        Separations(*_aucs(test.model), *_aucs(test.edgeless), *_aucs(test.retrained_edgeless)),
         whole, stored.settings, _as_pairs(stored.split.train),
     )  # fmt: skip
 
 
-def _known(value: float) -> float | None:
-    return None if np.isnan(value) else value
+def _aucs(found: Separation | None) -> tuple[Any, float | None]:
+    """The ROC-AUC against all and against degree-matched negatives; None where not measured."""
+    if found is None:
+        return None, None
+    return found.auc, None if np.isnan(found.matched_auc) else found.matched_auc
 
 
-def _predicted(stored: Checkpoint, links: int, seed: int) -> tuple[tuple[int, int], ...]:
-    test = stored.split.test
-    return _chosen(test[:, stored.score(test) >= 0], links, seed)
-
-
-def _chosen(pairs: torch.Tensor, links: int, seed: int) -> tuple[tuple[int, int], ...]:
+def _chosen(pairs: torch.Tensor, links: int | None, seed: int) -> tuple[tuple[int, int], ...]:
     order = np.random.default_rng(seed).permutation(pairs.shape[1])[:links]
     return _as_pairs(pairs[:, torch.from_numpy(order)])
 
@@ -188,8 +167,20 @@ def _as_pairs(links: torch.Tensor) -> tuple[tuple[int, int], ...]:
     return tuple((int(src), int(dst)) for src, dst in links.numpy().T)
 
 
-def _released(links: int, seed: int) -> Subject:
-    reference = load_reference()
+def released_subject(
+    links: int | None = None, path: Path | None = None, seed: int | None = None
+) -> Subject:
+    """Return the paper's released data and weights.
+
+    Args:
+        links: number of links at most. None: all.
+        path: folder of the data. None: it is looked for.
+        seed: of the choice and the order of the links. None: the first ones as they are.
+
+    Raises:
+        DataNotFoundError: the data are not there.
+    """
+    reference = load_reference(path)
     x_dict, edges = node_inputs(reference.data), dict(reference.data.edge_index_dict)
     no_edges = {t: torch.empty(2, 0, dtype=torch.long) for t in edges}
     own, edgeless = (
@@ -198,7 +189,9 @@ def _released(links: int, seed: int) -> Subject:
             scorer(reference.model, x_dict, edges), scorer(reference.model, x_dict, no_edges),
         )
     )  # fmt: skip
-    pairs = _chosen(torch.tensor(reference.test_links).T, links, seed)
+    pairs = tuple(reference.test_links[:links])
+    if seed is not None:
+        pairs = _chosen(torch.tensor(reference.test_links).T, links, seed)
     return Subject(
         RELEASED, reference.model, reference.data, reference.link_type, pairs, reference.labels,
         Separations(own, None, edgeless, None, None, None),

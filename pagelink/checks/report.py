@@ -1,4 +1,8 @@
-"""The hub report: how much of the explanations runs through the nodes of highest degree."""
+"""All checks of a model, and their report in words.
+
+With the two checks that only count: how often the model relies on paths at all, and how much of the
+explanations runs through hubs, the nodes of highest degree.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +16,15 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from pagelink.checks.leaks import check_leaks
-from pagelink.checks.mechanisms import check_randomisation, check_relations
-from pagelink.checks.subject import Finding, Mark, Subject, choose_links, percent
+from pagelink.checks.checked_model import (
+    CheckedModel,
+    Finding,
+    Mark,
+    check_randomisation,
+    choose_links,
+    percent,
+)
+from pagelink.checks.relations import check_leaks, check_relations
 from pagelink.errors import SettingsError
 from pagelink.explain.result import Explanation
 from pagelink.graph.typed_graph import TypedGraph
@@ -23,6 +33,7 @@ from pagelink.models.checkpoint import Checkpoint
 from pagelink.runtime.arrays import Bools
 from pagelink.runtime.files import write_text
 from pagelink.settings import Settings
+from pagelink.views.verdict_wording import VERDICT_WORDS
 
 TOP = 0.01
 """Hubs are this share of the nodes, those of highest degree."""
@@ -96,12 +107,7 @@ def check_hubs(graph: TypedGraph, explanations: Sequence[Explanation]) -> Findin
 # How often the model relies on paths at all.
 
 
-WORDS = {
-    "supported": "the paths carry the prediction",
-    "structure_not_used": "no set of paths moves the score",
-    "structure_against": "without any path the score is as high or higher",
-    "not_by_these": "paths carry the prediction, but no few of them that were found",
-}
+WORDS: dict[str, str] = {verdict: words.short for verdict, words in VERDICT_WORDS.items()}
 HALF = 0.5
 
 
@@ -119,20 +125,18 @@ def check_verdicts(explanations: Sequence[Explanation]) -> Finding:
         for name in [*VERDICTS, *sorted(set(found) - set(VERDICTS))]
         if name in found
     )
-    if not any(name in found for name in VERDICTS):
-        return Finding("verdicts", "not checked", "No link has paths.", details, figures)
     supported = found["supported"] / total
-    if supported >= HALF:
-        verdict = f"For {percent(supported)} of the links the paths carry the prediction."
-        return Finding("verdicts", "fine", verdict, details, figures)
-    verdict = (
-        f"Only for {percent(supported)} of the links the paths carry the prediction: for the "
-        "others no explanation by paths is true of this model."
-    )
-    return Finding("verdicts", "warning", verdict, details, figures)
-
-
-# All checks of a model, and their report in words.
+    mark: Mark = "fine"
+    verdict = f"For {percent(supported)} of the links the paths carry the prediction."
+    if not any(name in found for name in VERDICTS):
+        mark, verdict = "not checked", "No link has paths."
+    elif supported < HALF:
+        mark = "warning"
+        verdict = (
+            f"Only for {percent(supported)} of the links the paths carry the prediction: for the "
+            "others no explanation by paths is true of this model."
+        )
+    return Finding("verdicts", mark, verdict, details, figures)
 
 
 TITLES = {
@@ -205,22 +209,21 @@ def check(
         retrain: also train a model on links paired at random, to compare with.
 
     Raises:
-        SettingsError: no links are asked for.
+        SettingsError: no links are requested.
     """
     if num_links < 1:
         raise SettingsError(f"num_links must be at least 1, got {num_links}.")
     links = choose_links(checkpoint, num_links, seed)
-    subject = Subject(
+    checked = CheckedModel(
         checkpoint.model, checkpoint.data, checkpoint.link_type, links, settings or Settings(), seed
     )
-    explanations = subject.explain()
-    graph = TypedGraph.from_data(checkpoint.data, [checkpoint.link_type])
+    explanations = checked.explain()
     findings = (
         check_verdicts(explanations),
-        check_relations(subject, explanations),
-        check_randomisation(subject, checkpoint, retrain=retrain),
-        check_leaks(subject, explanations, checkpoint.split.all),
-        check_hubs(graph, explanations),
+        check_relations(checked, explanations),
+        check_randomisation(checked, checkpoint, retrain=retrain),
+        check_leaks(checked, explanations, checkpoint.split.all),
+        check_hubs(checkpoint.graph, explanations),
     )
     return CheckReport(checkpoint.link_type, len(links), seed, findings)
 

@@ -1,1 +1,1 @@
-"""Commands of the command line that are too long for `cli.py`, and what commands share."""
+"""The command line: one file for each group of commands and each long one; `main` has the rest."""

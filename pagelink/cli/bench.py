@@ -1,4 +1,4 @@
-"""`pagelink bench paper`, `compare`, `report` and `docs`: the paper's benchmark and its reports."""
+"""`pagelink bench`: the benchmarks and their reports."""
 
 from __future__ import annotations
 
@@ -7,40 +7,40 @@ from typing import Annotated
 
 import typer
 
-from pagelink.cli.common import Model, Seed, console, load
-from pagelink.errors import SettingsError
+from pagelink.cli.common import Model, Seed, console, load, one_thread
+from pagelink.errors import SettingsError, need
 
+Quick = Annotated[bool, typer.Option("--quick", help="Tiny graphs, to see that it runs.")]
+bench = typer.Typer(help="Benchmarks.", no_args_is_help=True)
 Out = Annotated[Path, typer.Option(help="Folder for run files, trained models and reports.")]
 
 
+@bench.command()
 def paper(
     out: Out = Path("out"),
     part: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Only this part. Repeatable.")
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Number of explainer seeds.")] = 5,
-    links: Annotated[int, typer.Option(min=2, help="Links of a data set at most.")] = 200,
+    links: Annotated[int, typer.Option(min=2, help="Links per data set at most.")] = 200,
     aminer: Annotated[
         Path | None,
-        typer.Option(help="Also AugCitation from this AMiner file (a JSON object a line)."),
+        typer.Option(help="Also AugCitation from this AMiner file (a JSON object per line)."),
     ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="A tiny generated graph, to see that it runs.")
-    ] = False,
+    quick: Quick = False,
 ) -> None:
     """Run the paper's benchmark with all explainers. What was done before is not done again."""
-    import torch
-
     from pagelink.bench.paper.runner import run_and_print
 
     if aminer is not None and not aminer.exists():
         raise SettingsError(f"--aminer {aminer}: there is no such file.")
-    torch.set_num_threads(1)  # so that CPU seconds are those of the work
+    one_thread()  # so that CPU seconds are those of the work
     run_and_print(
         out, part or [], console, seeds=seeds, links=links, quick=quick, aminer=aminer
     )  # fmt: skip
 
 
+@bench.command()
 def compare(
     graph: Annotated[Path, typer.Option(help="Folder of tables, or a file of triples.")],
     model: Model,
@@ -53,17 +53,19 @@ def compare(
     seed: Seed = 0,
 ) -> None:
     """Compare all explainers on a model of your own: effect, sufficiency, verdicts, time."""
-    import torch
+    from pagelink.bench.paper.runner import compare_and_print
+    from pagelink.bench.runs import check_names
+    from pagelink.rivals.registry import RIVALS
 
-    from pagelink.bench.compare import check_explainers, compare_and_print
-
-    torch.set_num_threads(1)
-    names = check_explainers(explainers)
+    one_thread()
+    given = [name.strip() for name in (explainers or "").split(",")]
+    names = check_names("explainer", filter(None, given), RIVALS)
     compare_and_print(
         load(graph, model), model, names, out, console, links=links, seeds=seeds, seed=seed
     )  # fmt: skip
 
 
+@bench.command()
 def report(
     folder: Annotated[Path, typer.Argument(help="Folder that `bench paper` or `compare` wrote.")],
     out: Annotated[
@@ -76,6 +78,7 @@ def report(
     write(folder, out or folder, console)
 
 
+@bench.command()
 def docs(
     results: Annotated[
         Path | None,
@@ -92,24 +95,79 @@ def docs(
         console.print(f"Wrote {file}", markup=False)
 
 
+@bench.command()
 def scale(
     out: Annotated[Path, typer.Option(help="Folder for the store, about 30 GB, and scale.json.")],
     only: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="build, cold, worker, engines or chaos. Repeatable."),
     ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Tiny versions, to see that they run.")
-    ] = False,
+    quick: Quick = False,
     seed: Seed = 0,
 ) -> None:
     """Measure a graph of 10^8 edges on disk, and a job whose workers are killed. Takes an hour."""
+    if not only or "chaos" in only:  # on a Ray cluster
+        need("pagelink bench scale", "bench", "ray")
     from pagelink.bench.scale.bench import run_and_print
 
     run_and_print(out, only or [], console, quick=quick, seed=seed)
 
 
-def add_to(bench: typer.Typer) -> None:
-    """Add the commands to `pagelink bench`."""
-    for command in (paper, compare, report, docs, scale):
-        bench.command()(command)
+@bench.command("useritemattr-reference")
+def useritemattr_reference(
+    data: Annotated[
+        Path | None, typer.Option(help="Folder useritemattr-reference. Default: it is looked for.")
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Number of explainer seeds.")] = 5,
+    links: Annotated[
+        int | None,
+        typer.Option(min=1, help="Number of links at most. Default: all 129."),
+    ] = None,
+) -> None:
+    """Score explanations of the paper's released data and weights against its labels."""
+    from pagelink.bench.paper.ablation import reference_and_print
+
+    reference_and_print(data, seeds, links, console)
+
+
+@bench.command()
+def speed(
+    out: Annotated[Path, typer.Option(help="Folder for speed.json and speed.svg.")] = Path("out"),
+    quick: Quick = False,
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Only this row. Repeatable.")
+    ] = None,
+    seed: Seed = 0,
+) -> None:
+    """Measure how fast links are explained, and print it as a Markdown table."""
+    from pagelink.bench.speed.bench import run_and_print
+
+    run_and_print(out, quick, only or [], seed, console)
+
+
+@bench.command()
+def faithfulness(
+    subject: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Only this model. Repeatable.")
+    ] = None,
+    links: Annotated[int, typer.Option(min=2, help="Links per model at most.")] = 200,
+    out: Annotated[
+        Path, typer.Option(help="Folder for faithfulness.json and trained models.")
+    ] = Path("out"),
+    quick: Quick = False,
+    rho_curve: Annotated[
+        bool, typer.Option("--rho-curve", help="Also the default under other values of rho.")
+    ] = False,
+    retrain: Annotated[
+        bool, typer.Option("--retrain", help="UserItemAttr: also train without the paths. Slow.")
+    ] = False,
+    seed: Seed = 0,
+) -> None:
+    """Measure whether explanations are true of the model, beside plain rankings of paths."""
+    from pagelink.bench.faithfulness.report import run_and_print
+
+    one_thread()
+    run_and_print(
+        subject or [], out, console, links=links, quick=quick, seed=seed, rho_curve=rho_curve,
+        retrain=retrain,
+    )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,11 +18,21 @@ console = Console(soft_wrap=True, highlight=False)
 errors = Console(stderr=True, soft_wrap=True, highlight=False)
 
 Graph = Annotated[Path, typer.Argument(help="Folder of tables, a file of triples, or a store.")]
+MaybeModel = Annotated[Path | None, typer.Option(help="Checkpoint that `pagelink train` wrote.")]
+Demo = Annotated[
+    bool, typer.Option("--demo", help="On a generated graph, with a model trained on the spot.")
+]
+Host = Annotated[
+    str, typer.Option(help="Address to serve on; beyond this machine it takes a --token.")
+]
+Port = Annotated[
+    int, typer.Option(min=0, max=65535, help="Port to serve on; 0 takes any that is free.")
+]
 Model = Annotated[Path, typer.Option(help="Checkpoint that `pagelink train` wrote.")]
 Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same result.")]
 Threshold = Annotated[float, typer.Option(help="Links with a lower raw score are not predicted.")]
 RankOnly = Annotated[
-    bool, typer.Option("--rank-only", help="The model only ranks: explain whatever is asked.")
+    bool, typer.Option("--rank-only", help="The model only ranks: explain every given link.")
 ]
 Out = Annotated[Path, typer.Option(help="Folder to make.")]
 
@@ -45,6 +55,47 @@ def load(graph: Path, model: Path) -> Checkpoint:
     return open_checkpoint(model, graph)
 
 
+def load_or_demo(graph: Path | None, model: Path | None, seed: int) -> Checkpoint:
+    """Return a trained model with its graph; without them, those of the demo."""
+    if graph is not None and model is not None:
+        return load(graph, model)
+    from pagelink.datasets.demo import make_demo
+
+    one_thread()  # the graph is tiny, a second thread only costs
+    return make_demo(seed, console)
+
+
+def check_demo(graph: Path | None, model: Path | None, demo: bool) -> None:
+    """Refuse anything but a graph with a model, or the demo."""
+    if demo == (graph is not None or model is not None) or (graph is None) != (model is None):
+        raise typer.BadParameter("Give a graph and --model, or --demo alone.")
+
+
+def one_thread() -> None:
+    """Have torch use one thread."""
+    import torch
+
+    torch.set_num_threads(1)
+
+
+def write_files(*wanted: tuple[Path | None, Callable[[], str | bytes]]) -> list[Path]:
+    """Write what is requested, each to its path, and return the paths."""
+    from pagelink.runtime.files import write_bytes
+
+    written = []
+    for path, make in wanted:
+        if path is not None:
+            made = make()
+            written.append(write_bytes(path, made.encode() if isinstance(made, str) else made))
+    return written
+
+
+def say_written(files: Iterable[Path]) -> None:
+    """Name the files that were written."""
+    for file in files:
+        console.print(f"Wrote {file}", markup=False)
+
+
 @contextmanager
 def progress_bar(word: str) -> Iterator[Any]:
     """A bar with the rate and the time left."""
@@ -60,7 +111,7 @@ def progress_bar(word: str) -> Iterator[Any]:
 
         def step(done: int, total: int) -> None:
             speed = bar.tasks[0].finished_speed or bar.tasks[0].speed
-            rate = "" if not speed else f"{speed:.1f} a second"
+            rate = "" if not speed else f"{speed:.1f} per second"
             bar.update(task, completed=done, total=total, rate=rate)
 
         yield step

@@ -1,10 +1,11 @@
-"""`pagelink explain --links TABLE --out FOLDER`: a table of links, by several workers."""
+"""`pagelink explain`: one link, or a table of links."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,98 +22,16 @@ from pagelink.cli.common import (
     errors,
     load,
     progress_bar,
+    say_written,
+    write_files,
 )
+from pagelink.errors import need
 
 if TYPE_CHECKING:
     from pagelink.engine import Engine, FromFiles, Summary
-    from pagelink.explain.counterfactual import Counterfactual
-    from pagelink.explain.explainer import PaGELink
-    from pagelink.explain.options import OnRequest
-    from pagelink.explain.result import Explanation
-    from pagelink.models.checkpoint import Checkpoint
-    from pagelink.settings import Settings
 
 
 SECONDS_A_LINE = 30.0
-
-
-def explain_into_folder(
-    opening: FromFiles,
-    links: Path,
-    out: Path,
-    engine: Engine,
-    *,
-    asked: OnRequest,
-    memory: float | None,
-    chunk: int | None,
-    collect: bool,
-) -> None:
-    """Run the job, show how far it is, and say what came of it."""
-    from pagelink.engine import explain_folder
-    from pagelink.engine.job import LINKS_A_CHUNK
-    from pagelink.explain.explainer import MEMORY
-
-    with _shown() as step:
-        summary = explain_folder(
-            opening, links, out, engine, asked=asked, memory=MEMORY if memory is None else memory,
-            chunk=LINKS_A_CHUNK if chunk is None else chunk, collect=collect, progress=step,
-        )  # fmt: skip
-    _say(summary, links, out)
-
-
-@contextmanager
-def _shown() -> Iterator[Callable[[int, int], None]]:
-    """A bar on a terminal; a line now and then in the log of a job that nobody watches."""
-    if console.is_terminal:
-        with progress_bar("explaining") as bar:
-            yield bar
-        return
-    started = said = time.monotonic()
-    before: int | None = None
-
-    def step(done: int, total: int) -> None:
-        nonlocal said, before
-        now = time.monotonic()
-        before = done if before is None else before
-        if now - said >= SECONDS_A_LINE:
-            said = now
-            rate = (done - before) / (now - started)
-            left = f", {(total - done) / rate / 60:.0f} minutes left" if rate else ""
-            errors.print(f"{done} of {total} links, {rate:.1f} a second{left}")
-
-    yield step
-
-
-def _say(summary: Summary, links: Path, out: Path) -> None:
-    if summary.resumed:
-        console.print(f"{summary.resumed} links were done by an earlier run.")
-    counts = ", ".join(f"{count} {name}" for name, count in summary.reasons.items())
-    console.print(
-        f"{summary.num_links} links ({counts}), {summary.num_rows} rows in {summary.num_parts} "
-        f"parts: {out}", markup=False,
-    )  # fmt: skip
-    if summary.verdicts:
-        told = ", ".join(f"{count} {name}" for name, count in summary.verdicts.items())
-        console.print(f"Verdicts: {told}.")
-    if summary.overhead is not None:
-        console.print(
-            f"{summary.rate:.1f} links a second by {summary.workers} workers, "
-            f"{summary.restarts} of them replaced; {summary.overhead:.1%} of their time was not "
-            "spent on explaining."
-        )
-    if summary.slowest:
-        worst = summary.slowest[0]
-        console.print(
-            f"The slowest link took {worst['seconds']:.2f} s (line {worst['line']}).", markup=False
-        )
-    for message in summary.invalid:
-        errors.print(f"{links}, {message}", markup=False)
-    more = summary.reasons.get("invalid", 0) - len(summary.invalid)
-    if more > 0:
-        errors.print(f"... and {more} more; see the rows with reason invalid.")
-
-
-# `pagelink explain`: one link, or a table of links.
 
 
 def explain(
@@ -158,7 +77,7 @@ def explain(
     ] = None,
     before: Annotated[str | None, typer.Option(help="Only facts before this date.")] = None,
     date_column: Annotated[str | None, typer.Option(help="Column of the dates.")] = None,
-    deadline: Annotated[float | None, typer.Option(help="Seconds for a link.")] = None,
+    deadline: Annotated[float | None, typer.Option(help="Seconds per link.")] = None,
     memory: Annotated[
         float | None,
         typer.Option(
@@ -173,7 +92,7 @@ def explain(
     ] = False,
     top_k: Annotated[
         int | None,
-        typer.Option(help="With --counterfactual: the target is to drop out of the first so many."),
+        typer.Option(help="With --counterfactual: the target is to drop out of the first K."),
     ] = None,
     at: Annotated[
         str, typer.Option(help="With --counterfactual: facts at the source, or on paths.")
@@ -182,7 +101,7 @@ def explain(
         bool, typer.Option("--rank", help="Also rank the target, with and without these paths.")
     ] = False,
     runs: Annotated[
-        int, typer.Option(min=1, help="Explain with so many seeds, and count each path.")
+        int, typer.Option(min=1, help="Number of seeds to explain with; each path is counted.")
     ] = 1,
     negatives: Annotated[
         bool, typer.Option("--negatives", help="Of links not predicted: paths for and against.")
@@ -197,7 +116,7 @@ def explain(
         str | None, typer.Option(help="With --engine ray: a running cluster, auto or host:port.")
     ] = None,
     chunk: Annotated[
-        int | None, typer.Option(min=1, help="With a folder: links a part. Default: 256.")
+        int | None, typer.Option(min=1, help="With a folder: links per part. Default: 256.")
     ] = None,
     store_path: Annotated[
         Path | None,
@@ -209,31 +128,31 @@ def explain(
     seed: Seed = 0,
 ) -> None:
     """Explain one link, or a table of links."""
-    if (links is None) == (src is None and dst is None) or (src is None) != (dst is None):
-        raise typer.BadParameter("Give either --src and --dst, or --links.")
-    if (links is None) != (out is None):
-        raise typer.BadParameter("--links and --out go together.")
-    if links is not None and any((html, svg, png, json)):
-        raise typer.BadParameter("--html, --svg, --png and --json go with --src and --dst.")
-    if links is not None and counterfactual:
-        raise typer.BadParameter(
-            "--counterfactual goes with --src and --dst: the rows of a table are paths, and it is "
-            "about sets of facts."
-        )
-    if links is None and memory is not None:
-        raise typer.BadParameter("--memory goes with --links: one link is explained by itself.")
-    if at not in ("source", "paths"):
-        raise typer.BadParameter(f"--at is source or paths; got {at!r}.")
-    if not counterfactual and (top_k is not None or at != "source"):
-        raise typer.BadParameter("--top-k and --at go with --counterfactual.")
+    is_table = links is not None
     is_folder = out is not None and (out.is_dir() or not out.suffix)
-    options = (engine, workers, address, chunk, store_path)
-    if not is_folder and (collect or any(option is not None for option in options)):
-        raise typer.BadParameter(
-            "--engine, --workers, --address, --chunk, --store-path and --collect go with --links "
-            "and a folder as --out."
-        )
+    of_workers = (engine, workers, address, chunk, store_path, collect or None)
+    wrong = {
+        "Give either --src and --dst, or --links.":
+            is_table != (src is None and dst is None) or (src is None) != (dst is None),
+        "--links and --out go together.": is_table != (out is not None),
+        "--html, --svg, --png and --json go with --src and --dst.":
+            is_table and any((html, svg, png, json)),
+        "--counterfactual goes with --src and --dst: the rows of a table are paths, and it is "
+        "about sets of facts.": is_table and counterfactual,
+        "--memory goes with --links: one link is explained by itself.":
+            not is_table and memory is not None,
+        f"--at is source or paths; got {at!r}.": at not in ("source", "paths"),
+        "--top-k and --at go with --counterfactual.":
+            not counterfactual and (top_k is not None or at != "source"),
+        "--engine, --workers, --address, --chunk, --store-path and --collect go with --links and a "
+        "folder as --out.": not is_folder and any(option is not None for option in of_workers),
+    }  # fmt: skip
+    for message, is_wrong in wrong.items():
+        if is_wrong:
+            raise typer.BadParameter(message)
     check_target(None if is_folder else out, links, model, graph)
+    if png is not None:
+        need("--png", "web", "resvg_py", "font_source_sans_pro")
     given = {
         "num_paths": paths, "max_length": max_length, "max_degree": max_degree, "budget": budget,
         "exclude_relations": exclude_relation, "exclude_nodes": _nodes(exclude_node),
@@ -245,27 +164,27 @@ def explain(
 
     settings = Settings().replace(**{k: v for k, v in given.items() if v is not None})
     limit = None if rank_only else threshold
-    if links is not None and out is not None and is_folder:
+    on_request: dict[str, Any] = {"rank": rank, "runs": runs, "negatives": negatives}
+    if links is not None and out is not None:
         from pagelink.engine import FromFiles, engine_of
-        from pagelink.explain.options import OnRequest
+        from pagelink.explain.options import ExplainOptions
 
-        explain_into_folder(
+        _explain_table(
             FromFiles(graph, model, settings, seed, limit, store_path), links, out,
-            engine_of(engine or "processes", workers, address), memory=memory, chunk=chunk,
-            collect=collect, asked=OnRequest(rank=rank, runs=runs, negatives=negatives),
+            engine_of(engine or "processes", workers, address) if is_folder else None,
+            {"asked": ExplainOptions(**on_request), "memory": memory, "chunk": chunk,
+             "collect": collect},
         )  # fmt: skip
         return
-    checkpoint = load(graph, model)
-    explainer = _explainer(checkpoint, settings, limit, seed)
-    if links is not None and out is not None:
-        from pagelink.explain.options import OnRequest
+    from pagelink.explain.explainer import PaGELink
 
-        asked = OnRequest(rank=rank, runs=runs, negatives=negatives)
-        _explain_table(explainer, links, out, graph, model, memory, asked)
-        return
-    explanation = explainer.explain(src or "", dst or "", rank=rank, runs=runs, negatives=negatives)
+    checkpoint = load(graph, model)
+    explainer = PaGELink(
+        checkpoint.model, checkpoint.source, checkpoint.link_type, settings, seed, threshold=limit
+    )
+    explanation = explainer.explain(src or "", dst or "", **on_request)
     console.print(str(explanation), markup=False)
-    found = None
+    values: dict[str, Any] = {}
     if counterfactual:
         place: Any = at
         known = checkpoint.split.all
@@ -274,7 +193,14 @@ def explain(
             src or "", dst or "", top_k=top_k, at=place, known=of_source
         )
         console.print(f"\n{found}", markup=False)
-    _write_views(explanation, found, html, svg, png, json)
+        values["counterfactual"] = found.to_dict()
+    written = write_files(
+        (html, explanation.to_html),
+        (svg, explanation.to_svg),
+        (json, lambda: dumps(explanation.to_dict() | values, ensure_ascii=False, indent=1)),
+        (png, explanation.to_png),
+    )
+    say_written(written)
 
 
 def _nodes(given: list[str] | None) -> list[tuple[str, str]] | None:
@@ -290,69 +216,67 @@ def _metapaths(given: list[str] | None) -> list[list[str]] | None:
     return None if given is None else [[name.strip() for name in m.split(",")] for m in given]
 
 
-def _explainer(
-    checkpoint: Checkpoint, settings: Settings, threshold: float | None, seed: int
-) -> PaGELink:
-    from pagelink.explain.explainer import PaGELink
-
-    return PaGELink(
-        checkpoint.model, checkpoint.source, checkpoint.link_type, settings, seed,
-        threshold=threshold,
-    )  # fmt: skip
-
-
 def _explain_table(
-    explainer: PaGELink,
-    links: Path,
-    out: Path,
-    graph: Path,
-    model: Path,
-    memory: float | None,
-    asked: OnRequest,
+    opening: FromFiles, links: Path, out: Path, engine: Engine | None, options: dict[str, Any]
 ) -> None:
-    from pagelink.engine.opening import fingerprint, graph_fingerprint
-    from pagelink.engine.table_job import explain_table
-    from pagelink.explain.explainer import MEMORY
+    """Run the job, show how far it is, and say what came of it."""
+    from pagelink.engine import explain_table
 
-    with progress_bar("explaining") as step:
-        result = explain_table(
-            explainer, links, out, progress=step, memory=MEMORY if memory is None else memory,
-            identity={"model": fingerprint(model), "graph": graph_fingerprint(graph)}, asked=asked,
-        )  # fmt: skip
-    if result.resumed:
-        console.print(f"{result.resumed} links were done by an earlier run.")
-    counts = ", ".join(f"{count} {reason}" for reason, count in sorted(result.reasons.items()))
+    given = {name: value for name, value in options.items() if value is not None}
+    with _shown() as step:
+        summary = explain_table(opening, links, out, engine, progress=step, **given)
+    if summary.resumed:
+        console.print(f"{summary.resumed} links were done by an earlier run.")
+    counts = ", ".join(f"{count} {name}" for name, count in summary.reasons.items())
+    parts = "" if engine is None else f" in {summary.num_parts} parts"
     console.print(
-        f"{result.num_links} links ({counts}), {result.num_rows} rows: {result.path}", markup=False
+        f"{summary.num_links} links ({counts}), {summary.num_rows} rows{parts}: {out}", markup=False
     )
-    for message in result.invalid[:20]:
+    if engine is not None:
+        _say_more(summary)
+    for message in summary.invalid:
         errors.print(f"{links}, {message}", markup=False)
-    if len(result.invalid) > 20:
-        errors.print(f"... and {len(result.invalid) - 20} more; see the rows with reason invalid.")
+    more = summary.reasons.get("invalid", 0) - len(summary.invalid)
+    if more > 0:
+        errors.print(f"... and {more} more; see the rows with reason invalid.")
 
 
-def _write_views(
-    explanation: Explanation,
-    counterfactual: Counterfactual | None,
-    html: Path | None,
-    svg: Path | None,
-    png: Path | None,
-    json: Path | None,
-) -> None:
-    from json import dumps
+def _say_more(summary: Summary) -> None:
+    """Say what the links of a folder came to, and what their workers cost."""
+    if summary.verdicts:
+        told = ", ".join(f"{count} {name}" for name, count in summary.verdicts.items())
+        console.print(f"Verdicts: {told}.")
+    if summary.overhead is not None:
+        console.print(
+            f"{summary.rate:.1f} links per second by {summary.workers} workers, "
+            f"{summary.restarts} of them replaced; {summary.overhead:.1%} of their time was not "
+            "spent on explaining."
+        )
+    if summary.slowest:
+        worst = summary.slowest[0]
+        console.print(
+            f"The slowest link took {worst['seconds']:.2f} s (line {worst['line']}).", markup=False
+        )
 
-    from pagelink.runtime.files import write_bytes, write_text
 
-    def everything() -> str:
-        values = explanation.to_dict()
-        if counterfactual is not None:
-            values["counterfactual"] = counterfactual.to_dict()
-        return dumps(values, ensure_ascii=False, indent=1)
+@contextmanager
+def _shown() -> Iterator[Callable[[int, int], None]]:
+    """A bar on a terminal; a line now and then in the log of a job that nobody watches."""
+    if console.is_terminal:
+        with progress_bar("explaining") as bar:
+            yield bar
+        return
+    started = said = time.monotonic()
+    before: int | None = None
 
-    for path, make in (
-        (html, explanation.to_html), (svg, explanation.to_svg), (json, everything),
-    ):  # fmt: skip
-        if path is not None:
-            console.print(f"Wrote {write_text(path, make())}", markup=False)
-    if png is not None:
-        console.print(f"Wrote {write_bytes(png, explanation.to_png())}", markup=False)
+    def step(done: int, total: int) -> None:
+        nonlocal said, before
+        now = time.monotonic()
+        before = done if before is None else before
+        if now - said >= SECONDS_A_LINE:
+            said = now
+            rate = (done - before) / (now - started)
+            left = f", {(total - done) / rate / 60:.0f} minutes left" if rate else ""
+            errors.print(f"{done} of {total} links, {rate:.1f} per second{left}")
+
+    yield step

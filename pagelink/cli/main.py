@@ -1,21 +1,45 @@
-"""`pagelink dataset`: graphs with known explanations, as folders of tables."""
+"""The command line: it parses and prints, nothing else. Heavy imports wait until a command runs.
+
+Groups and longer commands have their own files; the short ones, and `pagelink dataset`, are here.
+"""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 from rich.markup import escape
 
-from pagelink.cli.bench import add_to
-from pagelink.cli.common import Graph, Model, Out, Seed, check_target, console, errors, load
+from pagelink.cli.bench import bench
+from pagelink.cli.common import (
+    Demo,
+    Graph,
+    Host,
+    MaybeModel,
+    Model,
+    Out,
+    Port,
+    RankOnly,
+    Seed,
+    Threshold,
+    check_demo,
+    check_target,
+    console,
+    errors,
+    load,
+    load_or_demo,
+    one_thread,
+)
 from pagelink.cli.explain import explain
-from pagelink.cli.serve import serve
 from pagelink.cli.store import store
 from pagelink.cli.study import study
-from pagelink.errors import PageLinkError, SettingsError
+from pagelink.errors import PageLinkError, SettingsError, need
+
+if TYPE_CHECKING:
+    from pagelink.models.checkpoint import Checkpoint
+    from pagelink.web.explorer import Explorer
 
 dataset = typer.Typer(help="Make graphs with known explanations.", no_args_is_help=True)
 
@@ -23,18 +47,18 @@ dataset = typer.Typer(help="Make graphs with known explanations.", no_args_is_he
 @dataset.command()
 def useritemattr(out: Out, seed: Seed = 0) -> None:
     """The paper's synthetic graph of users, items and attributes."""
-    from pagelink.datasets.make import make_useritemattr_folder
+    from pagelink.datasets.useritemattr import make_useritemattr_folder
 
     console.print(str(make_useritemattr_folder(out, seed=seed)), markup=False)
 
 
 @dataset.command()
 def aminer(
-    source: Annotated[Path, typer.Option("--from", help="AMiner file: a JSON object a line.")],
+    source: Annotated[Path, typer.Option("--from", help="AMiner file: a JSON object per line.")],
     out: Out,
 ) -> None:
     """A citation graph in our table form, from the public AMiner files."""
-    from pagelink.datasets.make import make_aminer_folder
+    from pagelink.datasets.aminer import make_aminer_folder
 
     console.print(str(make_aminer_folder(source, out)), markup=False)
 
@@ -56,7 +80,7 @@ def augcitation(
     seed: Seed = 0,
 ) -> None:
     """The paper's augmented citation graph, from any citation graph."""
-    from pagelink.datasets.make import make_augcitation_folder
+    from pagelink.datasets.augcitation import make_augcitation_folder
 
     if rule not in ("paper", "released"):
         raise typer.BadParameter(f"--rule is paper or released; got {rule!r}.")
@@ -67,15 +91,10 @@ def augcitation(
     console.print(str(made), markup=False)
 
 
-# The command line: parses and prints, nothing else. Heavy imports wait until a command runs.
-
-
 app = typer.Typer(
     help="Explain link predictions of graph neural networks by a few short paths.",
     no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
 )  # fmt: skip
-bench = typer.Typer(help="Benchmarks.", no_args_is_help=True)
-add_to(bench)
 app.add_typer(bench, name="bench")
 app.add_typer(dataset, name="dataset")
 app.add_typer(study, name="study")
@@ -96,11 +115,9 @@ def demo(
     seed: Seed = 0,
 ) -> None:
     """Generate a graph, train a model, and explain one of its predictions."""
-    import torch
-
     from pagelink.datasets.demo import run_demo
 
-    torch.set_num_threads(1)  # the graph is tiny, a second thread only costs
+    one_thread()  # the graph is tiny, a second thread only costs
     run_demo(out, seed, console)
 
 
@@ -135,7 +152,7 @@ def train(
     epochs: Annotated[int | None, typer.Option(min=1, help="Epochs at most.")] = None,
     lr: Annotated[float | None, typer.Option(help="Step size of Adam.")] = None,
     batch_size: Annotated[
-        int | None, typer.Option(min=1, help="Links a step, on sampled neighbourhoods.")
+        int | None, typer.Option(min=1, help="Links per step, on sampled neighbourhoods.")
     ] = None,
     seed: Seed = 0,
 ) -> None:
@@ -169,7 +186,55 @@ def recommend(
 
 
 app.command()(explain)
-app.command()(serve)
+
+
+@app.command()
+def serve(
+    graph: Annotated[
+        Path | None, typer.Argument(help="Folder of tables, a file of triples, or a store.")
+    ] = None,
+    model: MaybeModel = None,
+    demo: Demo = False,
+    host: Host = "127.0.0.1",
+    port: Port = 8000,
+    token: Annotated[
+        str | None, typer.Option(help="Who opens the page with ?token=... is let in, nobody else.")
+    ] = None,
+    open: Annotated[
+        bool, typer.Option("--open/--no-open", help="Open the page in a browser.")
+    ] = False,
+    threshold: Threshold = 0.0,
+    rank_only: RankOnly = False,
+    deadline: Annotated[
+        float, typer.Option(help="Seconds an explanation may take; what is found is shown.")
+    ] = 60.0,
+    seed: Seed = 0,
+) -> None:
+    """Explore predictions and their explanations on a local web page."""
+    check_demo(graph, model, demo)
+    if not deadline > 0:
+        raise typer.BadParameter(f"--deadline is more than 0 seconds, got {deadline:g}.")
+    need("pagelink serve", "web", "fastapi", "uvicorn")
+    from pagelink.web.serving import address_of, check_binding, listen
+    from pagelink.web.serving import serve as run
+
+    check_binding(host, token)
+    taken = listen(host, port)  # before the work that a taken port would waste
+    checkpoint = load_or_demo(graph, model, seed)
+    title = graph.resolve().name if graph is not None else "UserItemAttr (generated)"
+    explorer = _explorer(checkpoint, title, None if rank_only else threshold, deadline, seed)
+    from pagelink.web.app import make_app
+
+    address = address_of(taken, token)
+
+    def started() -> None:
+        console.print(f"Explore at {address} (stop with Ctrl+C)", markup=False)
+        if open:
+            typer.launch(address)
+
+    run(make_app(explorer, token=token), taken, started)
+
+
 app.command()(store)
 
 
@@ -191,68 +256,19 @@ def check(
     check_and_print(load(graph, model), links, seed, retrain, json, console)
 
 
-@bench.command("useritemattr-reference")
-def useritemattr_reference(
-    data: Annotated[
-        Path | None, typer.Option(help="Folder useritemattr-reference. Default: it is looked for.")
-    ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Number of explainer seeds.")] = 5,
-    links: Annotated[
-        int | None, typer.Option(min=1, help="Only the first so many links. Default: all 129.")
-    ] = None,
-) -> None:
-    """Score explanations of the paper's released data and weights against its labels."""
-    from pagelink.bench.paper.reference_report import run_and_print
+def _explorer(
+    checkpoint: Checkpoint, title: str, threshold: float | None, deadline: float, seed: int
+) -> Explorer:
+    from pagelink.explain.explainer import PaGELink
+    from pagelink.web.explorer import Explorer
 
-    run_and_print(data, seeds, links, console)
-
-
-@bench.command()
-def speed(
-    out: Annotated[Path, typer.Option(help="Folder for speed.json and speed.svg.")] = Path("out"),
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Tiny versions of the rows, to see that they run.")
-    ] = False,
-    only: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Only this row. Repeatable.")
-    ] = None,
-    seed: Seed = 0,
-) -> None:
-    """Measure how fast links are explained, and print it as a Markdown table."""
-    from pagelink.bench.speed.bench import run_and_print
-
-    run_and_print(out, quick, only or [], seed, console)
-
-
-@bench.command()
-def faithfulness(
-    subject: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Only this model. Repeatable.")
-    ] = None,
-    links: Annotated[int, typer.Option(min=2, help="Links of a model at most.")] = 200,
-    out: Annotated[
-        Path, typer.Option(help="Folder for faithfulness.json and trained models.")
-    ] = Path("out"),
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Tiny generated graphs, to see that it runs.")
-    ] = False,
-    rho_curve: Annotated[
-        bool, typer.Option("--rho-curve", help="Also the default under other values of rho.")
-    ] = False,
-    retrain: Annotated[
-        bool, typer.Option("--retrain", help="UserItemAttr: also train without the paths. Slow.")
-    ] = False,
-    seed: Seed = 0,
-) -> None:
-    """Measure whether explanations are true of the model, beside plain rankings of paths."""
-    import torch
-
-    from pagelink.bench.faithfulness.report import run_and_print
-
-    torch.set_num_threads(1)
-    run_and_print(
-        subject or [], out, console, links=links, quick=quick, seed=seed, rho_curve=rho_curve,
-        retrain=retrain,
+    explainer = PaGELink(
+        checkpoint.model, checkpoint.source, checkpoint.link_type, seed=seed, threshold=threshold
+    )
+    name, auc = type(checkpoint.model).__name__, checkpoint.report.test_auc
+    return Explorer(
+        explainer, checkpoint.split.all, checkpoint.score, title=title,
+        model=f"{name}, test ROC-AUC {auc:.3f}", deadline=deadline,
     )  # fmt: skip
 
 

@@ -57,14 +57,12 @@ def store(
 def _made(graph: Path, model: Path | None, out: Path, step: Step) -> GraphStore:
     from pagelink.store.graph_store import GraphStore
     from pagelink.store.manifest import is_store
-    from pagelink.tables.build import build_store
+    from pagelink.tables.load import build_store
 
     if model is None:
         return build_store(graph, out, progress=step)
-    from pagelink.models.checkpoint import check_checkpoint
-    from pagelink.models.message_store import save_message_store
-    from pagelink.store.files import check_free
-    from pagelink.store.manifest import write_errors
+    from pagelink.models.checkpoint import check_checkpoint, save_message_store
+    from pagelink.store.manifest import check_free, write_errors
 
     check_free(out)
     check_checkpoint(model)

@@ -7,7 +7,21 @@ from typing import Annotated
 
 import typer
 
-from pagelink.cli.common import Seed, check_target, console, load, progress_bar
+from pagelink.cli.common import (
+    Demo,
+    Host,
+    MaybeModel,
+    Port,
+    Seed,
+    check_demo,
+    check_target,
+    console,
+    load_or_demo,
+    progress_bar,
+    say_written,
+    write_files,
+)
+from pagelink.errors import need
 
 File = Annotated[Path, typer.Argument(help="A study that `pagelink study create` made.")]
 
@@ -20,9 +34,7 @@ def create(
     graph: Annotated[
         Path | None, typer.Argument(help="Folder of tables, or a file of triples.")
     ] = None,
-    model: Annotated[
-        Path | None, typer.Option(help="Checkpoint that `pagelink train` wrote.")
-    ] = None,
+    model: MaybeModel = None,
     explainers: Annotated[
         str, typer.Option(help="Explainers to compare, with commas.")
     ] = "pagelink,gnnexp,pgexp,degree,random",
@@ -37,14 +49,11 @@ def create(
     difference: Annotated[
         float, typer.Option(help="Difference of shares that the study is to tell.")
     ] = 0.1,
-    demo: Annotated[
-        bool, typer.Option("--demo", help="On a generated graph, with a model trained on the spot.")
-    ] = False,
+    demo: Demo = False,
     seed: Seed = 0,
 ) -> None:
     """Pick predicted links, explain each by every explainer, and freeze the questions."""
-    if demo == (graph is not None or model is not None) or (graph is None) != (model is None):
-        raise typer.BadParameter("Give a graph and --model, or --demo alone.")
+    check_demo(graph, model, demo)
     if not 0 < difference < 1:
         raise typer.BadParameter(f"--difference is between 0 and 1, got {difference:g}.")
     check_target(out, graph, model)
@@ -55,15 +64,7 @@ def create(
 
     refuse_existing(out)
     plan = Plan(explainer_names(explainers), links, forecasts, budget, per_person, seed=seed)
-    if graph is not None and model is not None:
-        checkpoint = load(graph, model)
-    else:
-        import torch
-
-        from pagelink.datasets.demo import make_demo
-
-        torch.set_num_threads(1)  # the graph is tiny, a second thread only costs
-        checkpoint = make_demo(seed, console)
+    checkpoint = load_or_demo(graph, model, seed)
     made = make(checkpoint, out, plan, progress_bar)
     for line in lines_about(made, plan, difference):
         console.print(line, markup=False)
@@ -77,7 +78,7 @@ def invite(
         str, typer.Option(help="Where `pagelink study serve` can be reached.")
     ] = "http://127.0.0.1:8001",
 ) -> None:
-    """Print a personal link for each of so many people."""
+    """Print a personal link for each of a number of people."""
     from pagelink.study.database import Study
 
     if not address.startswith(("http://", "https://")):
@@ -90,12 +91,8 @@ def invite(
 @study.command()
 def serve(
     file: File,
-    host: Annotated[
-        str, typer.Option(help="Address to serve on. Beyond this machine it needs a --token.")
-    ] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port to serve on; 0 takes any that is free.")
-    ] = 8001,
+    host: Host = "127.0.0.1",
+    port: Port = 8001,
     token: Annotated[
         str | None,
         typer.Option(
@@ -104,7 +101,8 @@ def serve(
         ),
     ] = None,
 ) -> None:
-    """Ask the questions on web pages, one a page, until interrupted."""
+    """Ask the questions on web pages, one per page, until interrupted."""
+    need("pagelink study serve", "study", "fastapi", "uvicorn")
     from pagelink.study.app import WAIT, application
     from pagelink.study.database import Study
     from pagelink.web import serving
@@ -127,17 +125,16 @@ def report(
     file: File,
     json: Annotated[Path | None, typer.Option(help="Write all figures as JSON.")] = None,
     html: Annotated[Path | None, typer.Option(help="Write a page with plots.")] = None,
-    csv: Annotated[Path | None, typer.Option(help="Write the raw data, a row an answer.")] = None,
+    csv: Annotated[Path | None, typer.Option(help="Write the raw data, a row per answer.")] = None,
     seed: Seed = 0,
 ) -> None:
     """Say what people chose and understood, how sure that is, and whether they agree."""
+    need("pagelink study report", "study", "nltk", "scipy")
     from json import dumps
 
-    from pagelink.runtime.files import write_text
-    from pagelink.study.database import Study
+    from pagelink.study.database import Study, read_records
     from pagelink.study.report import make_report
-    from pagelink.study.report_views import print_report, to_html
-    from pagelink.study.statistics import read_records, to_csv
+    from pagelink.study.report_views import print_report, to_csv, to_html
 
     for target in (json, html, csv):
         check_target(target, file)
@@ -145,16 +142,13 @@ def report(
         made = make_report(opened, seed)
         answers = read_records(opened).answers
     # Files first: they are there, too, if whoever reads the text stops early.
-    written = []
-    if json is not None:
-        written.append(write_text(json, dumps(made.to_dict(), indent=2) + "\n"))
-    if html is not None:
-        written.append(write_text(html, to_html(made)))
-    if csv is not None:
-        written.append(write_text(csv, to_csv(answers)))
+    written = write_files(
+        (json, lambda: dumps(made.to_dict(), indent=2) + "\n"),
+        (html, lambda: to_html(made)),
+        (csv, lambda: to_csv(answers)),
+    )
     print_report(made, console)
-    for path in written:
-        console.print(f"Wrote {path}", markup=False)
+    say_written(written)
 
 
 @study.command()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from array import array
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +11,12 @@ import pyarrow as pa
 import torch
 from torch_geometric.data import HeteroData
 
+from pagelink.datasets.folders import DatasetSummary, check_new_folder
 from pagelink.errors import GraphError
 from pagelink.graph.schema import EdgeType
 from pagelink.runtime.arrays import Longs
 from pagelink.tables.files import file_errors
+from pagelink.tables.load import save_graph
 
 WRITES: EdgeType = ("author", "writes", "paper")
 CITES: EdgeType = ("paper", "cites", "paper")
@@ -61,7 +62,7 @@ def read_aminer(path: Path | str) -> HeteroData:
                 # Some releases are one JSON array, with the commas at either end of the lines.
                 text = line.decode("utf-8-sig").strip().strip(",").strip()
                 if text not in ("", "[", "]"):
-                    graph.add(_paper(json.loads(text)))
+                    graph.add(json.loads(text))
             except UnicodeDecodeError as error:
                 raise GraphError(f"{path}, line {number}: is not UTF-8.") from error
             except json.JSONDecodeError as error:
@@ -77,43 +78,15 @@ def read_aminer(path: Path | str) -> HeteroData:
     return data
 
 
-@dataclass(frozen=True)
-class _Paper:
-    """One line of the file."""
+def make_aminer_folder(source: Path | str, out: Path | str) -> DatasetSummary:
+    """Write the graph of an AMiner citation file as a folder of tables.
 
-    key: str
-    title: str
-    authors: dict[str, str]
-    """Names by id; "" where there is none."""
-    references: dict[str, None]
-    fields: dict[str, float]
-    """Weights by name; NaN where there is none."""
-
-
-def _paper(entry: object) -> _Paper:
-    """Read a line; a ValueError says what is wrong with it."""
-    if not isinstance(entry, dict):
-        raise ValueError(f"must hold an object in braces, got {_short(entry)}.")
-    key = _word(entry.get("id"), "id")
-    if not key:
-        raise ValueError("the paper has no id.")
-    authors: dict[str, str] = {}
-    for item in _items(entry, "authors"):
-        author = item if isinstance(item, dict) else {"name": item}
-        name = _word(author.get("name"), "the name of an author")
-        authors.setdefault(_word(author.get("id"), "the id of an author") or name, name)
-    fields: dict[str, float] = {}
-    for item in _items(entry, "fos"):
-        field = item if isinstance(item, dict) else {"name": item}
-        weight = field.get("w")
-        if weight is not None and (isinstance(weight, bool) or not isinstance(weight, int | float)):
-            raise ValueError(f"w in fos must be a number, got {_short(weight)}.")
-        name = _word(field.get("name"), "the name in fos")
-        fields.setdefault(name, np.nan if weight is None else float(weight))
-    references = dict.fromkeys(_word(item, "a reference") for item in _items(entry, "references"))
-    for found in (authors, fields, references):
-        found.pop("", None)  # null, or an object that says nothing
-    return _Paper(key, _word(entry.get("title"), "title"), authors, references, fields)
+    Raises:
+        GraphError: the file cannot be read, or the folder is not empty or cannot be written.
+    """
+    check_new_folder(out)
+    data = read_aminer(source)
+    return DatasetSummary.of(save_graph(data, out), data)
 
 
 def _items(entry: dict[str, object], key: str) -> list[object]:
@@ -163,16 +136,37 @@ class _GraphSoFar:
         self.writes, self.cites, self.has_field = (array("q") for _ in range(3))
         self.weights = array("d")
 
-    def add(self, paper: _Paper) -> None:
-        if paper.key in self.papers.index:
-            raise ValueError(f"the paper id {paper.key!r} is there already.")
-        index = self.papers.add(paper.key, paper.title)
-        for key, name in paper.authors.items():
-            self.writes.extend((self.authors.add(key, name), index))
-        for key in paper.references:
-            self.cites.extend((index, self.cited.add(key)))
-        for name, weight in paper.fields.items():
-            self.has_field.extend((index, self.fields.add(name)))
+    def add(self, entry: object) -> None:
+        """Read a line, which is one paper; a ValueError says what is wrong with it."""
+        if not isinstance(entry, dict):
+            raise ValueError(f"must hold an object in braces, got {_short(entry)}.")
+        key = _word(entry.get("id"), "id")
+        if not key:
+            raise ValueError("the paper has no id.")
+        if key in self.papers.index:
+            raise ValueError(f"the paper id {key!r} is there already.")
+        paper = self.papers.add(key, _word(entry.get("title"), "title"))
+        authors: dict[str, str] = {}
+        for item in _items(entry, "authors"):
+            author = item if isinstance(item, dict) else {"name": item}
+            name = _word(author.get("name"), "the name of an author")
+            authors.setdefault(_word(author.get("id"), "the id of an author") or name, name)
+        fields: dict[str, float] = {}
+        for item in _items(entry, "fos"):
+            field = item if isinstance(item, dict) else {"name": item}
+            weight = np.nan if field.get("w") is None else field["w"]
+            if isinstance(weight, bool) or not isinstance(weight, int | float):
+                raise ValueError(f"w in fos must be a number, got {_short(weight)}.")
+            fields.setdefault(_word(field.get("name"), "the name in fos"), float(weight))
+        cited = dict.fromkeys(_word(item, "a reference") for item in _items(entry, "references"))
+        for found in (authors, fields, cited):
+            found.pop("", None)  # null, or an object that says nothing
+        for key, name in authors.items():
+            self.writes.extend((self.authors.add(key, name), paper))
+        for key in cited:
+            self.cites.extend((paper, self.cited.add(key)))
+        for name, weight in fields.items():
+            self.has_field.extend((paper, self.fields.add(name)))
             self.weights.append(weight)
 
     def finish(self) -> HeteroData:

@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 from torch_geometric.data import HeteroData
 
+from pagelink.datasets.aminer import read_aminer
+from pagelink.datasets.folders import (
+    DatasetInfo,
+    DatasetSummary,
+    check_new_folder,
+    write_dataset,
+)
 from pagelink.datasets.ground_truth import Labels, Rule, find_labelled_pairs
 from pagelink.errors import GraphError, SettingsError
+from pagelink.graph.reverse_relations import add_reverse_relations
 from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
+from pagelink.tables.files import SUFFIXES
+from pagelink.tables.load import load_graph
 
 
 @dataclass(frozen=True)
@@ -30,6 +42,8 @@ class AugCitation:
     """Ground-truth paths of every link, along the relations of the citation graph."""
     num_qualifying: int
     """Number of pairs among which the links were drawn."""
+    settings: Mapping[str, object]
+    """What it was made with, besides the graph, its names and the seed."""
 
 
 def build_augcitation(
@@ -64,10 +78,12 @@ def build_augcitation(
         rule: which paths qualify and which are best, see `pagelink.datasets.ground_truth.Rule`.
 
     Raises:
-        SettingsError: a setting is out of its range, or fewer pairs qualify than links are wanted.
+        SettingsError: a setting is out of its range, or fewer pairs qualify than links are
+            requested.
         GraphError: a node type is missing, or the new relation is there already.
 
     Example:
+        >>> import torch
         >>> graph = HeteroData()
         >>> graph["author"].num_nodes, graph["paper"].num_nodes = 1, 2
         >>> graph["author", "writes", "paper"].edge_index = torch.tensor([[0], [0]])
@@ -81,32 +97,61 @@ def build_augcitation(
             f"The graph has the relation {link_type} already. Give the graph without it, or call "
             "the new relation something else."
         )
-    pairs = find_labelled_pairs(
-        TypedGraph.from_data(graph), author, paper,
-        max_length=max_length, max_degree=max_degree, max_paths=max_paths, rule=rule,
-    )  # fmt: skip
+    bounds = {"max_length": max_length, "max_degree": max_degree, "max_paths": max_paths}
+    citations = TypedGraph.from_data(graph)
+    pairs = find_labelled_pairs(citations, author, paper, rule=rule, **bounds)
     if not len(pairs):
         raise SettingsError(
             f"No pair of {author} and {paper} qualifies in this graph. Raise max_degree or "
             "max_length."
         )
-    if num_likes is None:
-        num_likes = len(pairs)
-    if not 1 <= num_likes <= len(pairs):
-        raise SettingsError(
-            f"num_likes must be in 1..{len(pairs)}, the number of pairs of {author} and {paper} "
-            f"that qualify in this graph; got {num_likes}. Ask for fewer, or raise max_degree or "
-            "max_length."
-        )
-    rng = np.random.default_rng(seed)
-    chosen = np.sort(rng.choice(len(pairs), size=num_likes, replace=False))
-    likes = torch.from_numpy(np.stack([pairs.src[chosen], pairs.dst[chosen]]))
+    likes, labels = pairs.draw(num_likes, np.random.default_rng(seed))
     data = copy.copy(graph)
     data[link_type].edge_index = likes
-    return AugCitation(
-        data=data,
-        link_type=link_type,
-        likes=likes,
-        labels=pairs.labels(chosen),
-        num_qualifying=len(pairs),
+    settings = {"num_likes": num_likes, **bounds, "rule": rule}
+    return AugCitation(data, link_type, likes, labels, len(pairs), settings)
+
+
+def make_augcitation_folder(
+    source: Path | str,
+    out: Path | str,
+    seed: int = 0,
+    *,
+    licence: str | None = None,
+    **options: Any,
+) -> DatasetSummary:
+    """Augment a citation graph and write it as a folder.
+
+    Args:
+        source: a graph that `load_graph` reads, or an AMiner citation file.
+        out: the folder to make.
+        seed: the same seed gives the same files.
+        licence: the terms of the source, to be kept with what is made of it.
+        options: the others of `build_augcitation`.
+
+    Raises:
+        SettingsError: a setting is out of its range, or fewer pairs qualify than links are
+            requested.
+        GraphError: the source cannot be read or augmented, or the folder cannot be written.
+    """
+    check_new_folder(out)
+    source = Path(source)
+    built = build_augcitation(citation_graph(source), seed=seed, **options)
+    # The name of the source, not its place, which means nothing to others.
+    settings = {"source": source.resolve().name, **built.settings}
+    info = DatasetInfo("AugCitation", built.link_type, seed, settings, licence=licence)
+    folder = write_dataset(out, built.data, built.labels, info=info)
+    return DatasetSummary.of(
+        folder, built.data, built.link_type, built.labels, built.num_qualifying
     )
+
+
+def citation_graph(source: Path) -> HeteroData:
+    """Read a citation graph: a folder or file that `load_graph` reads, or an AMiner file."""
+    # What is not there is left to load_graph, whose error says so.
+    if not source.is_file() or source.suffix.lower() in SUFFIXES:
+        return load_graph(source)
+    data = read_aminer(source)
+    # As load_graph does, so that the ground truth is in the same relations.
+    add_reverse_relations(data)
+    return data

@@ -1,180 +1,35 @@
-"""Ground-truth paths as lines of JSON, in the ids of the graph.
+"""Data sets as folders: a graph as tables, and beside it what it is and its ground truth.
 
-A line is one link: `{"src": id, "dst": id, "paths": [path, ...]}`, best path first. A path is a
-list of steps from src to dst, and a step is `[source type, relation, target type, source id, target
-id]`: an edge as it is stored. It is walked from target to source where the graph has no such edge
-the other way.
+- `nodes-*`, `edges-*`: the graph, the links to predict among its relations; `load_graph` reads it.
+- `extra-dataset.json`: a `DatasetInfo`.
+- `extra-ground-truth.jsonl`: the ground-truth paths, see `pagelink.datasets.ground_truth`.
+
+A folder appears under its name when it is complete; `find_data` says where the known ones are.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-import numpy as np
 from torch_geometric.data import HeteroData
 
-from pagelink.datasets.ground_truth import LabelPath, Labels, Step, stored_step
-from pagelink.errors import GraphError
+from pagelink.datasets.ground_truth import Labels, label_lines, parse_labels
+from pagelink.errors import GraphError, PageLinkError
 from pagelink.explain.building import versions
 from pagelink.graph.reverse_relations import REVERSE_PREFIX
 from pagelink.graph.schema import EdgeType
-from pagelink.graph.typed_graph import TypedGraph
+from pagelink.models.commands import DATASET_FILE
 from pagelink.tables.files import file_errors
 from pagelink.tables.load import save_graph
 
-
-def label_lines(labels: Labels, data: HeteroData, link_type: EdgeType) -> Iterator[str]:
-    r"""Yield the lines that state the labels.
-
-    Example:
-        >>> data = HeteroData()
-        >>> data["user"].id, data["item"].num_nodes = ["ada", "bo"], 2
-        >>> labels = {(1, 0): [(("user", "buys", "item", 1, 0),)]}
-        >>> list(label_lines(labels, data, ("user", "likes", "item")))
-        ['{"src": "bo", "dst": "0", "paths": [[["user", "buys", "item", "bo", "0"]]]}\n']
-    """
-    ids = {node_type: _ids(data, node_type) for node_type in data.node_types}
-    for (src, dst), paths in labels.items():
-        entry = {
-            "src": ids[link_type[0]][src],
-            "dst": ids[link_type[2]][dst],
-            "paths": [[[*step[:3], ids[step[0]][step[3]], ids[step[2]][step[4]]] for step in path]
-                      for path in paths],
-        }  # fmt: skip
-        yield json.dumps(entry, ensure_ascii=False) + "\n"
-
-
-def parse_labels(
-    lines: Iterable[str | bytes], path: Path, data: HeteroData, link_type: EdgeType
-) -> Labels:
-    """Return the labels that lines state, in the indices of a graph.
-
-    A step names an edge; which way it is walked is found out, and the step returned is the edge
-    that `data` stores in this direction, if there is one. So it does not matter whether reverse
-    relations were there when the labels were written.
-
-    Args:
-        lines: the lines of a file; bytes are UTF-8.
-        path: how to call the file in errors.
-        data: the graph, with the ids that the lines use.
-        link_type: the relation that the labels explain.
-
-    Raises:
-        GraphError: a line is no such line, or names what is not in the graph; with the line.
-    """
-    reader = _Reader.of(data)
-    labels: Labels = {}
-    for number, line in enumerate(lines, start=1):
-        try:
-            link, paths = reader.link(json.loads(line), link_type)
-            if link in labels:
-                raise ValueError("the link is there already.")
-        except json.JSONDecodeError as error:
-            raise GraphError(f"{path}, line {number}: is not JSON: {error.msg}.") from error
-        except ValueError as error:
-            raise GraphError(f"{path}, line {number}: {error}") from error
-        labels[link] = paths
-    return labels
-
-
-def _ids(data: HeteroData, node_type: str) -> Sequence[str]:
-    store = data[node_type]
-    return [str(key) for key in (store["id"] if "id" in store else range(store.num_nodes))]
-
-
-@dataclass(frozen=True)
-class _Reader:
-    graph: TypedGraph
-    index: dict[str, dict[str, int]]
-    """Flat indices of the nodes by type and id."""
-
-    @classmethod
-    def of(cls, data: HeteroData) -> _Reader:
-        graph = TypedGraph.from_data(data)
-        index = {
-            node_type: {key: int(first) + i for i, key in enumerate(_ids(data, node_type))}
-            for node_type, first in zip(graph.node_types, graph.node_offset, strict=False)
-        }
-        return cls(graph, index)
-
-    def link(self, entry: object, link_type: EdgeType) -> tuple[tuple[int, int], list[LabelPath]]:
-        """Read a line; a ValueError says what is wrong with it."""
-        if not isinstance(entry, dict) or entry.keys() != {"src", "dst", "paths"}:
-            raise ValueError("must be an object of src, dst and paths.")
-        src = self._node(link_type[0], entry["src"])
-        dst = self._node(link_type[2], entry["dst"])
-        if not isinstance(entry["paths"], list):
-            raise ValueError("paths must be a list of lists of steps.")
-        paths = [self._path(path, src, dst) for path in entry["paths"]]
-        return (self.graph.node(src)[1], self.graph.node(dst)[1]), paths
-
-    def _node(self, node_type: object, key: object) -> int:
-        nodes = self.index.get(str(node_type), {})
-        if str(key) not in nodes:
-            raise ValueError(f"the graph has no {node_type} with the id {key!r}.")
-        return nodes[str(key)]
-
-    def _path(self, path: object, src: int, dst: int) -> LabelPath:
-        if not isinstance(path, list) or not all(
-            isinstance(step, list) and len(step) == 5 and all(isinstance(s, str) for s in step)
-            for step in path
-        ):
-            raise ValueError(
-                "a path must be a list of steps [source type, relation, target type, source id, "
-                "target id], all of them texts."
-            )
-        node = src
-        steps: list[Step] = []
-        for src_type, relation, dst_type, src_key, dst_key in path:
-            ends = self._node(src_type, src_key), self._node(dst_type, dst_key)
-            if node not in ends:
-                raise ValueError(f"step {len(steps) + 1} of a path does not go on from the last.")
-            other = ends[1] if node == ends[0] else ends[0]
-            steps.append(self._step(node, other, (src_type, relation, dst_type)))
-            node = other
-        if node != dst:
-            raise ValueError("a path does not end at dst.")
-        return tuple(steps)
-
-    def _step(self, node: int, other: int, edge_type: EdgeType) -> Step:
-        graph = self.graph
-        relation_class = graph.relation_class[self._position(edge_type)]
-        first, end = graph.arc_ptr[node : node + 2]
-        low, high = np.searchsorted(graph.arc_dst[first:end], [other, other + 1])
-        for edge in graph.arc_edge[first + low : first + high]:
-            if graph.relation_class[graph.relation[edge]] == relation_class:
-                return stored_step(graph, int(edge))
-        raise ValueError(
-            f"the graph has no edge {edge_type} between {graph.node_id(node)!r} and "
-            f"{graph.node_id(other)!r}."
-        )
-
-    def _position(self, edge_type: EdgeType) -> int:
-        """Return the position of a relation, or of the one that it is the reverse of."""
-        known = self.graph.edge_types
-        src, relation, dst = edge_type
-        if edge_type not in known and relation.startswith(REVERSE_PREFIX):
-            edge_type = dst, relation.removeprefix(REVERSE_PREFIX), src
-        if edge_type not in known:
-            raise ValueError(f"the graph has no relation {edge_type}.")
-        return known.index(edge_type)
-
-
-# Data sets as folders: a graph as tables, and beside it what it is and its ground truth.
-#
-# - `nodes-*`, `edges-*`: the graph, the links to predict among its relations; `load_graph` reads
-#   it.
-# - `extra-dataset.json`: a `DatasetInfo`.
-# - `extra-ground-truth.jsonl`: the ground-truth paths, see `pagelink.datasets.folders`.
-
-
-INFO_FILE = "extra-dataset.json"
+DATA_VARIABLE = "PAGELINK_DATA"
 LABEL_FILE = "extra-ground-truth.jsonl"
 
 
@@ -194,6 +49,56 @@ class DatasetInfo:
     """What is known of the terms of the data it was made from."""
     versions: Mapping[str, str] = field(default_factory=versions)
     """Versions of the packages that took part."""
+
+
+@dataclass(frozen=True)
+class DatasetSummary:
+    """What was written. Its text is for people.
+
+    Example:
+        >>> print(DatasetSummary(Path("aug"), 9, 30, ("author", "likes", "paper"), 4, 12, 1.5))
+        aug: 9 nodes, 30 edges; of these 4 are links to predict (author,likes,paper), drawn among \
+12 pairs that qualify, with 1.50 ground-truth paths on average
+    """
+
+    folder: Path
+    num_nodes: int
+    num_edges: int
+    """Links to predict included, reverse relations not."""
+    link_type: EdgeType | None = None
+    num_links: int = 0
+    num_qualifying: int | None = None
+    """Number of pairs among which the links were drawn, if they were."""
+    mean_paths: float = 0.0
+    """Number of ground-truth paths per link."""
+
+    @classmethod
+    def of(
+        cls,
+        folder: Path,
+        data: HeteroData,
+        link_type: EdgeType | None = None,
+        labels: Labels | None = None,
+        num_qualifying: int | None = None,
+    ) -> DatasetSummary:
+        """Return the summary of what was written to a folder."""
+        labels = labels or {}
+        num_edges = sum(
+            data[t].num_edges for t in data.edge_types if not t[1].startswith(REVERSE_PREFIX)
+        )
+        mean_paths = sum(map(len, labels.values())) / max(1, len(labels))
+        return cls(
+            folder, data.num_nodes, num_edges, link_type, len(labels), num_qualifying, mean_paths
+        )
+
+    def __str__(self) -> str:
+        text = f"{self.folder}: {self.num_nodes:,} nodes, {self.num_edges:,} edges"
+        if self.link_type is None:
+            return text
+        text += f"; of these {self.num_links:,} are links to predict ({','.join(self.link_type)})"
+        if self.num_qualifying is not None:
+            text += f", drawn among {self.num_qualifying:,} pairs that qualify"
+        return f"{text}, with {self.mean_paths:.2f} ground-truth paths on average"
 
 
 def write_dataset(
@@ -237,7 +142,7 @@ def write_dataset(
         with (fresh / LABEL_FILE).open("w", encoding="utf-8", newline="\n") as file:
             file.writelines(label_lines(labels, data, info.link_type))
         text = json.dumps(asdict(info), ensure_ascii=False, indent=2) + "\n"
-        (fresh / INFO_FILE).write_text(text, encoding="utf-8", newline="\n")
+        (fresh / DATASET_FILE).write_text(text, encoding="utf-8", newline="\n")
     return folder
 
 
@@ -259,7 +164,7 @@ def read_info(folder: Path | str) -> DatasetInfo | None:
     Raises:
         GraphError: the file that says so cannot be read.
     """
-    path = Path(folder) / INFO_FILE
+    path = Path(folder) / DATASET_FILE
     # A table of triples is a graph, too, and has nothing beside it.
     if not path.is_file():
         return None
@@ -291,7 +196,7 @@ def read_labels(folder: Path | str, data: HeteroData) -> Labels:
     path = Path(folder) / LABEL_FILE
     info = read_info(folder)
     if info is None or not path.is_file():
-        missing = INFO_FILE if info is None else LABEL_FILE
+        missing = DATASET_FILE if info is None else LABEL_FILE
         raise GraphError(f"{folder}: there is no ground truth here, {missing} is missing.")
     with file_errors(path, "read"), path.open("rb") as file:
         return parse_labels(file, path, data, info.link_type)
@@ -319,7 +224,43 @@ def _new_folder(path: Path) -> Iterator[Path]:
                 place.rmdir()
             fresh.rename(place)
     except GraphError as error:
-        # The reader knows the name that was asked for, not the one in between.
+        # The caller knows the name that was given, not the one in between.
         raise GraphError(str(error).replace(str(fresh), str(path))) from error
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
+
+
+class DataNotFoundError(PageLinkError, FileNotFoundError):
+    """A data folder is not where it was looked for."""
+
+
+def find_data(name: str, path: Path | str | None = None) -> Path:
+    """Return the folder of a data set.
+
+    It is `path` if that is given; else the folder `name` in the folder that the environment
+    variable PAGELINK_DATA names, if it is set; else `../shared/data/<name>`, seen from the current
+    folder or from the folder that holds the package.
+
+    Raises:
+        DataNotFoundError: there is no such folder. The message says where it was looked for.
+
+    Example:
+        >>> find_data("my-data", path="/nowhere")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        pagelink.datasets.folders.DataNotFoundError: The data folder 'my-data' is not at ...
+    """
+    if path is not None:
+        places = [Path(path)]
+    elif os.environ.get(DATA_VARIABLE):
+        places = [Path(os.environ[DATA_VARIABLE]) / name]
+    else:
+        roots = (Path.cwd(), Path(__file__).parents[2])
+        places = [root.resolve().parent / "shared" / "data" / name for root in roots]
+    for place in places:
+        if place.is_dir():
+            return place
+    looked = " or ".join(str(place) for place in dict.fromkeys(places))
+    raise DataNotFoundError(
+        f"The data folder {name!r} is not at {looked}. Give its path, or set {DATA_VARIABLE} to "
+        f"the folder that holds {name!r}."
+    )

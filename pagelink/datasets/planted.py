@@ -83,7 +83,7 @@ class Planted:
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
-        """The links as they are asked for."""
+        """The links as an explainer takes them."""
         return [(link.src, link.dst) for link in self.links]
 
 
@@ -205,10 +205,10 @@ def plant(
 def coloured_graph(
     counts: Counts, rng: np.random.Generator, least: int = 4, num_colours: int = 60
 ) -> tuple[HeteroData, dict[str, list[list[int]]]]:
-    """Draw users and items with colours, user i and item i sharing so many of each kind.
+    """Draw users and items with colours, user i and item i sharing some of each kind.
 
     Args:
-        counts: per kind of colour, how many user i and item i share.
+        counts: per kind of colour, the number that user i and item i share.
         rng: where random numbers come from.
         least: colours of a kind that each user and item has at least; it has up to four more.
         num_colours: nodes of each kind.

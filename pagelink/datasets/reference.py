@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 from torch_geometric.data import HeteroData
 
+from pagelink.datasets.folders import find_data
 from pagelink.datasets.ground_truth import LabelPath, Labels
-from pagelink.datasets.locate import find_data
 from pagelink.errors import GraphError, ModelError
 from pagelink.graph.schema import EdgeType
 from pagelink.models.architectures import RGCN
@@ -80,16 +80,19 @@ def load_reference(path: Path | str | None = None) -> ReferenceData:
         split=positive,
         negatives=negative,
         test_links=tuple((int(src), int(dst)) for src, dst in predicted.T),
-        labels=dict(_read_labels(folder / "synthetic_path_labels.json")),
+        labels=dict(_read_labels(_file(folder, "synthetic_path_labels.json"))),
     )
 
 
-def _read(folder: Path, name: str) -> Arrays:
-    file = folder / name
-    if not file.is_file():
+def _file(folder: Path, name: str) -> Path:
+    if not (folder / name).is_file():
         raise GraphError(f"{folder} must hold the released files, but {name} is missing.")
-    with np.load(file) as arrays:
-        return {key: arrays[key] for key in arrays}
+    return folder / name
+
+
+def _read(folder: Path, name: str) -> Arrays:
+    with np.load(_file(folder, name)) as arrays:
+        return dict(arrays)
 
 
 def _hetero_data(graph: Arrays) -> HeteroData:
@@ -141,8 +144,6 @@ def _all_logits(model: RGCN, data: HeteroData) -> Tensor:
 
 
 def _read_labels(file: Path) -> Iterator[tuple[tuple[int, int], list[LabelPath]]]:
-    if not file.is_file():
-        raise GraphError(f"{file.parent} must hold the released files, but {file.name} is missing.")
     for link, paths in json.loads(file.read_text()).items():
         src, dst = (int(end.split(":")[1]) for end in link.split("|"))
         yield (src, dst), [tuple(tuple(step) for step in path) for path in paths]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import HeteroData
 
+from pagelink.datasets.folders import DatasetInfo, DatasetSummary, write_dataset
 from pagelink.datasets.ground_truth import Labels, Rule, find_labelled_pairs
 from pagelink.errors import SettingsError
 from pagelink.graph.schema import EdgeType
@@ -96,20 +98,29 @@ def generate_useritemattr(
         TypedGraph.from_data(data), "user", "item",
         max_length=max_length, max_degree=max_degree, max_paths=max_paths, rule=rule,
     )  # fmt: skip
-    chosen = np.arange(len(pairs))
-    if num_likes is not None:
-        if num_likes > len(pairs):
-            raise SettingsError(
-                f"num_likes is {num_likes}, but only {len(pairs)} pairs of this graph qualify. Ask "
-                "for fewer, or raise max_degree or max_length."
-            )
-        chosen = np.sort(rng.choice(len(pairs), size=num_likes, replace=False))
-    return UserItemAttr(
-        data=data,
-        link_type=LINK_TYPE,
-        likes=torch.from_numpy(np.stack([pairs.src[chosen], pairs.dst[chosen]])),
-        labels=pairs.labels(chosen),
-    )
+    return UserItemAttr(data, LINK_TYPE, *pairs.draw(num_likes, rng))
+
+
+def make_useritemattr_folder(
+    out: Path | str, seed: int = 0, *, num_likes: int | None = None, rule: Rule = "released"
+) -> DatasetSummary:
+    """Generate UserItemAttr and write it as a folder.
+
+    Args:
+        out: the folder to make.
+        seed: the same seed gives the same files.
+        num_likes: number of links. None: all pairs that qualify.
+        rule: which pairs qualify, see `pagelink.datasets.ground_truth.Rule`.
+
+    Raises:
+        SettingsError: fewer pairs qualify than links are requested.
+        GraphError: the folder is not empty or cannot be written.
+    """
+    made = generate_useritemattr(seed=seed, num_likes=num_likes, rule=rule)
+    made.data[LINK_TYPE].edge_index = made.likes
+    info = DatasetInfo("UserItemAttr", LINK_TYPE, seed, {"num_likes": num_likes, "rule": rule})
+    folder = write_dataset(out, made.data, made.labels, info=info)
+    return DatasetSummary.of(folder, made.data, LINK_TYPE, made.labels)
 
 
 def _random_has(num_items: int, num_attrs: int, num_has: int, rng: np.random.Generator) -> Matrix:

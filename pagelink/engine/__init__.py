@@ -1,20 +1,19 @@
-"""Many links, by many workers: on the cores of a machine, or on a Ray cluster."""
+"""Many links: in this process, by workers on the cores of a machine, or on a Ray cluster."""
 
 from __future__ import annotations
 
 from pagelink.engine.crew import Engine
-from pagelink.engine.job import explain_folder
-from pagelink.engine.opening import FromFiles
+from pagelink.engine.job import Summary, explain_table, stream
+from pagelink.engine.opening import FromFiles, Sent
 from pagelink.engine.parts import open_parts, read_parts
 from pagelink.engine.processes import Processes
 from pagelink.engine.ray_engine import Ray
-from pagelink.engine.streaming import stream
-from pagelink.engine.summary import Summary
+from pagelink.engine.worker import InProcess
 from pagelink.errors import SettingsError
 
 __all__ = [
-    "Engine", "FromFiles", "Processes", "Ray", "Summary", "engine_of", "explain_folder",
-    "open_parts", "read_parts", "stream",
+    "Engine", "FromFiles", "InProcess", "Processes", "Ray", "Sent", "Summary", "engine_of",
+    "explain_table", "open_parts", "read_parts", "stream",
 ]  # fmt: skip
 
 
@@ -25,7 +24,7 @@ def engine_of(
 
     Args:
         given: `processes`, `ray`, or an engine, which is returned as it is.
-        workers: how many workers. None: one per core.
+        workers: the number of workers. None: one per core.
         address: of a Ray cluster. None: one on this machine.
 
     Raises:

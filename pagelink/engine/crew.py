@@ -12,28 +12,18 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
-from pagelink.engine.tasks import Failure, Hello, Report, Task
+from pagelink.engine.tasks import Ledger, Task, joined
+from pagelink.engine.worker import Event, Failure, Hello, Order, Report
 from pagelink.errors import EngineError
 from pagelink.explain.building import versions
 
 TASKS_A_WORKER = 2
 """One at work, one waiting."""
 DEATHS = 3
-"""So many deaths are no accident."""
+"""This number of deaths is no accident."""
 SECONDS_A_LOOK = 1.0
-
-
-@dataclass(frozen=True)
-class Event:
-    """Something that happened to a worker."""
-
-    worker: int
-    what: Hello | Report | Failure | None
-    """None: it died."""
-    how: str = ""
-    """How it died."""
 
 
 class Engine(Protocol):
@@ -45,8 +35,8 @@ class Engine(Protocol):
     def check(self) -> None:
         """Raise, before any work, if the engine cannot be used here."""
 
-    def start(self, order: bytes) -> None:
-        """Get ready to hire workers that follow an order."""
+    def start(self, order: Order) -> None:
+        """Get ready to hire workers that follow an order; `order.pickled` can be sent."""
 
     def hire(self) -> int:
         """Start a worker; it says Hello when it has opened the graph and the model."""
@@ -55,19 +45,23 @@ class Engine(Protocol):
         """Hand a task to a worker; it does them in order."""
 
     def events(self, timeout: float) -> list[Event]:
-        """Wait for something to happen, at most so many seconds."""
+        """Wait for something to happen, at most this number of seconds."""
 
     def close(self) -> None:
         """Let all workers go, whatever they are at."""
 
 
-@dataclass(frozen=True)
-class Finished:
-    """A task that is done."""
+class Results(Protocol):
+    """Where the rows or explanations of tasks are kept."""
 
-    task: Task
-    report: Report | None
-    """None: its worker died right after."""
+    def add(self, task: Task, product: Any) -> None:
+        """Keep what a worker reported; None if it has kept its rows itself."""
+
+    def is_there(self, task: Task) -> bool:
+        """Whether the result of a task has arrived although its worker died."""
+
+    def forget_pieces(self, chunk: int) -> None:
+        """Drop the pieces of a chunk, which is done once more as a whole."""
 
 
 @dataclass
@@ -99,33 +93,24 @@ class Crew:
     Args:
         engine: where they run.
         order: what they are to do.
-        is_there: whether the result of a task has arrived although its worker died.
+        results: where their results are kept.
     """
 
-    def __init__(
-        self,
-        engine: Engine,
-        order: bytes,
-        is_there: Callable[[Task], bool] = lambda task: False,
-    ) -> None:
+    def __init__(self, engine: Engine, order: Order, results: Results) -> None:
         self._engine = engine
         self._order = order
-        self._is_there = is_there
+        self._results = results
+        self.ledger = Ledger()
         self._workers: dict[int, _Worker] = {}
         self._again: deque[Task] = deque()
         self._deaths: Counter[tuple[int, int, int]] = Counter()
         self._stillborn = 0
         self.tally = Tally()
 
-    def repeat(self, task: Task) -> None:
-        """Have a task done before all that are still to come."""
-        self._deaths.pop(task.key, None)
-        self._again.append(task)
-
     def run(
         self, tasks: Iterator[Task], has_room: Callable[[], bool] = lambda: True
-    ) -> Iterator[Finished]:
-        """Have tasks done, and yield them as they are, in any order.
+    ) -> Iterator[list[Task]]:
+        """Have tasks done; yield those of each chunk when it is complete, in any order of chunks.
 
         Args:
             tasks: what to do; taken from as workers become free.
@@ -171,7 +156,7 @@ class Crew:
         self._workers[name].tasks.append(task)
         self._engine.give(name, task)
 
-    def _handle(self, event: Event) -> Iterator[Finished]:
+    def _handle(self, event: Event) -> Iterator[list[Task]]:
         worker = self._workers[event.worker]
         if isinstance(event.what, Failure):
             raise event.what.raised()
@@ -184,12 +169,27 @@ class Crew:
             self.tally.work += event.what.seconds
             self.tally.wall += now - worker.since
             worker.since = now
-            yield Finished(worker.tasks.popleft(), event.what)
+            task = worker.tasks.popleft()
+            self._results.add(task, event.what.product)
+            yield from self._finish(task)
         else:
             del self._workers[event.worker]
             yield from self._bury(worker, event.how)
 
-    def _bury(self, worker: _Worker, how: str) -> Iterator[Finished]:
+    def _finish(self, task: Task) -> Iterator[list[Task]]:
+        state = self.ledger.finish(task)
+        if state == "open":
+            return
+        pieces = self.ledger.take(task.chunk) or [task]
+        if state == "complete":
+            yield pieces
+            return
+        self._results.forget_pieces(task.chunk)
+        whole = joined(pieces)
+        self._deaths.pop(whole.key, None)
+        self._again.append(whole)
+
+    def _bury(self, worker: _Worker, how: str) -> Iterator[list[Task]]:
         self._stillborn += not worker.ready
         # A machine that goes takes all its workers along, so that a few may well die together.
         if self._stillborn >= DEATHS * self._engine.size:
@@ -202,8 +202,8 @@ class Crew:
         if worker.tasks:
             at_work, *others = worker.tasks
             self._again.extendleft(reversed(others))
-            if self._is_there(at_work):
-                yield Finished(at_work, None)
+            if self._results.is_there(at_work):
+                yield from self._finish(at_work)
             else:
                 self._blame(at_work, how)
 

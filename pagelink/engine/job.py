@@ -1,212 +1,79 @@
-"""Which links go together: a table is cut into chunks, the same ones every time.
+"""Many links as a job: into a folder of parts, into one file, or as an iterator.
 
-The table is read in windows of rows. Within a window the links are sorted by source, then target,
-so that those of a chunk have neighbourhoods in common and read the same pages of a graph on disk.
+The rows do not depend on the engine, the number of workers, or what happened on the way. The parts
+on disk are the only record of progress: started again, after whatever end, a job goes on with the
+chunks that are missing.
 """
 
 from __future__ import annotations
 
-import re
+import heapq
+import json
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass, field, replace
-from itertools import islice
+from dataclasses import asdict, dataclass, replace
+from operator import itemgetter
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
-from pagelink.engine.crew import Crew, Engine
-from pagelink.engine.opening import JobOpening, job_identity, pickled
-from pagelink.engine.parts import PartFolder, Piece, claimed, write_part
-from pagelink.engine.summary import Summary, summarise
-from pagelink.engine.tasks import Task
-from pagelink.engine.worker import Order, Parts, Rows
-from pagelink.errors import SettingsError
-from pagelink.explain.explainer import MEMORY
-from pagelink.explain.options import OnRequest
-from pagelink.tables.link_tables import LinkRow, count_links, iter_links
+import pyarrow.parquet as pq
 
-LINKS_A_CHUNK = 256
-LINKS_A_WINDOW = 65_536
-"""About; a window is a whole number of chunks."""
-_NUMBER = re.compile(r"(?:id:)?([0-9]{1,18})")
+from pagelink.engine.crew import Crew, Engine, Tally
+from pagelink.engine.opening import Opening, Sent, job_identity
+from pagelink.engine.parts import (
+    FORMATS,
+    SUMMARY_FILE,
+    PartFolder,
+    claimed,
+    join_parts,
+    part_files,
+)
+from pagelink.engine.tasks import LINKS_A_CHUNK, LINKS_A_WINDOW, Task, check_chunk, chunks, plan
+from pagelink.engine.worker import InProcess, Order
+from pagelink.errors import EngineError, SettingsError
+from pagelink.explain.explainer import MEMORY, PaGELink
+from pagelink.explain.options import ExplainOptions
+from pagelink.explain.result import Explanation
+from pagelink.graph.links import LinkLike
+from pagelink.runtime.files import write_text
+from pagelink.tables.link_tables import LinkRow, count_links
 
-
-def check_chunk(chunk: object) -> None:
-    """Refuse a size of chunks that is none.
-
-    Raises:
-        SettingsError: it is not a whole number from 1 to the size of a window.
-    """
-    if not isinstance(chunk, int) or isinstance(chunk, bool) or not 1 <= chunk <= LINKS_A_WINDOW:
-        raise SettingsError(f"A chunk has 1 to {LINKS_A_WINDOW} links; got {chunk!r}.")
-
-
-def plan(links: Path, chunk: int = LINKS_A_CHUNK) -> Iterator[Task]:
-    """Yield the chunks of a table of links; chunk n has the same links whenever it is asked for.
-
-    Args:
-        links: the table.
-        chunk: links in a chunk; the last one of a table may have fewer.
-
-    Raises:
-        GraphError: the table cannot be read, when that place is reached.
-    """
-    return chunks(iter_links(links), chunk, LINKS_A_WINDOW // chunk * chunk)
+NOTHING_MORE = ExplainOptions()
+CHUNKS_AHEAD = 4
+"""For each worker, the number of chunks that may be under way or wait for an earlier one."""
+SLOWEST = 10
+INVALID = 20
+_OF_SLOWEST = ["line", "src", "dst", "seconds"]
+_COLUMNS = [*_OF_SLOWEST, "reason", "message", "verdict", "path"]
 
 
-def chunks(
-    rows: Iterable[LinkRow], chunk: int, window: int, *, sort: bool = True
-) -> Iterator[Task]:
-    """Cut rows into windows, sort each, and cut it into chunks.
-
-    Example:
-        >>> rows = [LinkRow(n, (src, "b")) for n, src in enumerate(["10", "9", "x", "2"], start=1)]
-        >>> [[row.line for row in task.links] for task in chunks(rows, 2, 4)]
-        [[4, 2], [1, 3]]
-    """
-    source = iter(rows)
-    number = 0
-    while read := list(islice(source, window)):
-        if sort:
-            read.sort(key=_place)
-        for start in range(0, len(read), chunk):
-            links = tuple(read[start : start + chunk])
-            yield Task(number, 0, links, len(links))
-            number += 1
-
-
-def _place(row: LinkRow) -> tuple[tuple[bool, int, str], ...]:
-    """Numbers in their order, then names in theirs."""
-    return tuple(_key(str(part)) for part in row.link)
-
-
-def _key(text: str) -> tuple[bool, int, str]:
-    number = _NUMBER.fullmatch(text)
-    return (False, int(number[1]), text) if number else (True, 0, text)
-
-
-# What is there of chunks that were cut into pieces.
-
-
-State = Literal["complete", "again", "open"]
-
-
-@dataclass
-class Ledger:
-    """Knows when a chunk is done.
-
-    Pieces are explained with other neighbours than the whole, which moves the last digits. So a
-    chunk all pieces of which came through, whose workers then died by accident, is done once more
-    as a whole; only if that fails again, or a link does kill, its pieces stand for it.
-    """
-
-    _pieces: dict[int, dict[Piece, Task]] = field(default_factory=dict)
-    _repeated: set[int] = field(default_factory=set)
-
-    def finish(self, task: Task) -> State:
-        """Take note of a task that is done.
-
-        Returns:
-            `complete`: its chunk is done. `again`: the chunk is to be done once more, as a whole.
-            `open`: pieces are missing.
-        """
-        if task.is_whole and not task.killed:
-            return "complete"
-        found = self._pieces.setdefault(task.chunk, {})
-        found[Piece(task.first, task.last, bool(task.killed))] = task
-        if missing(found, task.size):
-            return "open"
-        if any(piece.killed for piece in found) or task.chunk in self._repeated:
-            return "complete"
-        self._repeated.add(task.chunk)
-        return "again"
-
-    def take(self, chunk: int) -> list[Task]:
-        """Return the pieces of a chunk in order, none if it was done as a whole; forget them."""
-        return [task for _, task in sorted(self._pieces.pop(chunk, {}).items())]
-
-    def resume(self, task: Task, pieces: list[Piece]) -> list[Task]:
-        """Take note of the pieces of a chunk that are on disk, and return what is left of it."""
-        pieces = apart(pieces)
-        for piece in pieces:
-            part = replace(task, first=piece.first, links=task.links[piece.first : piece.last])
-            self.finish(replace(part, killed="found on disk" if piece.killed else ""))
-        return [
-            replace(task, first=first, links=task.links[first:last])
-            for first, last in missing(pieces, task.size)
-        ]
-
-
-def joined(pieces: list[Task]) -> Task:
-    """Return the task of a whole chunk from its pieces."""
-    links = tuple(link for piece in pieces for link in piece.links)
-    return Task(pieces[0].chunk, 0, links, len(links))
-
-
-def apart(pieces: Iterable[Piece]) -> list[Piece]:
-    """Return pieces no two of which have a link in common.
-
-    A worker that was taken for dead may have written a piece that was cut further since.
-
-    Example:
-        >>> [(p.first, p.last) for p in apart([Piece(0, 2, False), Piece(0, 4, False),
-        ...                                    Piece(2, 4, False), Piece(3, 4, True)])]
-        [(0, 2), (2, 4)]
-    """
-    found: list[Piece] = []
-    for piece in sorted(pieces):
-        if not found or piece.first >= found[-1].last:
-            found.append(piece)
-    return found
-
-
-def missing(pieces: Iterable[Piece], size: int) -> list[tuple[int, int]]:
-    """Return which ranges of a chunk no piece covers.
-
-    Example:
-        >>> missing([Piece(2, 4, False), Piece(4, 5, True)], 8)
-        [(0, 2), (5, 8)]
-    """
-    gaps, reached = [], 0
-    for piece in sorted(pieces):
-        if piece.first > reached:
-            gaps.append((reached, piece.first))
-        reached = max(reached, piece.last)
-    return [*gaps, (reached, size)] if reached < size else gaps
-
-
-# A job: the links of a table are explained by workers into a folder of parts.
-
-
-NOTHING_MORE = OnRequest()
-
-
-def explain_folder(
-    opening: JobOpening,
+def explain_table(
+    opening: Opening,
     links: Path,
     out: Path,
-    engine: Engine,
+    engine: Engine | None = None,
     *,
-    asked: OnRequest = NOTHING_MORE,
+    asked: ExplainOptions = NOTHING_MORE,
     memory: float = MEMORY,
     chunk: int = LINKS_A_CHUNK,
     collect: bool = False,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Summary:
-    """Explain the links of a table into a folder of Parquet parts.
+    """Explain the links of a table into one file, or into a folder of Parquet parts.
 
-    The parts on disk are the only record of progress: started again, after whatever end, the job
-    goes on with the chunks that are missing. The rows do not depend on the engine, the number of
-    workers, or what happened on the way.
+    The parts of a file are in a folder beside it, `NAME.parts`, until all of them are there.
 
     Args:
-        opening: the graph, the model and the settings.
+        opening: the graph, the model and the settings: `FromFiles(...)`, or `Sent(explainer)`.
         links: the table of links.
-        out: the folder; workers write into it, unless `collect`.
-        engine: where the workers run: `Processes()` or `Ray()`.
+        out: a file: Parquet, CSV, TSV or JSON Lines, by its ending, with the rows in the order of
+            the links. Or a folder, one that exists or a name without an ending; there, links of
+            neighbouring sources go together.
+        engine: where the workers run. None: in this process.
         asked: what the rows are to hold beside the paths.
         memory: about how many gigabytes the links that a worker explains side by side may take.
-        chunk: links a part.
+        chunk: the number of links per part.
         collect: the rows are sent to this process, which writes them: for workers that do not
             share the folder.
         progress: called with the number of links done and the number of all.
@@ -217,76 +84,242 @@ def explain_folder(
         EngineError: the job cannot go on; what was written is kept.
     """
     check_chunk(chunk)
+    is_file = is_one_file(out)
+    engine = InProcess() if engine is None else engine
     engine.check()
     total = count_links(links)
     found = opening.identity()
     job = {
-        **job_identity(links, opening.settings, opening.seed, opening.threshold, asked),
-        "chunk": [chunk, LINKS_A_WINDOW],
+        **job_identity(links, opening, asked),
+        "chunk": [chunk, chunk if is_file else LINKS_A_WINDOW],
         **found,
     }
-    opening = opening.expecting(found)
+    order = Order(opening.expecting(found), {"memory": memory, **asdict(asked)}, rows=True)
+    path = out.absolute().with_name(f"{out.name}.parts") if is_file else out.absolute()
     started = time.perf_counter()
-    with claimed(out.absolute(), job) as folder:
-        delivery = Rows() if collect else Parts(folder.path, folder.job)
-        order = Order(opening, delivery, {"memory": memory, **asdict(asked)})
-        crew = Crew(engine, pickled(order), (lambda task: False) if collect else folder.is_there)
-        job_done = _Progress(folder, crew, total, progress)
-        for finished in crew.run(job_done.tasks(plan(links, chunk))):
-            if collect and finished.report is not None:
-                write_part(folder.path, finished.task, finished.report.product)
-            job_done.finish(finished.task)
-        return summarise(
-            folder, total, job_done.resumed, crew.tally, time.perf_counter() - started, engine
-        )
+    with claimed(path, job, beside=is_file) as folder:
+        if not collect:
+            order = replace(order, folder=folder.path, job=folder.job)
+        crew = Crew(engine, order, folder)
+        done = _Progress(total, progress)
+        if isinstance(engine, InProcess):
+            engine.step = done.show
+        for tasks in crew.run(_left(plan(links, chunk, sort=not is_file), folder, crew, done)):
+            folder.merge(tasks)
+            done.add(tasks[0].size)
+        summary = _summary(folder.path, done, crew.tally, time.perf_counter() - started, engine)
+        if is_file:
+            join_parts(folder.path, out)
+            folder.remove()
+        else:
+            write_text(folder.path / SUMMARY_FILE, json.dumps(asdict(summary), indent=1))
+        return summary
 
 
+def is_one_file(out: Path) -> bool:
+    """Return whether results go into a file of this name, and not into a folder.
+
+    Raises:
+        SettingsError: the ending is not known.
+    """
+    if out.is_dir() or not out.suffix:
+        return False
+    if out.suffix not in FORMATS:
+        raise SettingsError(f"{out}: results end in {', '.join(FORMATS)}, not in {out.suffix!r}.")
+    return True
+
+
+@dataclass
 class _Progress:
-    """Which chunks are done and which are to do."""
+    """How many links are done."""
 
-    def __init__(
-        self, folder: PartFolder, crew: Crew, total: int, show: Callable[[int, int], None]
-    ) -> None:
-        self._folder = folder
-        self._crew = crew
-        self._total = total
-        self._show = show
-        self._ledger = Ledger()
-        self._done = 0
-        self.resumed = 0
+    total: int
+    tell: Callable[[int, int], None]
+    done: int = 0
+    resumed: int = 0
+    """Of these, by an earlier run."""
 
-    def tasks(self, chunks: Iterator[Task]) -> Iterator[Task]:
-        """Yield what is still to do of these chunks."""
-        for task in chunks:
-            pieces = self._folder.pieces.get(task.chunk, [])
-            if task.chunk in self._folder.done:
-                self.resumed += task.size
-                self._count(task.size)
-            elif not pieces:
-                yield task
-            elif rest := self._ledger.resume(task, pieces):
-                yield from rest
-            elif any(piece.killed for piece in pieces):
-                self._folder.merge(self._ledger.take(task.chunk))
-                self._count(task.size)
-            else:
-                self._again(task.chunk)
+    def add(self, links: int) -> None:
+        """Take note of a chunk that is complete."""
+        self.done += links
+        self.show()
 
-    def finish(self, task: Task) -> None:
-        """Take note of a task that is done."""
-        state = self._ledger.finish(task)
-        if state == "again":
-            self._again(task.chunk)
-        elif state == "complete":
-            if pieces := self._ledger.take(task.chunk):
-                self._folder.merge(pieces)
-            self._count(task.size)
+    def show(self, ahead: int = 0) -> None:
+        """Tell how many links are done, those of a chunk under way included."""
+        self.tell(self.done + ahead, self.total)
 
-    def _again(self, chunk: int) -> None:
-        whole = joined(self._ledger.take(chunk))
-        self._folder.forget_pieces(chunk)
-        self._crew.repeat(whole)
 
-    def _count(self, links: int) -> None:
-        self._done += links
-        self._show(self._done, self._total)
+def _left(
+    planned: Iterator[Task], folder: PartFolder, crew: Crew, done: _Progress
+) -> Iterator[Task]:
+    """Yield what an earlier run has left to do of the chunks."""
+    for task in planned:
+        pieces = folder.pieces.get(task.chunk, [])
+        rest = crew.ledger.resume(task, pieces)
+        if task.chunk in folder.done:
+            done.resumed += task.size
+            done.add(task.size)
+        elif rest:
+            yield from rest
+        elif any(piece.killed for piece in pieces):
+            folder.merge(crew.ledger.take(task.chunk))
+            done.add(task.size)
+        else:  # all pieces came through: once more as a whole
+            crew.ledger.take(task.chunk)
+            folder.forget_pieces(task.chunk)
+            yield task
+
+
+# What a job came to, from its parts and what its workers cost.
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a job came to."""
+
+    num_links: int
+    num_rows: int
+    num_parts: int
+    reasons: dict[str, int]
+    """How many links have each reason; "paths" counts those with paths."""
+    verdicts: dict[str, int]
+    """How many links have each verdict."""
+    slowest: list[dict[str, Any]]
+    """The links that took longest: line, src, dst, seconds of one core."""
+    invalid: list[str]
+    """Messages about the first malformed links and those that killed their worker."""
+    resumed: int
+    """How many links were found done by an earlier run."""
+    seconds: float
+    """Of this run, from its start to its end."""
+    rate: float
+    """Links per second of this run."""
+    engine: str
+    workers: int
+    restarts: int
+    """How many workers died and were replaced, in this run."""
+    overhead: float | None
+    """Share of the workers' time that was not spent on explaining: waiting, wording the rows,
+    writing the parts. None if there was nothing left to do."""
+
+
+def _summary(
+    folder: Path, done: _Progress, tally: Tally, seconds: float, engine: Engine
+) -> Summary:
+    """Go through the parts.
+
+    Raises:
+        EngineError: links are missing, or there twice.
+    """
+    reasons: Counter[str] = Counter()
+    verdicts: Counter[str] = Counter()
+    slowest: list[dict[str, Any]] = []
+    invalid: list[dict[str, Any]] = []
+    num_rows, files = 0, part_files(folder)
+    for file in files:
+        rows = pq.read_table(file, columns=_COLUMNS).to_pylist()
+        num_rows += len(rows)
+        links = [row for row in rows if row["path"] in (None, 1)]
+        reasons.update(row["reason"] or "paths" for row in links)
+        verdicts.update(row["verdict"] for row in links if row["verdict"])
+        slowest = heapq.nlargest(SLOWEST, [*slowest, *links], key=itemgetter("seconds", "line"))
+        invalid += [row for row in links if row["reason"] == "invalid"]
+        invalid = heapq.nsmallest(INVALID, invalid, key=itemgetter("line"))
+    if reasons.total() != done.total:
+        raise EngineError(
+            f"{folder} has the rows of {reasons.total()} links instead of {done.total}: parts were "
+            "removed, or this machine does not see those of others yet. Run the same command again."
+        )
+    return Summary(
+        num_links=done.total,
+        num_rows=num_rows,
+        num_parts=len(files),
+        reasons=dict(sorted(reasons.items())),
+        verdicts=dict(sorted(verdicts.items())),
+        slowest=[{name: row[name] for name in _OF_SLOWEST} for row in slowest],
+        invalid=[f"line {row['line']}: {row['message']}" for row in invalid],
+        resumed=done.resumed,
+        seconds=seconds,
+        rate=(done.total - done.resumed) / seconds,
+        engine=type(engine).__name__.lower(),
+        workers=engine.size,
+        restarts=tally.restarts,
+        overhead=tally.overhead,
+    )
+
+
+# `explain_many` by several workers: explanations come in the order of the links.
+
+
+class InMemory:
+    """Keeps the explanations of tasks until their chunk is complete."""
+
+    def __init__(self) -> None:
+        self._products: dict[tuple[int, int, int], Any] = {}
+
+    def add(self, task: Task, product: Any) -> None:
+        """Keep those of a task."""
+        self._products[task.key] = product
+
+    def is_there(self, task: Task) -> bool:
+        """Nothing arrives but by a report."""
+        return False
+
+    def forget_pieces(self, chunk: int) -> None:
+        """Drop the pieces of a chunk."""
+        self._products = {key: kept for key, kept in self._products.items() if key[0] != chunk}
+
+    def take(self, tasks: Iterable[Task]) -> list[Any]:
+        """Return the explanations of tasks one after the other, and forget them."""
+        return [each for task in tasks for each in self._products.pop(task.key)]
+
+
+def stream(
+    explainer: PaGELink,
+    links: Iterable[LinkLike],
+    engine: Engine,
+    chunk: int,
+    options: dict[str, Any],
+) -> Iterator[Explanation]:
+    """Explain links by workers that have a copy of the explainer; yield in the links' order.
+
+    Args:
+        explainer: what explains.
+        links: as for `explain_many`; read as workers become free.
+        engine: where the workers run.
+        chunk: the number of links that a worker gets at a time.
+        options: of `explain_many`.
+
+    Raises:
+        ModelError: the explainer cannot be pickled; at once.
+        EngineError: the workers cannot go on.
+    """
+    engine.check()
+    order = Order(Sent(explainer), options)
+    if not isinstance(engine, InProcess):
+        _ = order.pickled  # what cannot be sent is refused at once
+    return _stream(links, engine, order, chunk)
+
+
+def _stream(
+    links: Iterable[LinkLike], engine: Engine, order: Order, chunk: int
+) -> Iterator[Explanation]:
+    rows = (LinkRow(number, link) for number, link in enumerate(links))
+    results = InMemory()
+    ready: dict[int, list[Explanation]] = {}
+    taken = next_out = 0
+
+    def tasks() -> Iterator[Task]:
+        nonlocal taken
+        for task in chunks(rows, chunk):
+            taken += 1
+            yield task
+
+    def has_room() -> bool:
+        return taken - next_out <= CHUNKS_AHEAD * engine.size
+
+    for complete in Crew(engine, order, results).run(tasks(), has_room):
+        ready[complete[0].chunk] = results.take(complete)
+        while next_out in ready:
+            yield from ready.pop(next_out)
+            next_out += 1

@@ -12,12 +12,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol, Self
 
-from numba import cloudpickle
-
 from pagelink.errors import EngineError, GraphError, ModelError
 from pagelink.explain.building import versions
 from pagelink.explain.explainer import PaGELink
-from pagelink.explain.options import OnRequest
+from pagelink.explain.options import ExplainOptions
 from pagelink.models.checkpoint import open_checkpoint
 from pagelink.settings import Settings
 from pagelink.store.manifest import MANIFEST, is_store
@@ -43,15 +41,13 @@ def graph_fingerprint(path: Path) -> str:
     return fingerprint(path / MANIFEST if is_store(path) else path)
 
 
-def job_identity(
-    links: Path, settings: Settings, seed: int, threshold: float | None, asked: OnRequest
-) -> dict[str, Any]:
+def job_identity(links: Path, opening: Opening, asked: ExplainOptions) -> dict[str, Any]:
     """Return what the rows of any job depend on, beside the model, the graph and the parts."""
     return {
         "links": fingerprint(links),
-        "settings": settings.to_dict(),
-        "seed": seed,
-        "threshold": threshold,
+        "settings": opening.settings.to_dict(),
+        "seed": opening.seed,
+        "threshold": opening.threshold,
         "asked": asdict(asked),
         "rows": {"version": ROWS_VERSION, "columns": str(SCHEMA)},
         "versions": versions(),
@@ -84,17 +80,13 @@ STORE_VARIABLE = "PAGELINK_STORE"
 
 
 class Opening(Protocol):
-    """Everything a worker needs to explain; it is pickled once and sent to each of them."""
+    """Everything a worker needs to explain, and what its rows depend on."""
 
     def open(self) -> PaGELink:
         """Return the explainer."""
 
     def check_unchanged(self) -> None:
         """Raise if what was opened has changed since."""
-
-
-class JobOpening(Opening, Protocol):
-    """What a job needs to know beside: what its rows depend on."""
 
     @property
     def settings(self) -> Settings:
@@ -111,7 +103,7 @@ class JobOpening(Opening, Protocol):
     def identity(self) -> dict[str, str]:
         """Return hashes of the graph and the model."""
 
-    def expecting(self, found: Mapping[str, str]) -> JobOpening:
+    def expecting(self, found: Mapping[str, str]) -> Opening:
         """Return the same, for workers that are to find just this graph and this model."""
 
 
@@ -225,9 +217,39 @@ def _stats_of(*paths: Path) -> dict[str, tuple[int, int, int]]:
 
 @dataclass(frozen=True)
 class Sent:
-    """An explainer that is sent to the workers as it is."""
+    """An explainer that is given to the workers as it is.
+
+    Args:
+        explainer: the explainer.
+        about: what tells its graph and its model from others, for a job that is to be taken up
+            again: an interrupted one only goes on with the same.
+    """
 
     explainer: PaGELink
+    about: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def settings(self) -> Settings:
+        """How to explain."""
+        return self.explainer.settings
+
+    @property
+    def seed(self) -> int:
+        """Where random numbers come from."""
+        return self.explainer.seed
+
+    @property
+    def threshold(self) -> float | None:
+        """As for `PaGELink`."""
+        return self.explainer.threshold
+
+    def identity(self) -> dict[str, str]:
+        """Return what is known about the graph and the model."""
+        return dict(self.about)
+
+    def expecting(self, found: Mapping[str, str]) -> Self:
+        """Return the same: every worker gets this graph and this model."""
+        return self
 
     def open(self) -> PaGELink:
         """Return it."""
@@ -241,20 +263,3 @@ class Sent:
         """
         if self.explainer.store is not None:
             self.explainer.store.check_unchanged()
-
-
-def pickled(order: Any) -> bytes:
-    """Return what the workers are to be sent, as bytes; classes of a script go along by value.
-
-    Raises:
-        ModelError: it cannot be pickled.
-    """
-    try:
-        content: bytes = cloudpickle.dumps(order)  # type: ignore[no-untyped-call]
-    except Exception as error:
-        raise ModelError(
-            "Workers get a pickled copy of the explainer, and this one cannot be pickled: "
-            f"{type(error).__name__}: {error}. Take out of the model, the data and `forward` what "
-            "cannot be copied (open files, locks, connections), or leave out engine=."
-        ) from error
-    return content

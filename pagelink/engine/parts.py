@@ -13,21 +13,23 @@ Files get their names when they are complete, and on disk.
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import re
+import shutil
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.dataset
 import pyarrow.parquet
 
 from pagelink.engine.opening import JOB_FILE, as_text, differing
-from pagelink.engine.tasks import Task
+from pagelink.engine.tasks import Piece, Task, joined
 from pagelink.errors import EngineError, SettingsError
 from pagelink.runtime.files import complete_file, write_text
 from pagelink.views.rows import SCHEMA
@@ -36,15 +38,6 @@ LOCK_FILE = "lock"
 SUMMARY_FILE = "summary.json"
 _PART = re.compile(r"part-(\d{8,})(?:-(\d{4,})-(\d{4,})(-killed)?)?\.parquet")
 _LEFT_OVER = (".part-*", f".{JOB_FILE}.*", f".{SUMMARY_FILE}.*")
-
-
-@dataclass(frozen=True, order=True)
-class Piece:
-    """A piece of a chunk that is on disk."""
-
-    first: int
-    last: int
-    killed: bool
 
 
 def part_path(folder: Path, task: Task) -> Path:
@@ -119,6 +112,11 @@ class PartFolder:
         for chunk in self.done & self.pieces.keys():
             self.forget_pieces(chunk)  # merged, but not yet removed
 
+    def add(self, task: Task, product: pa.Table | None) -> None:
+        """Write the rows of a task, unless its worker has written them."""
+        if product is not None:
+            write_part(self.path, task, product)
+
     @property
     def job(self) -> str | None:
         """The identity of its job, as it is stored."""
@@ -129,15 +127,16 @@ class PartFolder:
         return part_path(self.path, task).exists()
 
     def merge(self, pieces: list[Task]) -> None:
-        """Put the pieces of a chunk together into its part.
+        """Put the pieces of a chunk together into its part, unless there is only that.
 
         Raises:
             EngineError: it cannot be written.
         """
-        chunk = pieces[0].chunk
-        tables = [pa.parquet.read_table(part_path(self.path, piece)) for piece in pieces]
-        _write(self.path / f"part-{chunk:08d}.parquet", pa.concat_tables(tables))
-        self.forget_pieces(chunk)
+        whole = joined(pieces)
+        if pieces != [whole]:
+            tables = [pa.parquet.read_table(part_path(self.path, piece)) for piece in pieces]
+            _write(part_path(self.path, whole), pa.concat_tables(tables))
+            self.forget_pieces(whole.chunk)
 
     def forget_pieces(self, chunk: int) -> None:
         """Remove the pieces of a chunk."""
@@ -145,9 +144,9 @@ class PartFolder:
             file.unlink(missing_ok=True)
         self.pieces.pop(chunk, None)
 
-    def files(self) -> list[Path]:
-        """The parts, in the order of the chunks."""
-        return part_files(self.path)
+    def remove(self) -> None:
+        """Remove the folder, with all that is in it."""
+        shutil.rmtree(self.path)
 
 
 def part_files(folder: Path) -> list[Path]:
@@ -159,12 +158,14 @@ def part_files(folder: Path) -> list[Path]:
 
 
 @contextmanager
-def claimed(path: Path, job: Mapping[str, Any]) -> Iterator[PartFolder]:
+def claimed(path: Path, job: Mapping[str, Any], *, beside: bool = False) -> Iterator[PartFolder]:
     """Give the folder of a job to this process alone.
 
     Args:
         path: the folder; it is made if it is not there.
         job: the identity of the job.
+        beside: the folder is there only for the parts of a file beside it: it goes if the job ends
+            before the first of them.
 
     Raises:
         SettingsError: another job has parts there, is working there, or the folder holds something
@@ -190,6 +191,8 @@ def claimed(path: Path, job: Mapping[str, Any]) -> Iterator[PartFolder]:
         finally:
             _remove_left_overs(path)
             lock.truncate(0)
+            if beside and path.exists() and not any(map(_PART.fullmatch, os.listdir(path))):
+                folder.remove()
 
 
 def _lock(lock: IO[str], path: Path) -> None:
@@ -208,6 +211,8 @@ def _lock(lock: IO[str], path: Path) -> None:
             "once. Mount its file system with locks (NFS: without nolock), or choose another "
             "folder."
         ) from error
+    if not os.fstat(lock.fileno()).st_nlink:
+        raise SettingsError(f"Another job has just finished and removed {path}: start again.")
     lock.truncate(0)
     lock.write(f"process {os.getpid()} on {socket.gethostname()}\n")
     lock.flush()
@@ -226,18 +231,21 @@ def _take_up(folder: PartFolder, job: Mapping[str, Any]) -> None:
         if differs := differing(file.read_text("utf-8"), job):
             raise SettingsError(
                 f"{folder.path} holds the parts of another job (other {', '.join(differs)}). "
-                "Remove the folder to start anew, or choose another one."
+                "Remove the folder to start anew, or write the results elsewhere."
             )
     else:
         write_text(file, as_text(job))
     (folder.path / SUMMARY_FILE).unlink(missing_ok=True)
 
 
-# Reading the folder of a job.
+# Reading the folder of a job, and joining its parts into one file.
+
+
+FORMATS = (".parquet", ".csv", ".tsv", ".jsonl")
 
 
 def open_parts(folder: Path | str, *, partial: bool = False) -> pyarrow.dataset.Dataset:
-    """Return the rows of a job as a dataset, which is read only as far as it is asked for.
+    """Return the rows of a job as a dataset, which is read only as far as needed.
 
     Args:
         folder: what `--out` named.
@@ -271,3 +279,41 @@ def read_parts(folder: Path | str, *, partial: bool = False) -> pa.Table:
     return open_parts(folder, partial=partial).to_table().sort_by(
         [("line", "ascending"), ("path", "ascending")]
     )  # fmt: skip
+
+
+def join_parts(folder: Path, out: Path) -> None:
+    """Copy the parts of a folder, one at a time, into one file.
+
+    Args:
+        folder: the folder of a job whose chunks have the order of the links.
+        out: the file; its ending, one of `FORMATS`, says which form it has.
+    """
+    tables = (pa.parquet.read_table(file) for file in part_files(folder))
+    with complete_file(out) as temporary:
+        if out.suffix == ".jsonl":
+            with temporary.open("w", encoding="utf-8") as target:
+                for table in tables:
+                    for row in table.to_pylist():
+                        target.write(json.dumps(row, ensure_ascii=False) + "\n")
+        elif out.suffix == ".parquet":
+            with pa.parquet.ParquetWriter(temporary, SCHEMA) as writer:
+                for table in tables:
+                    writer.write_table(table)
+        else:
+            options = pa.csv.WriteOptions(delimiter="\t" if out.suffix == ".tsv" else ",")
+            schema = _flat(SCHEMA.empty_table()).schema
+            with pa.csv.CSVWriter(temporary, schema, write_options=options) as writer:
+                for table in tables:
+                    writer.write_table(_flat(table))
+
+
+def _flat(table: pa.Table) -> pa.Table:
+    """CSV has no lists: they become JSON texts."""
+    for i, column in enumerate(table.schema):
+        if pa.types.is_list(column.type):
+            texts = [
+                None if value is None else json.dumps(value, ensure_ascii=False)
+                for value in table.column(i).to_pylist()
+            ]
+            table = table.set_column(i, column.name, pa.array(texts, pa.string()))
+    return table

@@ -1,4 +1,7 @@
-"""Workers that are processes of this machine. A mapped graph is in memory once for all of them."""
+"""Workers that are processes of this machine. A mapped graph is in memory once for all of them.
+
+The driver has an end of a socket to each of them, and an end of its standard input.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +12,19 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
-from pagelink.engine.crew import Event
 from pagelink.engine.tasks import Task
+from pagelink.engine.worker import Event, Order, Worker
 from pagelink.errors import SettingsError
 
 SECONDS_TO_GO = 5.0
+_WORKER = "from pagelink.engine.processes import work; work()"
+"""What a process of a worker runs, with the number of its socket and the file of the order."""
 
 
 class Processes:
@@ -40,10 +47,10 @@ class Processes:
     def check(self) -> None:
         """Processes can be started everywhere."""
 
-    def start(self, order: bytes) -> None:
+    def start(self, order: Order) -> None:
         """Put the order where all workers find it."""
         self._folder = tempfile.TemporaryDirectory(prefix="pagelink-")
-        (Path(self._folder.name) / "order").write_bytes(order)
+        (Path(self._folder.name) / "order").write_bytes(order.pickled)
 
     def hire(self) -> int:
         """Start a process, with a socket to talk and a pipe that ends when the driver does."""
@@ -51,8 +58,8 @@ class Processes:
         ours, theirs = socket.socketpair()
         with theirs:
             process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "pagelink.engine.process_worker",
-                 str(theirs.fileno()), str(Path(self._folder.name) / "order")],
+                [sys.executable, "-P", "-c", _WORKER, str(theirs.fileno()),
+                 str(Path(self._folder.name) / "order")],
                 pass_fds=[theirs.fileno()], stdin=subprocess.PIPE, env=_environment(),
                 start_new_session=True,  # Ctrl+C is for the driver, which then lets its workers go
             )  # fmt: skip
@@ -131,3 +138,36 @@ def _environment() -> dict[str, str]:
         if name not in os.environ
     }
     return {**os.environ, **threads, "PYTHONPATH": os.pathsep.join(here)}
+
+
+# The process of a worker.
+
+
+def work() -> None:
+    """Open what the order says, then do tasks until the driver is gone."""
+    # The driver holds the other end of standard input and never writes: it ends with the driver,
+    # however that ends, and nobody is left to work for.
+    threading.Thread(target=_until_the_driver_ends, daemon=True).start()
+    with Connection(int(sys.argv[1])) as driver:
+        worker = Worker()
+        driver.send(worker.open(Path(sys.argv[2]).read_bytes()))
+        # Tasks are taken in while others are done: a driver that waits to hand over a large one
+        # would not read our answer, and we would wait for it in turn.
+        tasks: SimpleQueue[Task] = SimpleQueue()
+        threading.Thread(target=_take_in, args=(driver, tasks), daemon=True).start()
+        while True:
+            driver.send(worker.run(tasks.get()))
+
+
+def _take_in(driver: Connection, tasks: SimpleQueue[Task]) -> None:
+    try:
+        while True:
+            tasks.put(driver.recv())
+    except (EOFError, OSError):
+        os._exit(0)  # the driver is gone
+
+
+def _until_the_driver_ends() -> None:
+    while os.read(0, 1):
+        pass
+    os._exit(0)

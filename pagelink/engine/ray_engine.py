@@ -6,14 +6,12 @@ import logging
 import os
 import socket
 from contextlib import suppress
-from importlib.util import find_spec
 from typing import Any
 
-from pagelink.engine.crew import Event
 from pagelink.engine.processes import check_workers
 from pagelink.engine.tasks import Task
-from pagelink.engine.worker import Worker
-from pagelink.errors import EngineError, SettingsError
+from pagelink.engine.worker import Event, Order, Worker
+from pagelink.errors import EngineError, need
 
 SECONDS_TO_ANSWER = 10.0
 SMALL_STORE = 128 * 2**20
@@ -49,15 +47,11 @@ class Ray:
         """Refuse to start without Ray.
 
         Raises:
-            SettingsError: Ray is not installed.
+            MissingExtraError: Ray is not installed.
         """
-        if find_spec("ray") is None:
-            raise SettingsError(
-                "The engine ray needs Ray, which is not installed: pip install 'pagelink[ray]'. "
-                "The engine processes does without it."
-            )
+        need("The engine ray", "ray", "ray")
 
-    def start(self, order: bytes) -> None:
+    def start(self, order: Order) -> None:
         """Connect, and put the order into the cluster once for all workers.
 
         Raises:
@@ -66,14 +60,14 @@ class Ray:
         import ray
 
         if not ray.is_initialized():
-            self._connect(len(order))
+            self._connect(len(order.pickled))
             self._connected_here = True
         resources: Any = ray.cluster_resources()  # type: ignore[no-untyped-call]
         cores = int(resources.get("CPU", 0))
         if not cores:
             raise EngineError("The Ray cluster has no cores: start a worker with --num-cpus.")
         self.size = self._wanted or cores
-        self._order = ray.put(order)
+        self._order = ray.put(order.pickled)
         self._actor = ray.remote(
             num_cpus=1, max_restarts=0, max_task_retries=0, scheduling_strategy="SPREAD"
         )(Worker)

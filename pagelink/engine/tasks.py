@@ -1,15 +1,27 @@
-"""What goes between the driver of a job and its workers."""
+"""Which links go together, and which of them are done.
+
+A table is read in windows of rows and cut into chunks, the same ones every time. Within a window
+the links may be sorted by source, then target, so that those of a chunk have neighbourhoods in
+common and read the same pages of a graph on disk. A chunk that kills its workers is cut into
+pieces; the ledger knows when all of them are there.
+"""
 
 from __future__ import annotations
 
-import os
-import socket
-import traceback
-from dataclasses import dataclass, replace
-from typing import Any
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import count, islice
+from pathlib import Path
+from typing import Literal
 
-from pagelink import errors
-from pagelink.tables.link_tables import LinkRow
+from pagelink.errors import SettingsError
+from pagelink.tables.link_tables import LinkRow, iter_links
+
+LINKS_A_CHUNK = 256
+LINKS_A_WINDOW = 65_536
+"""About; a window is a whole number of chunks."""
+_NUMBER = re.compile(r"(?:id:)?([0-9]{1,18})")
 
 
 @dataclass(frozen=True)
@@ -48,57 +60,156 @@ class Task:
             >>> [half.key for half in task.halves()]
             [(7, 2, 3), (7, 3, 5)]
         """
-        middle = len(self.links) // 2
-        return (
-            replace(self, links=self.links[:middle]),
-            replace(self, links=self.links[middle:], first=self.first + middle),
-        )
+        middle = self.first + len(self.links) // 2
+        return self.cut(self.first, middle), self.cut(middle, self.last)
+
+    def cut(self, first: int, last: int) -> Task:
+        """Return the part of a task between two places of its chunk."""
+        return replace(self, first=first, links=self.links[first - self.first : last - self.first])
 
 
-@dataclass(frozen=True)
-class Report:
-    """What a worker says of a task that is done."""
+def check_chunk(chunk: object) -> None:
+    """Refuse a size of chunks that is none.
 
-    seconds: float
-    """Spent on explaining; writing, sending and waiting come on top."""
-    product: Any = None
-    """The rows or explanations, where the worker does not write them itself."""
-
-
-@dataclass(frozen=True)
-class Failure:
-    """Why a worker cannot go on: not a link's fault, so that it stops the job."""
-
-    kind: str
-    message: str
-    trace: str
-
-    @classmethod
-    def of(cls, error: Exception) -> Failure:
-        """Describe an exception so that it can be sent anywhere."""
-        trace = "".join(traceback.format_exception(error))
-        return cls(type(error).__name__, str(error), trace)
-
-    def raised(self) -> errors.PageLinkError:
-        """Return the error to raise for it in the driver: the same, where it is pagelink's own."""
-        kind = getattr(errors, self.kind, None)
-        if isinstance(kind, type) and issubclass(kind, errors.PageLinkError):
-            error: errors.PageLinkError = kind(self.message)
-        else:
-            error = errors.EngineError(f"A worker cannot go on: {self.kind}: {self.message}")
-        error.add_note(f"In a worker:\n{self.trace}")
-        return error
+    Raises:
+        SettingsError: it is not a whole number from 1 to the size of a window.
+    """
+    if not isinstance(chunk, int) or isinstance(chunk, bool) or not 1 <= chunk <= LINKS_A_WINDOW:
+        raise SettingsError(f"A chunk has 1 to {LINKS_A_WINDOW} links; got {chunk!r}.")
 
 
-@dataclass(frozen=True)
-class Hello:
-    """What a worker says when it has opened the graph and the model."""
+def plan(links: Path, chunk: int = LINKS_A_CHUNK, *, sort: bool = True) -> Iterator[Task]:
+    """Yield the chunks of a table of links; chunk n has the same links in every run.
 
-    host: str
-    pid: int
-    versions: dict[str, str]
+    Args:
+        links: the table.
+        chunk: links in a chunk; the last one of a table may have fewer.
+        sort: sort the links within windows. Otherwise they keep the order of the table.
 
-    @classmethod
-    def mine(cls, versions: dict[str, str]) -> Hello:
-        """Return that of this process."""
-        return cls(socket.gethostname(), os.getpid(), versions)
+    Raises:
+        GraphError: the table cannot be read, when that place is reached.
+    """
+    return chunks(iter_links(links), chunk, LINKS_A_WINDOW // chunk * chunk if sort else None)
+
+
+def chunks(rows: Iterable[LinkRow], chunk: int, window: int | None = None) -> Iterator[Task]:
+    """Cut rows into windows, sort each, and cut it into chunks; without a window, only the latter.
+
+    Example:
+        >>> rows = [LinkRow(n, (src, "b")) for n, src in enumerate(["10", "9", "x", "2"], start=1)]
+        >>> [[row.line for row in task.links] for task in chunks(rows, 2, 4)]
+        [[4, 2], [1, 3]]
+    """
+    source, number = iter(rows), count()
+    while read := list(islice(source, window or chunk)):
+        if window:
+            read.sort(key=_place)
+        for start in range(0, len(read), chunk):
+            links = tuple(read[start : start + chunk])
+            yield Task(next(number), 0, links, len(links))
+
+
+def _place(row: LinkRow) -> tuple[tuple[bool, int, str], ...]:
+    """Numbers in their order, then names in theirs."""
+    return tuple(_key(str(part)) for part in row.link)
+
+
+def _key(text: str) -> tuple[bool, int, str]:
+    number = _NUMBER.fullmatch(text)
+    return (False, int(number[1]), text) if number else (True, 0, text)
+
+
+# Chunks that were cut into pieces.
+
+
+@dataclass(frozen=True, order=True)
+class Piece:
+    """A piece of a chunk that is there."""
+
+    first: int
+    last: int
+    killed: bool
+
+
+State = Literal["complete", "again", "open"]
+
+
+@dataclass
+class Ledger:
+    """Knows when a chunk is done.
+
+    Pieces are explained with other neighbours than the whole, which moves the last digits. So a
+    chunk all pieces of which came through, whose workers then died by accident, is done once more
+    as a whole; only if that fails again, or a link does kill, its pieces stand for it.
+    """
+
+    _pieces: dict[int, dict[Piece, Task]] = field(default_factory=dict)
+    _repeated: set[int] = field(default_factory=set)
+
+    def finish(self, task: Task) -> State:
+        """Take note of a task that is done.
+
+        Returns:
+            `complete`: its chunk is done. `again`: the chunk is to be done once more, as a whole.
+            `open`: pieces are missing.
+        """
+        if task.is_whole and not task.killed:
+            return "complete"
+        found = self._pieces.setdefault(task.chunk, {})
+        found[Piece(task.first, task.last, bool(task.killed))] = task
+        if missing(found, task.size):
+            return "open"
+        if any(piece.killed for piece in found) or task.chunk in self._repeated:
+            return "complete"
+        self._repeated.add(task.chunk)
+        return "again"
+
+    def take(self, chunk: int) -> list[Task]:
+        """Return the pieces of a chunk in order, none if it was done as a whole; forget them."""
+        return [task for _, task in sorted(self._pieces.pop(chunk, {}).items())]
+
+    def resume(self, task: Task, pieces: list[Piece]) -> list[Task]:
+        """Take note of the pieces of a chunk that are on disk, and return what is left of it."""
+        pieces = apart(pieces)
+        for piece in pieces:
+            killed = "found on disk" if piece.killed else ""
+            self.finish(replace(task.cut(piece.first, piece.last), killed=killed))
+        return [task.cut(first, last) for first, last in missing(pieces, task.size)]
+
+
+def joined(pieces: list[Task]) -> Task:
+    """Return the task of a whole chunk from its pieces."""
+    links = tuple(link for piece in pieces for link in piece.links)
+    return Task(pieces[0].chunk, 0, links, len(links))
+
+
+def apart(pieces: Iterable[Piece]) -> list[Piece]:
+    """Return pieces no two of which have a link in common.
+
+    A worker that was taken for dead may have written a piece that was cut further since.
+
+    Example:
+        >>> [(p.first, p.last) for p in apart([Piece(0, 2, False), Piece(0, 4, False),
+        ...                                    Piece(2, 4, False), Piece(3, 4, True)])]
+        [(0, 2), (2, 4)]
+    """
+    found: list[Piece] = []
+    for piece in sorted(pieces):
+        if not found or piece.first >= found[-1].last:
+            found.append(piece)
+    return found
+
+
+def missing(pieces: Iterable[Piece], size: int) -> list[tuple[int, int]]:
+    """Return which ranges of a chunk no piece covers.
+
+    Example:
+        >>> missing([Piece(2, 4, False), Piece(4, 5, True)], 8)
+        [(0, 2), (5, 8)]
+    """
+    gaps, reached = [], 0
+    for piece in sorted(pieces):
+        if piece.first > reached:
+            gaps.append((reached, piece.first))
+        reached = max(reached, piece.last)
+    return [*gaps, (reached, size)] if reached < size else gaps

@@ -4,81 +4,107 @@ from __future__ import annotations
 
 import os
 import pickle
+import socket
 import time
-from collections.abc import Iterator
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
+from numba import cloudpickle
 
+from pagelink import errors
 from pagelink.engine.opening import Opening
 from pagelink.engine.parts import write_part
-from pagelink.engine.tasks import Failure, Hello, Report, Task
-from pagelink.errors import EngineError
+from pagelink.engine.tasks import Task
 from pagelink.explain.building import versions
 from pagelink.explain.result import Explanation
 from pagelink.views.rows import to_rows, to_table
 
 
-class Delivery(Protocol):
-    """Where the explanations of a task go."""
-
-    def deliver(self, task: Task, explanations: Iterator[Explanation]) -> Any:
-        """Take them; what is returned is sent to the driver."""
-
-
-@dataclass(frozen=True)
-class Rows:
-    """They become rows that the driver gets and writes."""
-
-    def deliver(self, task: Task, explanations: Iterator[Explanation]) -> Any:
-        """Return the table."""
-        return to_table([
-            row
-            for link, explanation in zip(task.links, explanations, strict=True)
-            for row in to_rows(explanation, link.line)
-        ])  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Parts(Rows):
-    """They become rows that the worker writes into a folder that it shares with the driver."""
-
-    folder: Path
-    job: str | None
-    """Its identity, as the folder has it while it is this job's."""
-
-    def deliver(self, task: Task, explanations: Iterator[Explanation]) -> None:
-        """Write the part, or the piece of one."""
-        write_part(self.folder, task, super().deliver(task, explanations), self.job)
-
-
-@dataclass(frozen=True)
-class Explanations:
-    """The driver gets them as they are."""
-
-    def deliver(self, task: Task, explanations: Iterator[Explanation]) -> list[Explanation]:
-        """Return them."""
-        return list(explanations)
-
-
 @dataclass(frozen=True)
 class Order:
-    """What a worker is to do, pickled once and sent to each."""
+    """What a worker is to do."""
 
     opening: Opening
-    delivery: Delivery
     options: dict[str, Any] = field(default_factory=dict)
-    """Of `explain_many`: memory, and what else is asked for."""
+    """Of `explain_many`: memory, and what else is requested."""
+    rows: bool = False
+    """Explanations become tables of rows; otherwise they stay as they are."""
+    folder: Path | None = None
+    """The worker writes the rows here, into a folder that it shares with the driver. None: the
+    driver gets them."""
+    job: str | None = None
+    """The identity of the job, as the folder has it while it is this job's."""
+
+    @cached_property
+    def pickled(self) -> bytes:
+        """The order as bytes, for workers in other processes; classes of a script go by value.
+
+        Raises:
+            ModelError: it cannot be pickled.
+        """
+        try:
+            content: bytes = cloudpickle.dumps(self)  # type: ignore[no-untyped-call]
+        except Exception as error:
+            raise errors.ModelError(
+                "Workers get a pickled copy of the explainer, and this one cannot be pickled: "
+                f"{type(error).__name__}: {error}. Take out of the model, the data and `forward` "
+                "what cannot be copied (open files, locks, connections), or leave out engine=."
+            ) from error
+        return content
 
 
-class WorkerDeathError(EngineError):
+class WorkerDeathError(errors.EngineError):
     """Explaining a link ended the process."""
 
 
+class Explaining:
+    """Explains tasks as an order says, with a graph and a model that are opened once.
+
+    Args:
+        order: what to do.
+        step: called with the number of links of a task that are explained.
+    """
+
+    def __init__(self, order: Order, step: Callable[[int], None] = lambda done: None) -> None:
+        self._order = order
+        self._step = step
+        self._explainer = order.opening.open()
+
+    def run(self, task: Task) -> Report:
+        """Explain the links of a task; nothing comes of it if the graph changed under them."""
+        order, explained = self._order, []
+        order.opening.check_unchanged()
+        started = time.perf_counter()
+        for explanation in self._explanations(task):
+            explained.append(explanation)
+            self._step(len(explained))
+        seconds = time.perf_counter() - started
+        order.opening.check_unchanged()
+        if not order.rows:
+            return Report(seconds, explained)
+        answers = zip(task.links, explained, strict=True)
+        table = to_table([row for link, each in answers for row in to_rows(each, link.line)])
+        if order.folder is None:
+            return Report(seconds, table)
+        write_part(order.folder, task, table, order.job)
+        return Report(seconds)
+
+    def _explanations(self, task: Task) -> Iterator[Explanation]:
+        links = [row.link for row in task.links]
+        if task.killed:
+            why = WorkerDeathError(task.killed)
+            return iter([self._explainer.failed(link, why) for link in links])
+        return self._explainer.explain_many(links, **self._order.options)
+
+
 class Worker:
-    """Explains tasks. It never raises: what goes wrong is part of what it returns."""
+    """Explains tasks for a driver elsewhere: what goes wrong is sent to it, and never raised."""
 
     def __init__(self) -> None:
         # Workers share the cores among them; a variable that says otherwise holds.
@@ -87,46 +113,118 @@ class Worker:
     def open(self, order: bytes) -> Hello | Failure:
         """Open the graph and the model."""
         try:
-            self._order: Order = pickle.loads(order)
-            self._explainer = self._order.opening.open()
+            self._explaining = Explaining(pickle.loads(order))
         except Exception as error:
             return Failure.of(error)
-        return Hello.mine(versions())
+        return Hello.mine()
 
     def run(self, task: Task) -> Report | Failure:
         """Explain the links of a task and deliver what came of it."""
         try:
-            self._order.opening.check_unchanged()
-            clock = _Clock(self._explanations(task))
-            product = self._order.delivery.deliver(task, clock)
+            return self._explaining.run(task)
         except Exception as error:
             return Failure.of(error)
-        return Report(clock.seconds, product)
-
-    def _explanations(self, task: Task) -> Iterator[Explanation]:
-        links = [row.link for row in task.links]
-        if task.killed:
-            return iter(
-                [self._explainer.failed(link, WorkerDeathError(task.killed)) for link in links]
-            )
-        return self._of_one_state(self._explainer.explain_many(links, **self._order.options))
-
-    def _of_one_state(self, explained: Iterator[Explanation]) -> Iterator[Explanation]:
-        """Pass explanations on; nothing is delivered if the graph changed under them."""
-        yield from explained
-        self._order.opening.check_unchanged()
 
 
-class _Clock(Iterator[Explanation]):
-    """Passes explanations on and measures how long they took to come."""
+# What a worker says to the driver.
 
-    def __init__(self, explanations: Iterator[Explanation]) -> None:
-        self._explanations = explanations
-        self.seconds = 0.0
 
-    def __next__(self) -> Explanation:
-        started = time.perf_counter()
-        try:
-            return next(self._explanations)
-        finally:
-            self.seconds += time.perf_counter() - started
+@dataclass(frozen=True)
+class Hello:
+    """What a worker says when it has opened the graph and the model."""
+
+    host: str
+    versions: dict[str, str]
+
+    @classmethod
+    def mine(cls) -> Hello:
+        """Return that of this process."""
+        return cls(socket.gethostname(), versions())
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a worker says of a task that is done."""
+
+    seconds: float
+    """Spent on explaining; writing, sending and waiting come on top."""
+    product: Any = None
+    """The rows or explanations, where the worker does not write them itself."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a worker cannot go on: not a link's fault, so that it stops the job."""
+
+    kind: str
+    message: str
+    trace: str
+
+    @classmethod
+    def of(cls, error: Exception) -> Failure:
+        """Describe an exception so that it can be sent anywhere."""
+        trace = "".join(traceback.format_exception(error))
+        return cls(type(error).__name__, str(error), trace)
+
+    def raised(self) -> errors.PageLinkError:
+        """Return the error to raise for it in the driver: the same, where it is pagelink's own."""
+        kind = getattr(errors, self.kind, None)
+        if isinstance(kind, type) and issubclass(kind, errors.PageLinkError):
+            error: errors.PageLinkError = kind(self.message)
+        else:
+            error = errors.EngineError(f"A worker cannot go on: {self.kind}: {self.message}")
+        error.add_note(f"In a worker:\n{self.trace}")
+        return error
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened to a worker."""
+
+    worker: int
+    what: Hello | Report | Failure | None
+    """None: it died."""
+    how: str = ""
+    """How it died."""
+
+
+class InProcess:
+    """An engine without other processes: this one explains, a task at a time.
+
+    It shares the cores and the memory of the driver, so a link that kills it ends the job, too.
+    """
+
+    size = 1
+
+    def __init__(self) -> None:
+        self.step: Callable[[int], None] = lambda done: None
+        """Called with the number of links of the present task that are explained."""
+        self._tasks: deque[Task] = deque()
+        self._explaining: Explaining | None = None
+
+    def check(self) -> None:
+        """This process is there."""
+
+    def start(self, order: Order) -> None:
+        """Open the graph and the model here; what is wrong with them is raised."""
+        self._explaining = Explaining(order, self.step)
+
+    def hire(self) -> int:
+        """There is one worker."""
+        return 1
+
+    def give(self, worker: int, task: Task) -> None:
+        """Put a task behind the others."""
+        self._tasks.append(task)
+
+    def events(self, timeout: float) -> list[Event]:
+        """Do the next task, however long it takes."""
+        assert self._explaining is not None
+        if not self._tasks:
+            return [Event(1, Hello.mine())]
+        return [Event(1, self._explaining.run(self._tasks.popleft()))]
+
+    def close(self) -> None:
+        """Forget the graph and the model."""
+        self._explaining = None
+        self._tasks.clear()

@@ -1,4 +1,4 @@
-"""From arcs of the search to Paths with names."""
+"""From arrays of a batch to Explanations, one per link, and from arcs to paths with names."""
 
 from __future__ import annotations
 
@@ -14,15 +14,17 @@ import numpy.typing as npt
 from pagelink.explain.result import EdgeMask, Explanation, Path, PathEdge, Reason
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.links import Link
+from pagelink.graph.lookup import Node
+from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.measure.evidence import Measured
-from pagelink.measure.verdict import unnoticed
-from pagelink.model.receptive_field import Reach
-from pagelink.runtime.arrays import Bools, Doubles, Longs
-from pagelink.search.constraints import Constraints
+from pagelink.measure.verdict import is_evidence
+from pagelink.model.predictor import LinkPredictor
+from pagelink.model.receptive_field import ReceptiveField
+from pagelink.runtime.arrays import Bools
 from pagelink.search.mask_learning import LearnedMasks
 from pagelink.search.paths import FoundPaths, PathGraphs, allowed_facts, build_path_graphs
-from pagelink.settings import Settings
+from pagelink.search.work import Setup, Work
 
 
 def named_paths(
@@ -114,7 +116,6 @@ def _path_edges(
 
 def worth_attached(paths: Sequence[Path], measured: Measured, logit: float) -> tuple[Path, ...]:
     """Return the paths with what they are worth; `logit` is f(G)."""
-    used = measured.evidence.verdict not in ("structure_not_used", "not_by_these")
     return tuple(
         replace(
             path,
@@ -126,7 +127,7 @@ def worth_attached(paths: Sequence[Path], measured: Measured, logit: float) -> t
             marginal=each.marginal,
             added=each.added,
             connection=each.connection,
-            is_evidence=used and each.marginal > unnoticed(logit),
+            is_evidence=is_evidence(measured.evidence.verdict, each.marginal, logit),
         )
         for path, each in zip(paths, measured.paths, strict=True)
     )
@@ -139,131 +140,140 @@ def versions() -> dict[str, str]:
     return {package: metadata.version(package) for package in packages}
 
 
+def warnings_about(
+    predictor: LinkPredictor, seen: ReceptiveField, link_types: Sequence[EdgeType]
+) -> list[str]:
+    """Return what users should know of a model on a graph; every explanation carries it."""
+    unused = (
+        "The model does not use the graph: of the links it was tried on, none had another "
+        "score without any edge."
+    )
+    probabilities = (
+        "All scores that were seen lie between 0 and 1 and are taken to be logits: if the "
+        "model returns probabilities, say so by output='probability'."
+    )
+    odd = seen.in_unit_range and predictor.output == "logit"
+    general = [unused] * (not seen.uses_edges) + [probabilities] * odd
+    return general + [
+        f"The relation {other[1]} mirrors most links of {link_type[1]}: if it is the reverse, "
+        "say so by reverse={...}, or paths may merely restate the link."
+        for link_type in link_types
+        for other in predictor.graph.near_reverses(link_type)
+    ]
+
+
 class ResultBuilder:
-    """Makes Explanations."""
+    """Makes Explanations.
 
-    def __init__(
-        self,
-        graph: TypedGraph,
-        settings: Settings,
-        seed: int,
-        reach: Reach,
-        threshold: float | None,
-        constraints: Constraints,
-        warnings: Sequence[str] = (),
-    ) -> None:
-        self._graph = graph
-        self._settings = settings
-        self._seed = seed
-        self._reach = reach
-        self._threshold = threshold
-        self._constraints = constraints
-        self._warnings = warnings
-        stored = graph.edge_types[: graph.num_relations]
-        self._mask_sizes = dict(zip(stored, graph.mask_sizes, strict=False))
+    Args:
+        setup: the model, the settings, and what follows from them.
+        seed: of the explainer.
+        warnings: what every explanation notes.
+    """
 
-    def invalid(self, link: Link) -> Explanation:
-        """The explanation of a malformed link."""
-        src, _, dst = link.type
-        return self._explanation(
-            link, (src, -1), (dst, -1), *link.given, reason="invalid", message=link.message or ""
-        )
+    def __init__(self, setup: Setup, seed: int, warnings: Sequence[str] = ()) -> None:
+        self._setup, self._seed, self._warnings = setup, seed, warnings
+        self._receptive_field = setup.receptive_field
+        self._graph, self._settings = setup.graph, setup.settings
+        stored = self._graph.edge_types[: self._graph.num_relations]
+        self._mask_sizes = dict(zip(stored, self._graph.mask_sizes, strict=False))
 
     def failed(self, link: Link, error: Exception) -> Explanation:
-        """The explanation of a link on which the model, or the work, failed."""
+        """The explanation of a link that is malformed, or on which the work failed."""
+        if link.message is not None:
+            (src, _, dst), ends = link.type, link.given
+            return self._explanation(
+                link, ((src, -1), (dst, -1)), ends, reason="invalid", message=link.message
+            )
+        words = f"Explaining this link failed: {type(error).__name__}: {error}"
+        return self._explanation(link, *self._ends(link), reason="invalid", message=words)
+
+    def _ends(self, link: Link) -> tuple[tuple[Node, Node], tuple[str, str]]:
+        """The ends of a link, and their names."""
         graph = self._graph
-        return self._explanation(
-            link, graph.node(link.src), graph.node(link.dst), graph.node_name(link.src),
-            graph.node_name(link.dst), reason="invalid",
-            message=f"Explaining this link failed: {type(error).__name__}: {error}",
-        )  # fmt: skip
+        nodes = graph.node(link.src), graph.node(link.dst)
+        return nodes, (graph.node_name(link.src), graph.node_name(link.dst))
 
     def build(
         self,
-        links: list[Link],
-        batch: ComputationGraphs,
-        logits: Doubles,
-        deployed: Doubles,
-        undone: Bools,
-        paths: PathGraphs,
+        work: Work,
         masks: LearnedMasks,
         found: FoundPaths,
-        answered: Longs,
-        late: bool,
         measured: Mapping[int, Measured] | None = None,
     ) -> list[Explanation]:
-        """Return an explanation per link; `found` holds the paths of the `answered` ones.
+        """Return an explanation per link of the batch.
 
-        `late`: the time is over, so that where no path was found there may be one.
+        Args:
+            work: the links.
+            masks: their masks.
+            found: the paths of the links to explain.
+            measured: what they are worth. None: not measured.
         """
-        row = {int(link): i for i, link in enumerate(answered)}
+        late = work.timer.is_over()  # so that where no path was found there may be one
+        row = {int(link): i for i, link in enumerate(work.links)}
         explanations = []
-        for i, link in enumerate(links):
-            names = [self._graph.node_name(end) for end in (link.src, link.dst)]
-            values: dict[str, Any] = {}
+        for i, link in enumerate(work.requested):
+            logit, deployed = float(work.logits[i]), float(work.deployed[i])
             if i in row:
-                values["paths"] = named_paths(
-                    self._graph, batch, paths, masks.edge_logits, found, row[i]
-                )
+                values = self._explained(work, masks, found, i, row[i])
                 if measured is not None:
-                    values["paths"] = worth_attached(values["paths"], measured[i], float(logits[i]))
+                    values["paths"] = worth_attached(values["paths"], measured[i], logit)
                     values["evidence"] = measured[i].evidence
-                values["edge_mask"] = self._edge_mask(batch, masks, i)
-                values["epochs"] = int(masks.epochs[i])
-                if masks.out_of_time[i] or not found.complete[row[i]]:
-                    what = "these are the best paths" if values["paths"] else "no path was found"
-                    values["reason"] = "out_of_time"
-                    values["message"] = (
-                        f"The deadline of {self._settings.deadline:g} seconds was over after "
-                        f"{masks.epochs[i]} steps of learning; {what} by then."
-                    )
-            elif not np.isfinite(logits[i]):
-                values["reason"] = "invalid"
-                values["message"] = f"The model returns {logits[i]} for this link, not a number."
-            elif self._threshold is not None and logits[i] < self._threshold:
-                values["reason"] = "predicted_negative"
-                values["message"] = _negative_message(logits[i], deployed[i], self._threshold)
-            elif late:
-                values["reason"] = "out_of_time"
-                values["message"] = (
-                    f"The deadline of {self._settings.deadline:g} seconds was over before a path "
-                    "was found."
-                )
             else:
-                values["reason"], values["message"] = self._why_no_path(batch, i)
-            finite = np.isfinite(logits[i]) and np.isfinite(deployed[i])
+                reason, message = self._why_not(work, i, late)
+                values = {"reason": reason, "message": message}
+            if np.isfinite(logit) and np.isfinite(deployed):
+                values |= {"logit": logit, "logit_deployed": deployed}
+            notes = self._notes(bool(work.unpruned[i]), i in row)
             explanations.append(
                 self._explanation(
-                    link,
-                    self._graph.node(link.src),
-                    self._graph.node(link.dst),
-                    *names,
-                    logit=float(logits[i]) if finite else None,
-                    logit_deployed=float(deployed[i]) if finite else None,
-                    link_in_graph=link.fact >= 0,
-                    notes=self._notes(bool(undone[i]), i in row),
-                    **values,
+                    link, *self._ends(link), link_in_graph=link.fact >= 0, notes=notes, **values
                 )
             )
         return explanations
 
+    def _explained(
+        self, work: Work, masks: LearnedMasks, found: FoundPaths, link: int, row: int
+    ) -> dict[str, Any]:
+        """The paths and the mask of a link, and whether its time was over."""
+        paths = named_paths(self._graph, work.batch, work.paths, masks.edge_logits, found, row)
+        mask = self._edge_mask(work.batch, masks, link)
+        values = {"paths": paths, "edge_mask": mask, "epochs": int(masks.epochs[link])}
+        if masks.out_of_time[link] or not found.complete[row]:
+            what = "these are the best paths" if paths else "no path was found"
+            values["reason"] = "out_of_time"
+            values["message"] = (
+                f"The deadline of {self._settings.deadline:g} seconds was over after "
+                f"{masks.epochs[link]} steps of learning; {what} by then."
+            )
+        return values
+
+    def _why_not(self, work: Work, link: int, late: bool) -> tuple[Reason, str]:
+        """Why a link has no explanation."""
+        logit, threshold = work.logits[link], self._setup.threshold
+        if not np.isfinite(logit):
+            return "invalid", f"The model returns {logit} for this link, not a number."
+        if threshold is not None and logit < threshold:
+            return "predicted_negative", _negative_message(logit, work.deployed[link], threshold)
+        if late:
+            return "out_of_time", (
+                f"The deadline of {self._settings.deadline:g} seconds was over before a path "
+                "was found."
+            )
+        return self._why_no_path(work.batch, link)
+
     def _explanation(
-        self,
-        link: Link,
-        src: tuple[str, int],
-        dst: tuple[str, int],
-        src_name: str,
-        dst_name: str,
-        **values: Any,
+        self, link: Link, ends: tuple[Node, Node], names: tuple[str, str], **values: Any
     ) -> Explanation:
+        (src, dst), (src_name, dst_name) = ends, names
         defaults: dict[str, Any] = {
             "logit": None, "logit_deployed": None, "paths": (), "reason": None, "message": "",
             "notes": (), "edge_mask": EdgeMask(self._mask_sizes, {}), "epochs": 0, "seconds": 0.0,
         }  # fmt: skip
         return Explanation(
             link_type=link.type, src=src, dst=dst, src_name=src_name, dst_name=dst_name,
-            num_hops=self._reach.num_hops, settings=self._settings, seed=self._seed,
-            threshold=self._threshold, versions=versions(), **{**defaults, **values},
+            num_hops=self._receptive_field.num_hops, settings=self._settings, seed=self._seed,
+            threshold=self._setup.threshold, versions=versions(), **{**defaults, **values},
         )  # fmt: skip
 
     def _notes(self, undone: bool, answered: bool) -> tuple[str, ...]:
@@ -272,9 +282,9 @@ class ResultBuilder:
             notes.append(
                 "Pruning would have cut the source from the target, so the unpruned graph was used."
             )
-        if self._reach.note:
-            notes.append(self._reach.note)
-        graph, used = self._graph, self._reach.seen_relations
+        if self._receptive_field.note:
+            notes.append(self._receptive_field.note)
+        graph, used = self._graph, self._receptive_field.seen_relations
         seen = {t for t, is_used in zip(graph.edge_types, used, strict=True) if is_used}
         unseen = [
             edge_type[1]
@@ -328,13 +338,8 @@ class ResultBuilder:
                 f"Every path of at most {settings.max_length} facts runs through a node with more "
                 f"than {settings.max_degree} facts (max_degree)."
             )
-        constraints = self._constraints
-        if constraints.words and not bool(
-            build_path_graphs(
-                graph, alone, allowed_facts(graph, alone, None, constraints), settings.max_length,
-                settings.max_degree, constraints,
-            ).has_path()[0]
-        ):  # fmt: skip
+        constraints = self._setup.constraints
+        if constraints.words and not self._setup.path_graphs(alone).has_path()[0]:
             return "excluded", (
                 "What was asked for leaves no path: " + "; ".join(constraints.words) + "."
             )

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from pagelink.explain.result import EdgeType
+from pagelink.explain.result import EdgeType, plain, sigmoid
 
 Node = tuple[str, int]
 At = Literal["source", "paths"]
@@ -42,20 +41,8 @@ class RemovedFact:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain lists, dicts, numbers and strings."""
-        return {
-            "type": list(self.type),
-            "index": self.index,
-            "src": list(self.src),
-            "dst": list(self.dst),
-            "src_name": self.src_name,
-            "dst_name": self.dst_name,
-            "label": self.label,
-            "label_backwards": self.label_backwards,
-            "attributes": {
-                key: value if isinstance(value, str | int | float | bool) else str(value)
-                for key, value in self.attributes.items()
-            },
-        }
+        values: dict[str, Any] = plain(self)
+        return values
 
 
 @dataclass(frozen=True)
@@ -113,35 +100,21 @@ class Counterfactual:
     @property
     def probability(self) -> float:
         """sigmoid(logit)."""
-        return _sigmoid(self.logit)
+        return sigmoid(self.logit)
 
     @property
     def probability_without(self) -> float:
         """sigmoid(logit_without)."""
-        return _sigmoid(self.logit_without)
+        return sigmoid(self.logit_without)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain lists, dicts, numbers and strings, ready for JSON."""
-        plain = (
-            "src_name", "dst_name", "at", "top_k", "threshold", "budget", "reason", "found",
-            "logit", "logit_without", "logit_without_all", "probability", "probability_without",
-            "rank", "rank_without", "rank_of", "instead", "smallest", "num_facts", "num_sets",
-        )  # fmt: skip
+        shown = ("found", "probability", "probability_without")
         return {
-            "link_type": list(self.link_type),
-            "src": list(self.src),
-            "dst": list(self.dst),
-            **{name: getattr(self, name) for name in plain},
-            "instead_node": None if self.instead_node is None else list(self.instead_node),
-            "facts": [fact.to_dict() for fact in self.facts],
-            "text": str(self),
-        }
+            **plain(self), **{name: getattr(self, name) for name in shown}, "text": str(self),
+        }  # fmt: skip
 
     def __str__(self) -> str:
-        from pagelink.views.counterfactual_wording import to_text
+        from pagelink.views.pages import counterfactual_to_text
 
-        return to_text(self)
-
-
-def _sigmoid(logit: float) -> float:
-    return 1 / (1 + math.exp(-logit)) if logit >= 0 else 1 - 1 / (1 + math.exp(logit))
+        return counterfactual_to_text(self)

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import comb
-from typing import Any
 
 import numpy as np
 
@@ -22,9 +21,9 @@ from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.links import Link
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.model.edited_logits import edge_gradient
-from pagelink.model.predictor import LinkPredictor
 from pagelink.runtime.arrays import Bools, Doubles, Longs
 from pagelink.search.paths import PathGraphs
+from pagelink.search.work import Setup
 
 Set = tuple[int, ...]
 Measure = Callable[[Sequence[Set]], Doubles]
@@ -132,26 +131,43 @@ RIVALS = 20
 """Targets behind the first `top_k` that the search looks at; the result is checked on all."""
 
 
-def check_question(
-    top_k: object, at: object, budget: object, verified: object, threshold: float | None
-) -> None:
-    """Refuse what cannot be asked.
+@dataclass(frozen=True)
+class Goal:
+    """What a counterfactual is to reach, and by what means.
 
     Raises:
-        SettingsError: an argument is out of its range.
+        SettingsError: a value is out of its range.
     """
-    if at not in PLACES:
-        raise SettingsError(f"at must be one of {PLACES}, got {at!r}.")
-    given = {"budget": budget, "verified": verified}
-    given |= {} if top_k is None else {"top_k": top_k}
-    for name, value in given.items():
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise SettingsError(f"{name} must be a whole number from 1 up, got {value!r}.")
-    if top_k is None and threshold is None:
-        raise SettingsError(
-            "This explainer has no threshold (the model only ranks), so that no prediction can "
-            "turn. Give top_k: the target is then to drop out of the first so many."
-        )
+
+    top_k: int | None
+    """The target is to drop out of the first `top_k`; None: below the threshold."""
+    at: At
+    """Where facts may be removed."""
+    budget: int
+    """Facts to remove at most."""
+    verified: int
+    """Sets of facts to measure, about."""
+    threshold: float | None
+    """The logit below which a link is not predicted."""
+
+    def __post_init__(self) -> None:
+        if self.at not in PLACES:
+            raise SettingsError(f"at must be one of {PLACES}, got {self.at!r}.")
+        given = {"budget": self.budget, "verified": self.verified}
+        given |= {} if self.top_k is None else {"top_k": self.top_k}
+        for name, value in given.items():
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise SettingsError(f"{name} must be a whole number from 1 up, got {value!r}.")
+        if self.top_k is None and self.threshold is None:
+            raise SettingsError(
+                "This explainer has no threshold (the model only ranks), so that no prediction can "
+                "turn. Give top_k: the target is then to drop out of the first top_k."
+            )
+
+    @property
+    def bar(self) -> float:
+        """The threshold, 0 where there is none."""
+        return self.threshold or 0.0
 
 
 def facts_at_source(
@@ -184,36 +200,25 @@ def facts_on_paths(graph: TypedGraph, batch: ComputationGraphs, paths: PathGraph
 
 
 def find_counterfactual(
-    predictor: LinkPredictor,
-    scores: TargetScores,
-    link: Link,
-    batch: ComputationGraphs,
-    facts: Longs,
-    *,
-    threshold: float | None,
-    top_k: int | None,
-    at: At,
-    budget: int,
-    verified: int,
-    known: Sequence[int] = (),
+    setup: Setup, link: Link, goal: Goal, known: Sequence[int]
 ) -> Counterfactual:
     """Search among sets of facts, measure, and put the result into words.
 
     Args:
-        predictor: the model.
-        scores: the model's scores on edited graphs.
+        setup: the model, and where paths may be.
         link: the link.
-        batch: its computation graph.
-        facts: the facts that may be removed.
-        threshold: the logit below which a link is not predicted.
-        top_k: the target is to drop out of the first so many; None: below the threshold.
-        at: where the facts are.
-        budget: facts to remove at most.
-        verified: sets to measure, about.
+        goal: what is to be reached.
         known: targets that the source is known to be linked to, as flat nodes: they are not ranked
             and take nothing's place, as no one would recommend them.
     """
-    graph = predictor.graph
+    graph, top_k = setup.graph, goal.top_k
+    (batch,) = setup.batches.extract([link])
+    if goal.at == "source":
+        wanted = batch if top_k is None else None
+        facts = facts_at_source(graph, link, wanted, setup.receptive_field.seen_relations)
+    else:
+        facts = facts_on_paths(graph, batch, setup.path_graphs(batch))
+    scores = TargetScores(setup, link)
     targets = open_targets(graph, link, known)
     if top_k is not None and top_k >= len(targets):
         raise SettingsError(
@@ -227,7 +232,7 @@ def find_counterfactual(
     rank = rank_among(before, own)
     found: FoundRemoval | None = None
     reason: WhyNone | None = None
-    if top_k is None and before[own] < (threshold or 0.0):
+    if top_k is None and before[own] < goal.bar:
         reason = "already_negative"
     elif top_k is not None and rank > top_k:
         reason = "not_in_top_k"
@@ -236,25 +241,26 @@ def find_counterfactual(
     removed: Longs = np.empty(0, dtype=np.int64)
     after, all_gone, complete = before, None, False
     if reason is None:
-        chosen = _most_promising(predictor, link, batch, facts, max(verified // 2, 1))
+        chosen = _most_promising(setup, link, batch, facts, max(goal.verified // 2, 1))
         asked = [link.dst]
         if top_k is not None:
             order = np.argsort(-before, kind="stable")
             asked += targets[order[order != own][: top_k + RIVALS]].tolist()
-        margin = _margin(scores, np.array(asked), chosen, threshold or 0.0, top_k)
-        found = smallest_removal(margin, len(chosen), budget, verified)
+        margin = _margin(scores, np.array(asked), chosen, goal)
+        found = smallest_removal(margin, len(chosen), goal.budget, goal.verified)
         complete = found.exhaustive and len(chosen) == len(facts)
         removed = chosen[list(found.members)]
         after, without = scores.logits(targets, [removed, facts])
         all_gone = float(without[own])
-        if not _has_turned(found, after, own, threshold or 0.0, top_k):
+        if not _has_turned(found, after, own, goal):
             reason = "none_found"
-    instead = None if reason else _newcomer(before, after, own, top_k or rank, top_k, threshold)
+    instead = None if reason else _newcomer(before, after, own, rank, goal)
     place = None if instead is None else int(targets[instead])
     return Counterfactual(
         link_type=link.type, src=graph.node(link.src), dst=graph.node(link.dst),
-        src_name=graph.node_name(link.src), dst_name=graph.node_name(link.dst), at=at, top_k=top_k,
-        threshold=threshold, budget=budget, facts=named_facts(graph, removed.tolist()),
+        src_name=graph.node_name(link.src), dst_name=graph.node_name(link.dst), at=goal.at,
+        top_k=top_k, threshold=goal.threshold, budget=goal.budget,
+        facts=named_facts(graph, removed.tolist()),
         reason=reason, logit=float(before[own]), logit_without=float(after[own]),
         logit_without_all=all_gone, rank=rank, rank_without=rank_among(after, own),
         rank_of=len(targets), instead=None if place is None else graph.node_name(place),
@@ -265,51 +271,47 @@ def find_counterfactual(
 
 
 def _most_promising(
-    predictor: LinkPredictor, link: Link, batch: ComputationGraphs, facts: Longs, most: int
+    setup: Setup, link: Link, batch: ComputationGraphs, facts: Longs, most: int
 ) -> Longs:
-    """All facts if they are no more than so many, else those of the highest gradient."""
+    """All facts if they are at most `most`, else those of the highest gradient."""
     if len(facts) <= most:
         return facts
-    graph = predictor.graph
-    relation = np.array([graph.edge_types.index(link.type)])
-    inputs = predictor.inputs(batch, predictor.needed(batch), np.arange(1), relation)
-    gradient = edge_gradient(predictor, predictor.record(inputs)[1], len(batch.edges))
+    graph = setup.graph
+    recorded = setup.logits(batch, setup.relations([link]))[1]
+    gradient = edge_gradient(setup.predictor, recorded, len(batch.edges))
     gain = np.zeros(int(graph.fact.max(initial=-1)) + 1)
     np.add.at(gain, graph.fact[batch.edges], gradient)
     return np.sort(facts[np.argsort(-gain[facts], kind="stable")[:most]])
 
 
 def _margin(
-    scores: TargetScores, targets: Longs, facts: Longs, threshold: float, top_k: int | None
+    scores: TargetScores, targets: Longs, facts: Longs, goal: Goal
 ) -> Callable[[Sequence[Set]], Doubles]:
     """How far the first target is above the threshold, or above the k-th best of the others."""
 
     def measure(sets: Sequence[Set]) -> Doubles:
         logits = scores.logits(targets, [facts[list(members)] for members in sets])
-        if top_k is None:
-            return logits[:, 0] - threshold
+        if goal.top_k is None:
+            return logits[:, 0] - goal.bar
         others = np.sort(logits[:, 1:], axis=1)[:, ::-1]
-        return logits[:, 0] - others[:, top_k - 1]
+        return logits[:, 0] - others[:, goal.top_k - 1]
 
     return measure
 
 
-def _has_turned(
-    found: FoundRemoval, after: Doubles, own: int, threshold: float, top_k: int | None
-) -> bool:
-    if top_k is None:
-        return found.reached and bool(after[own] < threshold)
-    return rank_among(after, own) > top_k
+def _has_turned(found: FoundRemoval, after: Doubles, own: int, goal: Goal) -> bool:
+    if goal.top_k is None:
+        return found.reached and bool(after[own] < goal.bar)
+    return rank_among(after, own) > goal.top_k
 
 
-def _newcomer(
-    before: Doubles, after: Doubles, own: int, first: int, top_k: int | None, threshold: Any
-) -> int | None:
+def _newcomer(before: Doubles, after: Doubles, own: int, rank: int, goal: Goal) -> int | None:
     """The best of those that are among the first now, and were not before."""
+    first, threshold = goal.top_k or rank, goal.threshold
     old = np.argsort(-before, kind="stable")[:first]
     new = np.argsort(-after, kind="stable")
     for place in new[new != own][:first].tolist():
-        predicted = top_k is not None or threshold is None or after[place] >= threshold
+        predicted = goal.top_k is not None or threshold is None or after[place] >= threshold
         if place not in old and predicted:
             return int(place)
     return None

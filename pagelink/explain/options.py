@@ -1,8 +1,12 @@
-"""What an explanation holds only if it is asked for: ranks, stability, and predicted negatives."""
+"""What an explanation holds only on request: ranks, stability, and predicted negatives.
+
+Also the checks of the arguments of an explainer.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,29 +15,28 @@ from pagelink.errors import SettingsError
 from pagelink.explain.building import named_paths
 from pagelink.explain.ranking import TargetScores, rank_among, sample_targets
 from pagelink.explain.result import Explanation, Path
-from pagelink.graph.batches import Batches
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.links import Link
-from pagelink.graph.schema import EdgeType
+from pagelink.graph.lookup import fact_of
 from pagelink.graph.typed_graph import TypedGraph
-from pagelink.measure.candidates import CandidateFinder, Candidates, FactIndex
+from pagelink.measure.candidates import CandidateFinder, Candidates
 from pagelink.measure.verdict import unnoticed
-from pagelink.model.edited_logits import Influence, edge_gradient
-from pagelink.model.predictor import LinkPredictor
+from pagelink.model.edited_logits import EditedLogits, edge_gradient
+from pagelink.model.receptive_field import ReceptiveField
 from pagelink.runtime.arrays import Bools, Doubles, Longs
-from pagelink.search.paths import PathGraphs
+from pagelink.search.work import Setup
 from pagelink.settings import Settings
 
 
 @dataclass(frozen=True)
-class OnRequest:
-    """What is asked for beside the paths.
+class ExplainOptions:
+    """What is requested beside the paths.
 
     Raises:
         SettingsError: a number is out of its range.
 
     Example:
-        >>> OnRequest(runs=3).seeds(7)
+        >>> ExplainOptions(runs=3).seeds(7)
         range(8, 10)
     """
 
@@ -76,15 +79,6 @@ def with_runs(
     return counted
 
 
-def fact_of(graph: TypedGraph, edge_type: EdgeType, index: int, dst: tuple[str, int]) -> int:
-    """Return the number of the fact that an edge states, given by its column and its target."""
-    head = graph.flat_index(*dst)
-    into = np.arange(graph.in_ptr[head], graph.in_ptr[head + 1])
-    relation = graph.edge_types.index(edge_type)
-    (stored,) = into[(graph.relation[into] == relation) & (graph.column[into] == index)]
-    return int(graph.fact[stored])
-
-
 def facts_along(graph: TypedGraph, path: Path) -> list[int]:
     """Return the numbers of a path's facts, in their order."""
     return [
@@ -99,19 +93,11 @@ def facts_of(graph: TypedGraph, paths: Sequence[Path]) -> Longs:
     return np.unique(np.array(facts, dtype=np.int64))
 
 
-def with_rank(
-    predictor: LinkPredictor,
-    batches: Batches,
-    link: Link,
-    answer: Explanation,
-    count: int,
-    seed: int,
-) -> Explanation:
+def with_rank(setup: Setup, link: Link, answer: Explanation, count: int, seed: int) -> Explanation:
     """Rank the target with and without the facts of the returned paths.
 
     Args:
-        predictor: the model.
-        batches: makes computation graphs.
+        setup: the model, and what makes computation graphs.
         link: the explained link.
         answer: its explanation.
         count: targets to rank at most.
@@ -119,10 +105,10 @@ def with_rank(
     """
     if answer.logit is None:
         return answer
-    targets = sample_targets(predictor.graph, link, count, seed)
+    targets = sample_targets(setup.graph, link, count, seed)
     own = int(np.searchsorted(targets, link.dst))
-    facts = facts_of(predictor.graph, answer.paths)
-    scores = TargetScores(predictor, batches, link)
+    facts = facts_of(setup.graph, answer.paths)
+    scores = TargetScores(setup, link)
     rows = scores.logits(targets, [(), facts] if len(facts) else [()])
     return replace(
         answer,
@@ -133,13 +119,7 @@ def with_rank(
 
 
 def with_negatives(
-    predictor: LinkPredictor,
-    facts: FactIndex,
-    batch: ComputationGraphs,
-    links: Sequence[Link],
-    answers: Sequence[Explanation],
-    settings: Settings,
-    path_graphs: Callable[[ComputationGraphs, Bools], PathGraphs],
+    setup: Setup, batch: ComputationGraphs, links: list[Link], answers: Sequence[Explanation]
 ) -> list[Explanation]:
     """Give predicted negatives the paths that speak most for the link, and most against it.
 
@@ -148,22 +128,17 @@ def with_negatives(
     each adds noticeably to what those before it do.
 
     Args:
-        predictor: the model.
-        facts: the facts of the graph.
+        setup: the model, and how many paths.
         batch: the computation graphs.
         links: the links of the batch.
         answers: their explanations.
-        settings: how many paths.
-        path_graphs: from computation graphs and the edges to use to where paths may be.
     """
     result = list(answers)
     negative = [i for i, answer in enumerate(answers) if answer.reason == "predicted_negative"]
     if not negative:
         return result
     part = ComputationGraphs.joined([batch.only(i) for i in negative])
-    paths = path_graphs(part, np.ones(len(part.edges), dtype=np.bool_))
-    relation = np.array([predictor.graph.edge_types.index(links[i].type) for i in negative])
-    spoken = _for_and_against(predictor, facts, part, paths, relation, settings)
+    spoken = _for_and_against(setup, part, setup.relations([links[i] for i in negative]))
     for i, (pro, contra) in zip(negative, spoken, strict=True):
         result[i] = replace(
             answers[i],
@@ -175,21 +150,16 @@ def with_negatives(
 
 
 def _for_and_against(
-    predictor: LinkPredictor,
-    facts: FactIndex,
-    batch: ComputationGraphs,
-    paths: PathGraphs,
-    relation: Longs,
-    settings: Settings,
+    setup: Setup, batch: ComputationGraphs, relation: Longs
 ) -> Iterator[tuple[list[Path], list[Path]]]:
     """Yield, per link, the paths for it and those against it, each with its influence."""
-    whole, every = predictor.needed(batch), np.arange(batch.num_links)
-    logits, recorded, _ = predictor.record(predictor.inputs(batch, whole, every, relation))
-    links = np.flatnonzero(paths.has_path())
+    predictor, settings = setup.predictor, setup.settings
+    whole, paths = predictor.needed(batch), setup.path_graphs(batch)
+    logits, recorded = setup.logits(batch, relation)
     start = np.zeros(len(batch.edges), dtype=np.float32)
     gradient = edge_gradient(predictor, recorded, len(batch.edges))
-    influence = Influence(predictor, batch, relation)
-    finder = CandidateFinder(facts, batch, paths, links, start)
+    influence = EditedLogits(predictor, batch, relation)
+    finder = CandidateFinder(setup.facts, batch, paths, np.flatnonzero(paths.has_path()), start)
     sides = []
     for sign in (1.0, -1.0):
         candidates = finder.taken(
@@ -197,14 +167,14 @@ def _for_and_against(
             finder.steepest(np.float32(sign) * gradient, settings.candidates),
         )
         sides.append((sign, candidates))
-    for link, logit in enumerate(logits.cpu().double().tolist()):
+    for link, logit in enumerate(logits.tolist()):
         spoken = []
         for sign, candidates in sides:
             members, alone = _strongest(
                 influence, candidates, whole, link, logit, sign, settings.paths_within_budget
             )
-            rows = candidates.found(np.array([link]), members[None])
-            named = named_paths(predictor.graph, batch, paths, start, rows, 0)
+            rows = candidates.found(members[None])
+            named = named_paths(setup.graph, batch, paths, start, rows, 0)
             spoken.append([
                 replace(path, influence=effect, is_evidence=effect > 0)
                 for path, effect in zip(named, alone.tolist(), strict=True)
@@ -213,7 +183,7 @@ def _for_and_against(
 
 
 def _strongest(
-    influence: Influence,
+    influence: EditedLogits,
     candidates: Candidates,
     graph: Bools,
     link: int,
@@ -252,3 +222,43 @@ def _message(pro: int, contra: int) -> str:
         for n, side in ((pro, "for the link"), (contra, "against it"))
     ]
     return f"Of the paths below, {counts[0]} and {counts[1]}."
+
+
+def check_arguments(settings: object, seed: object, threshold: object) -> None:
+    """Refuse arguments of an explainer that cannot be used.
+
+    Raises:
+        SettingsError: one is out of its range.
+    """
+    if settings is not None and not isinstance(settings, Settings):
+        raise SettingsError(f"settings must be Settings, got {type(settings).__name__}.")
+    if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
+        raise SettingsError(f"seed must be a whole number from 0 up, got {seed!r}.")
+    number = isinstance(threshold, int | float) and not isinstance(threshold, bool)
+    if threshold is not None and not (number and math.isfinite(threshold)):  # type: ignore[arg-type]
+        raise SettingsError(f"threshold must be a number or None, got {threshold!r}.")
+
+
+def check_hops(settings: Settings, seen: ReceptiveField) -> None:
+    """Refuse a number of hops below what the model sees.
+
+    Raises:
+        SettingsError: the computation graph would be too small.
+    """
+    if settings.num_hops is not None and settings.num_hops < (seen.num_hops or 0):
+        raise SettingsError(
+            f"num_hops is {settings.num_hops}, but the model sees {seen.num_hops} hops: the "
+            "computation graph would leave out edges that move its score. Use None."
+        )
+
+
+def check_batches(batch_size: object, memory: object) -> None:
+    """Refuse a size of batches that cannot be used.
+
+    Raises:
+        SettingsError: one is out of its range.
+    """
+    if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size < 1:
+        raise SettingsError(f"batch_size must be at least 1, a whole number, got {batch_size!r}.")
+    if not isinstance(memory, int | float) or isinstance(memory, bool) or not memory > 0:
+        raise SettingsError(f"memory must be above 0 gigabytes, a number, got {memory!r}.")

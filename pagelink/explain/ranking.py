@@ -12,14 +12,14 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from pagelink.graph.batches import Batches
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.edited_graphs import Edits
 from pagelink.graph.links import Link
 from pagelink.graph.typed_graph import TypedGraph
-from pagelink.model.edited_logits import Influence
-from pagelink.model.predictor import LinkPredictor
-from pagelink.runtime.arrays import Doubles, Longs, Ragged
+from pagelink.model.edited_logits import EditedLogits
+from pagelink.runtime.arrays import Doubles, Longs
+from pagelink.runtime.csr import Csr
+from pagelink.search.work import Setup
 
 Facts = Sequence[int] | Longs
 """A set of facts, by number."""
@@ -80,15 +80,13 @@ class TargetScores:
     The link in question is taken out of the graph in any case, for all targets.
 
     Args:
-        predictor: the model.
-        batches: makes computation graphs.
+        setup: the model, and what makes computation graphs.
         link: the link in question.
     """
 
-    def __init__(self, predictor: LinkPredictor, batches: Batches, link: Link) -> None:
-        self._predictor = predictor
-        self._graph = predictor.graph
-        self._batches = batches
+    def __init__(self, setup: Setup, link: Link) -> None:
+        self._predictor, self._graph = setup.predictor, setup.graph
+        self._batches = setup.batches
         self._link = link
         self._relation = self._graph.edge_types.index(link.type)
         self._known: dict[tuple[int, ...], list[ComputationGraphs]] = {}
@@ -120,7 +118,7 @@ class TargetScores:
         if predictor.mode != "subgraphs":
             return True
         (one,) = self._extract((self._link.dst,))
-        passes = 1 if predictor.shares_copies else num_sets  # copies are small beside their graph
+        passes = 1 if predictor.shares_unedited else num_sets  # copies are small beside their graph
         edges = int(predictor.needed(one).sum())
         return num_targets * passes * edges > num_sets * self._graph.num_edges
 
@@ -147,7 +145,7 @@ class TargetScores:
         graph = self._predictor.needed(batch)
         relation = np.full(len(targets), self._relation)
         edits = removal_from_each(self._graph, batch, graph, sets)
-        answers = Influence(self._predictor, batch, relation).logits(graph, edits)
+        answers = EditedLogits(self._predictor, batch, relation).logits(graph, edits)
         return answers.reshape(len(targets), len(sets)).T
 
 
@@ -169,7 +167,7 @@ def removal_from_each(
     key = link * len(every) + np.searchsorted(every, fact[slots])
     order = np.argsort(key, kind="stable")
     bounds = np.searchsorted(key[order], np.arange(batch.num_links * len(every) + 1))
-    by_fact = Ragged(bounds, slots[order])
+    by_fact = Csr(bounds, slots[order])
     sizes = [len(facts) for facts in sets]
     members = np.searchsorted(every, np.concatenate(sets)) if sets else every
     wanted = (np.arange(batch.num_links)[:, None] * len(every) + members[None]).ravel()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -242,12 +242,12 @@ class Explanation:
     @property
     def probability(self) -> float | None:
         """sigmoid(logit)."""
-        return None if self.logit is None else _sigmoid(self.logit)
+        return None if self.logit is None else sigmoid(self.logit)
 
     @property
     def probability_deployed(self) -> float | None:
         """sigmoid(logit_deployed)."""
-        return None if self.logit_deployed is None else _sigmoid(self.logit_deployed)
+        return None if self.logit_deployed is None else sigmoid(self.logit_deployed)
 
     def __str__(self) -> str:
         from pagelink.views.pages import to_text
@@ -280,29 +280,14 @@ class Explanation:
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain lists, dicts, numbers and strings, ready for JSON."""
         return {
-            "link_type": list(self.link_type),
-            "src": list(self.src),
-            "dst": list(self.dst),
-            "src_name": self.src_name,
-            "dst_name": self.dst_name,
-            "logit": self.logit,
-            "logit_deployed": self.logit_deployed,
+            **{
+                each.name: plain(getattr(self, each.name))
+                for each in fields(self)
+                if each.name not in ("edge_mask", "settings")
+            },
             "probability": self.probability,
-            "link_in_graph": self.link_in_graph,
-            "threshold": self.threshold,
-            **{name: getattr(self, name) for name in _ON_REQUEST},
-            "paths": [_path_to_dict(path) for path in self.paths],
-            "evidence": None if self.evidence is None else self.evidence.to_dict(),
-            "reason": self.reason,
-            "message": self.message,
-            "notes": list(self.notes),
             "edge_mask": self.edge_mask.to_list(),
-            "num_hops": self.num_hops,
-            "epochs": self.epochs,
             "settings": self.settings.to_dict(),
-            "seed": self.seed,
-            "seconds": self.seconds,
-            "versions": dict(self.versions),
         }
 
     @classmethod
@@ -311,70 +296,55 @@ class Explanation:
         reason, evidence = values["reason"], values.get("evidence")
         if reason is not None and reason not in REASONS:
             raise GraphError(f"reason must be one of {REASONS}, got {reason!r}.")
-        plain = {
-            key: values[key]
-            for key in (
-                "src_name", "dst_name", "logit", "logit_deployed", "reason", "message",
-                "num_hops", "epochs", "seed", "seconds", "versions", "link_in_graph",
-                "threshold",
-            )
-        }  # fmt: skip
-        plain |= {name: values.get(name) for name in _ON_REQUEST}
-        return cls(
-            link_type=tuple(values["link_type"]),
-            src=tuple(values["src"]),
-            dst=tuple(values["dst"]),
-            paths=tuple(_path_from_dict(path) for path in values["paths"]),
-            evidence=None if evidence is None else Evidence(**evidence),
-            notes=tuple(values["notes"]),
-            edge_mask=EdgeMask.from_list(values["edge_mask"]),
-            settings=Settings.from_dict(values["settings"]),
-            **plain,
-        )
+        given = _fields_in(cls, values)
+        given |= {
+            "link_type": tuple(values["link_type"]),
+            "src": tuple(values["src"]),
+            "dst": tuple(values["dst"]),
+            "paths": tuple(_path_from_dict(path) for path in values["paths"]),
+            "evidence": None if evidence is None else Evidence(**evidence),
+            "notes": tuple(values["notes"]),
+            "edge_mask": EdgeMask.from_list(values["edge_mask"]),
+            "settings": Settings.from_dict(values["settings"]),
+        }
+        return cls(**given)
 
 
-def _sigmoid(logit: float) -> float:
+def sigmoid(logit: float) -> float:
+    """Return the probability of a logit."""
     return 1 / (1 + math.exp(-logit)) if logit >= 0 else 1 - 1 / (1 + math.exp(logit))
 
 
-_MEASURED = ("influence", "marginal", "added", "connection", "is_evidence", "runs")
-_ON_REQUEST = ("rank", "rank_without_these", "rank_of", "runs")
-
-
-def _path_to_dict(path: Path) -> dict[str, Any]:
-    return {
-        "nodes": [list(node) for node in path.nodes],
-        "names": list(path.names),
-        "degrees": list(path.degrees),
-        "score": path.score,
-        **{name: getattr(path, name) for name in _MEASURED},
-        "edges": [
-            {
-                "type": list(edge.type),
-                "index": edge.index,
-                "reversed": edge.reversed,
-                "label": edge.label,
-                "label_backwards": edge.label_backwards,
-                "mask": edge.mask,
-                "attributes": {key: _plain(value) for key, value in edge.attributes.items()},
-                "influence": edge.influence,
-            }
-            for edge in path.edges
-        ],
-    }
+def _fields_in(kind: type[Explanation | Path], values: Mapping[str, Any]) -> dict[str, Any]:
+    return {each.name: values[each.name] for each in fields(kind) if each.name in values}
 
 
 def _path_from_dict(values: Mapping[str, Any]) -> Path:
-    return Path(
-        nodes=tuple((kind, index) for kind, index in values["nodes"]),
-        edges=tuple(PathEdge(**{**edge, "type": tuple(edge["type"])}) for edge in values["edges"]),
-        names=tuple(values["names"]),
-        degrees=tuple(values["degrees"]),
-        score=values["score"],
-        **{name: values.get(name) for name in _MEASURED},
-    )
+    given = _fields_in(Path, values)
+    given |= {
+        "nodes": tuple((kind, index) for kind, index in values["nodes"]),
+        "edges": tuple(
+            PathEdge(**{**edge, "type": tuple(edge["type"])}) for edge in values["edges"]
+        ),
+        "names": tuple(values["names"]),
+        "degrees": tuple(values["degrees"]),
+    }
+    return Path(**given)
 
 
-def _plain(value: Any) -> Any:
-    """What JSON can hold; dates and the like become text."""
-    return value if isinstance(value, str | int | float | bool) else str(value)
+def plain(value: Any) -> Any:
+    """Return what JSON can hold: dataclasses as dicts, tuples as lists, dates and others as text.
+
+    Example:
+        >>> plain((("user", 3), None))
+        [['user', 3], None]
+    """
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    if isinstance(value, tuple | list):
+        return [plain(each) for each in value]
+    if isinstance(value, Mapping):
+        return {key: plain(each) for key, each in value.items()}
+    if is_dataclass(value):
+        return {each.name: plain(getattr(value, each.name)) for each in fields(value)}
+    return str(value)

@@ -18,7 +18,7 @@ from pagelink.graph.links import Link
 from pagelink.runtime.arrays import Longs
 
 GIGABYTE = 2**30
-BYTES_AN_EDGE = 80
+BYTES_PER_EDGE = 80
 """Of an edge of a computation graph: itself, its mask, and copies on the way."""
 LINKS_AT_ONCE = 64
 """Links that are extracted at once at most."""
@@ -26,7 +26,7 @@ LINKS_AT_ONCE = 64
 
 @dataclass
 class Batch:
-    """Links to explain side by side, in the order they were asked for, with malformed ones."""
+    """Links to explain side by side, in the order they were given, with malformed ones."""
 
     links: list[Link] = field(default_factory=list)
     graphs: list[ComputationGraphs] = field(default_factory=list)
@@ -50,17 +50,17 @@ class Batches:
 
     Args:
         extractor: extracts computation graphs.
-        bytes_a_visible_edge: what the model needs for an edge that goes through it.
+        bytes_per_edge: what the model needs for an edge that goes through it.
         one_by_one: the model takes one link at a time.
     """
 
-    def __init__(self, extractor: Extractor, bytes_a_visible_edge: float, one_by_one: bool) -> None:
+    def __init__(self, extractor: Extractor, bytes_per_edge: float, one_by_one: bool) -> None:
         self._extractor = extractor
-        self._bytes_a_visible_edge = bytes_a_visible_edge
+        self._bytes_per_edge = bytes_per_edge
         self._one_by_one = one_by_one
 
     def cut(self, links: Iterable[Link], most_links: int, memory: float) -> Iterator[Batch]:
-        """Yield all links in order, in batches of at most so many links and gigabytes.
+        """Yield all links in order, in batches within the limits on links and gigabytes.
 
         A link that needs more than that has a batch of its own.
         """
@@ -87,7 +87,7 @@ class Batches:
             yield batch
 
     def _size(self, graph: ComputationGraphs, visible: int) -> float:
-        return visible * self._bytes_a_visible_edge + len(graph.edges) * BYTES_AN_EDGE
+        return visible * self._bytes_per_edge + len(graph.edges) * BYTES_PER_EDGE
 
     def _extracted(
         self, links: Iterator[Link], limit: float, most_links: int
@@ -119,14 +119,14 @@ class Batches:
         valid = [link for link in links if link.message is None]
         found = self._extractor.find(*_arrays(valid)) if valid else []
         sizes = num_edges(found).tolist() if valid else []
-        if 4 * BYTES_AN_EDGE * sum(sizes) <= limit:
+        if 4 * BYTES_PER_EDGE * sum(sizes) <= limit:
             yield links, found
             return
         counts = iter(sizes)
         part: list[Link] = []
         taken = 0
         for link in links:
-            size = BYTES_AN_EDGE * next(counts) if link.message is None else 0
+            size = BYTES_PER_EDGE * next(counts) if link.message is None else 0
             if part and 4 * (taken + size) > limit:
                 yield part, None
                 part, taken = [], 0

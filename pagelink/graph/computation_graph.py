@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from pagelink.graph.ego_kernels import FAR, fill_egos, find_egos
+from pagelink.graph.ego_kernels import FAR, BatchArrays, fill_egos, find_egos
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.runtime.arrays import Bools, Ints, Longs
 from pagelink.runtime.kernels import over_ranges
@@ -56,50 +57,60 @@ class ComputationGraphs:
         """Number of links."""
         return len(self.link_src)
 
+    @cached_property
+    def arrays(self) -> BatchArrays:
+        """What kernels read of the batch."""
+        arrays = BatchArrays(*(getattr(self, name) for name in BatchArrays._fields))
+        src, dst, fact = _whole_numbers(self.link_src, self.link_dst, self.link_fact)
+        return arrays._replace(link_src=src, link_dst=dst, link_fact=fact)
+
+    @cached_property
+    def link_of_nodes(self) -> Longs:
+        """Per node of the batch, the link whose graph it is in."""
+        return np.repeat(np.arange(self.num_links), np.diff(self.node_ptr))
+
+    @cached_property
+    def ends(self) -> Longs:
+        """[2, num_links]: where s and t of each link are among the nodes of the batch."""
+        # The nodes of a link are in ascending order, so that these keys are, too.
+        base = int(self.nodes.max(initial=0)) + 1
+        keys = self.link_of_nodes * base + self.nodes
+        wanted = np.arange(self.num_links) * base + np.stack([self.link_src, self.link_dst])
+        return np.searchsorted(keys, wanted)
+
     @classmethod
     def joined(cls, parts: Sequence[ComputationGraphs]) -> ComputationGraphs:
         """Put batches one after the other."""
-
-        def cat(name: str) -> Any:
-            return np.concatenate([getattr(part, name) for part in parts])
-
-        def pointers(name: str) -> Longs:
-            steps = np.concatenate([[0], *(np.diff(getattr(part, name)) for part in parts)])
-            return np.cumsum(steps, dtype=np.int64)
-
-        return cls(
-            num_hops=parts[0].num_hops,
-            node_ptr=pointers("node_ptr"),
-            edge_ptr=pointers("edge_ptr"),
-            **{name: cat(name) for name in _ARRAYS},
-        )
+        arrays: dict[str, Any] = {}
+        for name in BatchArrays._fields:
+            of_parts = [getattr(part, name) for part in parts]
+            if name.endswith("_ptr"):
+                arrays[name] = np.cumsum(
+                    np.concatenate([[0], *map(np.diff, of_parts)]), dtype=np.int64
+                )
+            else:
+                arrays[name] = np.concatenate(of_parts)
+        return cls(num_hops=parts[0].num_hops, **arrays)
 
     def only(self, link: int) -> ComputationGraphs:
         """The computation graph of one link."""
+        link_of = slice(link, link + 1)
         nodes = slice(self.node_ptr[link], self.node_ptr[link + 1])
         edges = slice(self.edge_ptr[link], self.edge_ptr[link + 1])
-        cut = {"nodes": nodes, "hops": nodes, "link_src": slice(link, link + 1)}
-        cut |= {"link_dst": cut["link_src"], "link_fact": cut["link_src"]}
-        return ComputationGraphs(
-            num_hops=self.num_hops,
-            node_ptr=self.node_ptr[link : link + 2] - self.node_ptr[link],
-            edge_ptr=self.edge_ptr[link : link + 2] - self.edge_ptr[link],
-            **{name: getattr(self, name)[cut.get(name, edges)] for name in _ARRAYS},
-        )
-
-
-_ARRAYS = (
-    "link_src", "link_dst", "link_fact", "nodes", "hops", "edges", "src", "dst", "visible",
-    "fact_visible",
-)  # fmt: skip
+        part = dict.fromkeys(("link_src", "link_dst", "link_fact"), link_of)
+        part |= {"nodes": nodes, "hops": nodes}
+        cut = {name: getattr(self, name)[part.get(name, edges)] for name in BatchArrays._fields}
+        cut["node_ptr"] = self.node_ptr[link : link + 2] - self.node_ptr[link]
+        cut["edge_ptr"] = self.edge_ptr[link : link + 2] - self.edge_ptr[link]
+        return ComputationGraphs(num_hops=self.num_hops, **cut)
 
 
 Found = list[tuple[int, int, Any]]
-"""Ranges of links, with the nodes of their graphs and how many edges these have."""
+"""Ranges of links, with the nodes of their graphs and the numbers of their edges."""
 
 
 def num_edges(found: Found) -> Longs:
-    """Return how many edges the computation graph of each link has, before it is made."""
+    """Return the number of edges of the computation graph of each link, before it is made."""
     return np.concatenate([part[1] for *_, part in found])
 
 
@@ -158,18 +169,20 @@ class Extractor:
 
     def find(self, link_src: Longs, link_dst: Longs, link_fact: Longs) -> Found:
         """Find the nodes of the links' graphs, and count their edges, by ranges of links."""
-        graph, ends = self._graph, _whole_numbers(link_src, link_dst, link_fact)
+        graph, links = self._graph, np.stack(_whole_numbers(link_src, link_dst, link_fact))
+        whole = self.num_hops is None
         limit = graph.num_nodes if self.num_hops is None else self.num_hops
 
         def find(first: int, last: int) -> tuple[int, int, Any]:
             with self._scratch() as (hops, _):
-                return first, last, find_egos(
-                    first, last, *ends, limit, graph.in_ptr, graph.src, graph.fact, graph.relation,
-                    self._everything, self._along, self._along_all, self.num_hops is None, hops,
+                found = find_egos(
+                    first, last, links, limit, whole, graph.arrays, self._everything, self._along,
+                    self._along_all, hops,
                 )  # fmt: skip
+                return first, last, found
 
-        in_degree = [graph.in_ptr[nodes + 1] - graph.in_ptr[nodes] for nodes in ends[:2]]
-        return over_ranges(find, 1 + in_degree[0] + in_degree[1])
+        in_degree = graph.in_ptr[links[:2] + 1] - graph.in_ptr[links[:2]]
+        return over_ranges(find, 1 + in_degree.sum(axis=0))
 
     def extract(
         self, link_src: Longs, link_dst: Longs, link_fact: Longs, *, found: Found | None = None
@@ -182,7 +195,6 @@ class Extractor:
             link_fact: the facts that state the links themselves, or -1.
             found: what `find` said of the same links, if it was asked before.
         """
-        graph = self._graph
         ends = _whole_numbers(link_src, link_dst, link_fact)
         if found is None:
             found = self.find(*ends)
@@ -190,35 +202,24 @@ class Extractor:
             np.cumsum(np.concatenate([[0], *(part[i] for *_, part in found)]), dtype=np.int64)
             for i in (0, 1)
         )
-        nodes, hops = (np.empty(node_ptr[-1], dtype=np.int32) for _ in range(2))
-        edges, src, dst = (np.empty(edge_ptr[-1], dtype=np.int32) for _ in range(3))
-        visible, fact_visible = (np.empty(edge_ptr[-1], dtype=np.bool_) for _ in range(2))
+        nodes, hops = np.empty((2, node_ptr[-1]), dtype=np.int32)
+        edges, src, dst = np.empty((3, edge_ptr[-1]), dtype=np.int32)
+        visible, fact_visible = np.empty((2, edge_ptr[-1]), dtype=np.bool_)
+        batch = BatchArrays(
+            ends[0], ends[1], ends[2], node_ptr, nodes, hops, edge_ptr, edges, src, dst, visible,
+            fact_visible,
+        )  # fmt: skip
 
         def fill(start: int, stop: int) -> None:
             for first, last, part in found[start:stop]:
                 with self._scratch() as (_, position):
                     fill_egos(
-                        first, last, *ends, node_ptr, edge_ptr, *part[2:], graph.in_ptr, graph.src,
-                        graph.fact, graph.relation, graph.opposite, self._seen, self._twin,
-                        self._limit, position, nodes, hops, edges, src, dst, visible, fact_visible,
+                        first, last, *part[2:], self._graph.arrays, self._seen, self._twin,
+                        self._limit, position, batch,
                     )  # fmt: skip
 
         over_ranges(fill, np.array([1 + int(part[1].sum()) for *_, part in found]))
-        return ComputationGraphs(
-            link_src=link_src,
-            link_dst=link_dst,
-            link_fact=link_fact,
-            num_hops=self.num_hops,
-            node_ptr=node_ptr,
-            nodes=nodes,
-            hops=hops,
-            edge_ptr=edge_ptr,
-            edges=edges,
-            src=src,
-            dst=dst,
-            visible=visible,
-            fact_visible=fact_visible,
-        )
+        return ComputationGraphs(num_hops=self.num_hops, **batch._asdict())
 
 
 def _whole_numbers(*arrays: Longs) -> list[Longs]:

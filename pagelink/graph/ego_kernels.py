@@ -1,14 +1,52 @@
-"""The kernels that cut computation graphs out of the flat graph; see `computation_graph`."""
+"""The kernels that cut computation graphs out of the flat graph; see `computation_graph`.
+
+G_c of a link (s, t) is the paper's L-hop ego graph: (1) a breadth-first search along in-edges from
+both ends finds its nodes, (2) their in-edges that stay inside are counted, and, when the room is
+made, (3) nodes and edges are written to their places, with what the model can see of them.
+"""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
+from pagelink.runtime.arrays import Bools, Ints, Longs
 from pagelink.runtime.kernels import kernel
 
 FAR = np.int32(2**31 - 1)
 DENSE = 16
-"""Above one node in so many, going through all nodes in order is cheaper than sorting some."""
+"""Above one node in this number, going through all nodes in order is cheaper than sorting some."""
+
+
+class GraphArrays(NamedTuple):
+    """What kernels read of a `TypedGraph`."""
+
+    in_ptr: Longs
+    src: Ints
+    fact: Ints
+    relation: Ints
+    opposite: Ints
+    representative: Bools
+    degree: Ints
+    relation_class: Ints
+
+
+class BatchArrays(NamedTuple):
+    """What kernels read of, or write to, the `ComputationGraphs` of a batch."""
+
+    link_src: Longs
+    link_dst: Longs
+    link_fact: Longs
+    node_ptr: Longs
+    nodes: Ints
+    hops: Ints
+    edge_ptr: Longs
+    edges: Ints
+    src: Ints
+    dst: Ints
+    visible: Bools
+    fact_visible: Bools
 
 
 @kernel
@@ -31,14 +69,22 @@ def grown_rows(values, size):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def find_egos(  # type: ignore[no-untyped-def]
-    first, last, link_src, link_dst, link_fact, num_hops, in_ptr, src, fact, relation, everything,
-    along, along_all, whole, hops,
-):  # fmt: skip
-    """Nodes and distances of the graphs of some links; how many nodes and edges each link has.
+def find_egos(first, last, links, num_hops, whole, graph, everything, along, along_all, hops):  # type: ignore[no-untyped-def]
+    """Nodes and distances of the graphs of some links; the number of nodes and edges of each.
 
-    `hops` is as long as the graph, all FAR, and is left so.
+    Args:
+        first: the first of the links.
+        last: the one behind the last of them.
+        links: [3, num_links]: source, target, and the fact that states the link itself, or -1.
+        num_hops: L.
+        whole: every graph is the whole graph; only distances are found.
+        graph: the `GraphArrays`.
+        everything: per relation, True.
+        along: per relation, whether messages may come from the source of its edges.
+        along_all: whether that is so for all relations.
+        hops: as long as the graph, all FAR, and left so.
     """
+    in_ptr, src, fact = graph.in_ptr, graph.src, graph.fact
     node_count = np.zeros(last - first, dtype=np.int64)
     edge_count = np.zeros(last - first, dtype=np.int64)
     nodes = np.empty(64, dtype=np.int32)
@@ -46,14 +92,14 @@ def find_egos(  # type: ignore[no-untyped-def]
     found = np.empty(64, dtype=np.int32)
     num_nodes = 0
     for row in range(last - first):
-        s, t, out = link_src[first + row], link_dst[first + row], link_fact[first + row]
-        found, count = _search(
-            s, t, out, num_hops, in_ptr, src, fact, relation, everything, hops, found
-        )
+        s, t, out = links[0, first + row], links[1, first + row], links[2, first + row]
+        # 1. The nodes within L in-edge hops of s or t, along edges of any relation.
+        found, count = _search(s, t, out, num_hops, graph, everything, hops, found)
         n = len(hops) if whole else count
         if num_nodes + n > len(nodes):
             nodes = grown(nodes, num_nodes, 2 * (num_nodes + n))
             distance = grown(distance, num_nodes, 2 * (num_nodes + n))
+        # 2. In ascending order: by going through all nodes if they are many, else by sorting.
         mine = nodes[num_nodes : num_nodes + n]
         if whole or n * DENSE > len(hops):
             i = 0
@@ -65,7 +111,7 @@ def find_egos(  # type: ignore[no-untyped-def]
             for i in range(n):
                 mine[i] = found[i]
             mine.sort()
-
+        # 3. Count the edges between them, the link itself left out.
         num_edges = 0
         for i in range(n):
             v = mine[i]
@@ -81,11 +127,9 @@ def find_egos(  # type: ignore[no-untyped-def]
                     num_edges += hops[src[e]] != FAR
         for i in range(count):
             hops[found[i]] = FAR
-
+        # 4. Where messages do not come along every relation, distances are by those they come by.
         if not along_all:
-            found, count = _search(
-                s, t, out, num_hops, in_ptr, src, fact, relation, along, hops, found
-            )
+            found, count = _search(s, t, out, num_hops, graph, along, hops, found)
             for i in range(n):
                 distance[num_nodes + i] = hops[mine[i]]
             for i in range(count):
@@ -97,7 +141,7 @@ def find_egos(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _search(s, t, out, num_hops, in_ptr, src, fact, relation, along, hops, found):  # type: ignore[no-untyped-def]
+def _search(s, t, out, num_hops, graph, along, hops, found):  # type: ignore[no-untyped-def]
     """Breadth-first search along in-edges from s and t. Leaves the distances in `hops`."""
     found[0] = s
     hops[s] = 0
@@ -108,12 +152,13 @@ def _search(s, t, out, num_hops, in_ptr, src, fact, relation, along, hops, found
         count = 2
     start = 0
     for hop in range(1, num_hops + 1):
+        # The nodes of the last hop are found[start:stop]; those of this one are put behind them.
         stop = count
         for i in range(start, stop):
             v = found[i]
-            for e in range(in_ptr[v], in_ptr[v + 1]):
-                u = src[e]
-                if hops[u] != FAR or not along[relation[e]] or fact[e] == out:
+            for e in range(graph.in_ptr[v], graph.in_ptr[v + 1]):
+                u = graph.src[e]
+                if hops[u] != FAR or not along[graph.relation[e]] or graph.fact[e] == out:
                     continue
                 hops[u] = hop
                 if count == len(found):
@@ -127,48 +172,55 @@ def _search(s, t, out, num_hops, in_ptr, src, fact, relation, along, hops, found
 
 
 @kernel
-def fill_egos(  # type: ignore[no-untyped-def]
-    first, last, link_src, link_dst, link_fact, node_ptr, edge_ptr, found_nodes, found_hops, in_ptr,
-    src, fact, relation, opposite, seen, twin, limit, position, nodes, hops, edges, local_src,
-    local_dst, visible, fact_visible,
-):  # fmt: skip
+def fill_egos(first, last, found_nodes, found_hops, graph, seen, twin, limit, position, batch):  # type: ignore[no-untyped-def]
     """Write what was found for some links to its place, with the edges and what is visible.
 
-    `position` is as long as the graph, all -1, and is left so.
+    Args:
+        first: the first of the links.
+        last: the one behind the last of them.
+        found_nodes: the nodes of these links.
+        found_hops: their distances.
+        graph: the `GraphArrays`.
+        seen: per relation, whether the model passes messages along it.
+        twin: per relation, the other one that may hold either direction of its facts, or -1.
+        limit: edges into nodes nearer than this can move the score.
+        position: as long as the graph, all -1, and left so.
+        batch: the `BatchArrays` to write to.
     """
+    nodes, hops = batch.nodes, batch.hops
     every_seen = seen.all()
     for link in range(first, last):
-        s, t, out = link_src[link], link_dst[link], link_fact[link]
-        base, n = node_ptr[link], node_ptr[link + 1] - node_ptr[link]
-        shift = base - node_ptr[first]
+        s, t, out = batch.link_src[link], batch.link_dst[link], batch.link_fact[link]
+        base, n = batch.node_ptr[link], batch.node_ptr[link + 1] - batch.node_ptr[link]
+        # 1. The nodes, and where each of them is among those of the link.
+        shift = base - batch.node_ptr[first]
         for i in range(n):
             nodes[base + i] = found_nodes[shift + i]
             hops[base + i] = found_hops[shift + i]
             position[nodes[base + i]] = i
-        k = edge_ptr[link]
+        # 2. Their in-edges that come from inside, the link itself left out.
+        k = batch.edge_ptr[link]
         for i in range(n):
             v = nodes[base + i]
             into = hops[base + i] < limit
             own = out if v == s or v == t else -1  # noqa: SIM109 (slower in a kernel)
-            for e in range(in_ptr[v], in_ptr[v + 1]):
-                u = src[e]
-                j = position[u]
-                if j < 0 or (own >= 0 and fact[e] == own):
+            for e in range(graph.in_ptr[v], graph.in_ptr[v + 1]):
+                j = position[graph.src[e]]
+                if j < 0 or (own >= 0 and graph.fact[e] == own):
                     continue
-                edges[k] = e
-                local_src[k] = j
-                local_dst[k] = i
+                batch.edges[k] = e
+                batch.src[k] = j
+                batch.dst[k] = i
+                # 3. An edge moves the score if it enters a near node by a relation that the model
+                # uses; its fact does if an edge of it does, along or against this one.
                 out_of = hops[base + j] < limit
                 if every_seen:
-                    visible[k] = into
-                    fact_visible[k] = into or (out_of and opposite[e] >= 0)
+                    batch.visible[k] = into
+                    batch.fact_visible[k] = into or (out_of and graph.opposite[e] >= 0)
                 else:
-                    visible[k] = into and seen[relation[e]]
-                    fact_visible[k] = (
-                        into and _is_seen_along(e, u, v, in_ptr, src, relation, seen, twin)
-                    ) or (
-                        out_of
-                        and _is_seen_against(e, u, v, in_ptr, src, relation, opposite, seen, twin)
+                    batch.visible[k] = into and seen[graph.relation[e]]
+                    batch.fact_visible[k] = (into and _is_seen_along(e, v, graph, seen, twin)) or (
+                        out_of and _is_seen_against(e, v, graph, seen, twin)
                     )
                 k += 1
         for i in range(n):
@@ -176,34 +228,35 @@ def fill_egos(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _is_seen_along(e, u, v, in_ptr, src, relation, seen, twin):  # type: ignore[no-untyped-def]
-    """Whether the model uses some copy of the edge's fact that runs the same way."""
-    other = twin[relation[e]]
-    return seen[relation[e]] or (
-        other >= 0 and seen[other] and _is_stored(u, other, v, in_ptr, src, relation)
+def _is_seen_along(e, v, graph, seen, twin):  # type: ignore[no-untyped-def]
+    """Whether the model uses some copy of the fact of an edge into v that runs the same way."""
+    other = twin[graph.relation[e]]
+    return seen[graph.relation[e]] or (
+        other >= 0 and seen[other] and _is_stored(graph.src[e], other, v, graph)
     )
 
 
 @kernel
-def _is_seen_against(e, u, v, in_ptr, src, relation, opposite, seen, twin):  # type: ignore[no-untyped-def]
-    """Whether the model uses some copy of the edge's fact that runs the other way."""
-    if opposite[e] < 0:
+def _is_seen_against(e, v, graph, seen, twin):  # type: ignore[no-untyped-def]
+    """Whether the model uses some copy of the fact of an edge into v that runs the other way."""
+    if graph.opposite[e] < 0:
         return False
-    known = relation[opposite[e]]
+    known = graph.relation[graph.opposite[e]]
     if seen[known] or twin[known] < 0:
         return seen[known]
     other = twin[known]
-    return seen[other] and _is_stored(v, other, u, in_ptr, src, relation)
+    return seen[other] and _is_stored(v, other, graph.src[e], graph)
 
 
 @kernel
-def _is_stored(u, kind, v, in_ptr, src, relation):  # type: ignore[no-untyped-def]
+def _is_stored(u, kind, v, graph):  # type: ignore[no-untyped-def]
     """Whether there is an edge of a relation from u to v, by bisection of the edges into v."""
-    low, high = in_ptr[v], in_ptr[v + 1]
+    src, relation = graph.src, graph.relation
+    low, high = graph.in_ptr[v], graph.in_ptr[v + 1]
     while low < high:
         middle = (low + high) // 2
         if relation[middle] < kind or (relation[middle] == kind and src[middle] < u):
             low = middle + 1
         else:
             high = middle
-    return low < in_ptr[v + 1] and relation[low] == kind and src[low] == u
+    return low < graph.in_ptr[v + 1] and relation[low] == kind and src[low] == u

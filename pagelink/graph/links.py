@@ -1,4 +1,4 @@
-"""The links that are asked for: from names, indices and link types to flat nodes."""
+"""The links to explain, as users give them: from names, indices and link types to flat nodes."""
 
 from __future__ import annotations
 
@@ -88,18 +88,12 @@ class LinkReader:
 
 def as_link_types(given: EdgeType | str | Sequence[EdgeType], hetero: bool) -> tuple[EdgeType, ...]:
     """Return the link types that were given, one or several; by name in a homogeneous graph."""
-    expected = "A link type is (source type, relation, target type)"
-    if isinstance(given, str):
-        if hetero:
-            raise LinkError(f"{expected}, got {given!r}.")
-        return ((HOMOGENEOUS_NODE_TYPE, given, HOMOGENEOUS_NODE_TYPE),)
-    if not isinstance(given, Sequence) or not given:
-        raise LinkError(f"{expected}, got {given!r}.")
-    if all(isinstance(part, str) for part in given):
-        if hetero or len(given) == 3:
-            if len(given) != 3:
-                raise LinkError(f"{expected}, got {given!r}.")
-            return (tuple(given),)  # type: ignore[return-value]
-        kind = HOMOGENEOUS_NODE_TYPE
-        return tuple((kind, str(relation), kind) for relation in given)
-    return tuple(as_link_types(link_type, hetero)[0] for link_type in given)
+    kind = HOMOGENEOUS_NODE_TYPE
+    several = isinstance(given, Sequence) and not isinstance(given, str) and len(given) > 0
+    if several and not all(isinstance(part, str) for part in given):
+        return tuple(as_link_types(link_type, hetero)[0] for link_type in given)
+    if several and len(given) == 3:
+        return (tuple(given),)  # type: ignore[return-value]
+    if hetero or not (several or isinstance(given, str)):
+        raise LinkError(f"A link type is (source type, relation, target type), got {given!r}.")
+    return tuple((kind, str(relation), kind) for relation in (given if several else [given]))

@@ -1,9 +1,14 @@
-"""Reverse relations: which there are, which are lacking, and the adding of them."""
+"""Reverse relations: which there are, which are lacking, and the adding of them.
+
+Two relations are each other's reverse by their names, or because the edges of one mirror those of
+the other. Edge sets are compared by fingerprints, so that a store need not hold the edges.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 from torch_geometric.data import HeteroData
@@ -55,47 +60,47 @@ def find_reverse(
     edges: Mapping[EdgeType, Longs], edge_types: Sequence[EdgeType]
 ) -> dict[EdgeType, EdgeType]:
     """Pair relations by `rev_` names, then by edge sets that mirror each other exactly."""
-    # Edge sets are only compared where some other relation runs between the same types.
-    rest = set(may_mirror({t: e.shape[1] for t, e in edges.items()}, edge_types))
-    base = 1 + max((int(edges[t].max(initial=0)) for t in rest), default=0)
-    keys = {t: distinct(edges[t][0] * base + edges[t][1]) for t in rest}
-    mirrored = {t: distinct(edges[t][1] * base + edges[t][0]) for t in rest}
-    return pair_relations(
-        {t: e.shape[1] for t, e in edges.items()},
-        edge_types,
-        lambda first, second: np.array_equal(keys[first], mirrored[second]),
-    )
+    counts = {t: e.shape[1] for t, e in edges.items()}
+    sets = {t: PairSet.of(edges[t]) for t in _may_mirror(counts, edge_types)}
+    return _pair_relations(counts, edge_types, sets)
 
 
-def pair_relations(
+def reverse_of_sets(
+    sets: Mapping[EdgeType, PairSet], edge_types: Sequence[EdgeType]
+) -> dict[EdgeType, EdgeType]:
+    """Find reverses as `find_reverse` does, by fingerprints."""
+    counts = {t: pairs.num_pairs for t, pairs in sets.items()}
+    return _pair_relations(counts, edge_types, sets)
+
+
+def _pair_relations(
     counts: Mapping[EdgeType, int],
     edge_types: Sequence[EdgeType],
-    mirrors: Callable[[EdgeType, EdgeType], bool],
+    sets: Mapping[EdgeType, PairSet],
 ) -> dict[EdgeType, EdgeType]:
     """Pair relations by `rev_` names, then by edge sets, and return the pairs both ways.
 
     Args:
         counts: number of edges of the relations that are in the graph.
         edge_types: these, and link types that are not.
-        mirrors: whether the edge set of one relation of `may_mirror` mirrors that of another.
+        sets: the edges of at least the relations of `_may_mirror`.
     """
     pairs = _reverse_by_name(edge_types)
     # A relation that is its own mirror is symmetric; its twin would be parallel, not a reverse.
     open_types = [
-        t for t in may_mirror(counts, edge_types) if not (t[0] == t[2] and mirrors(t, t))
-    ]  # fmt: skip
-    for i, first in enumerate(open_types):
-        for second in open_types[i + 1 :]:
-            if (
-                not {first, second} & pairs.keys()
-                and (first[0], first[2]) == (second[2], second[0])
-                and mirrors(first, second)
-            ):
-                pairs[first], pairs[second] = second, first
+        t for t in _may_mirror(counts, edge_types) if not (t[0] == t[2] and sets[t].is_symmetric)
+    ]
+    for first, second in combinations(open_types, 2):
+        if (
+            not {first, second} & pairs.keys()
+            and (first[0], first[2]) == (second[2], second[0])
+            and sets[first].mirrors(sets[second])
+        ):
+            pairs[first], pairs[second] = second, first
     return pairs
 
 
-def may_mirror(counts: Mapping[EdgeType, int], edge_types: Sequence[EdgeType]) -> list[EdgeType]:
+def _may_mirror(counts: Mapping[EdgeType, int], edge_types: Sequence[EdgeType]) -> list[EdgeType]:
     """Return the relations whose edge sets have to be compared to find their reverse.
 
     They have edges, and no reverse by name, and another relation runs between their types.
@@ -117,6 +122,14 @@ def _reverse_by_name(edge_types: Sequence[EdgeType]) -> dict[EdgeType, EdgeType]
     return pairs
 
 
+def relation_classes(edge_types: Sequence[EdgeType], pairs: Mapping[EdgeType, EdgeType]) -> Ints:
+    """Return, per relation, the position of the one that stands for it and its reverse."""
+    position = {t: i for i, t in enumerate(edge_types)}
+    return np.array(
+        [min(i, position.get(pairs.get(t, t), i)) for i, t in enumerate(edge_types)], dtype=np.int32
+    )
+
+
 def relations_without_reverse(edges: Mapping[EdgeType, Longs]) -> list[EdgeType]:
     """Return the relations whose edges can be walked one way only.
 
@@ -133,7 +146,19 @@ def relations_without_reverse(edges: Mapping[EdgeType, Longs]) -> list[EdgeType]
         [('p', 'cites', 'p')]
     """
     paired = find_reverse(edges, list(edges))
-    return [t for t, e in edges.items() if t not in paired and not _is_symmetric(t, e)]
+    return [
+        t for t, e in edges.items()
+        if t not in paired and not (t[0] == t[2] and PairSet.of(e).is_symmetric)
+    ]  # fmt: skip
+
+
+def without_reverse(sets: Mapping[EdgeType, PairSet]) -> list[EdgeType]:
+    """Return what `relations_without_reverse` does, by fingerprints."""
+    paired = reverse_of_sets(sets, list(sets))
+    return [
+        t for t, pairs in sets.items()
+        if t not in paired and not (t[0] == t[2] and pairs.is_symmetric)
+    ]  # fmt: skip
 
 
 def add_reverse_relations(data: HeteroData) -> None:
@@ -150,24 +175,12 @@ def add_reverse_relations(data: HeteroData) -> None:
             backward.attributes = forward.attributes
 
 
-def _is_symmetric(edge_type: EdgeType, edge_index: Longs) -> bool:
-    # Of a relation without edges nothing is known.
-    if edge_type[0] != edge_type[2] or edge_index.shape[1] == 0:
-        return False
-    src, dst = edge_index
-    base = int(edge_index.max()) + 1
-    return np.array_equal(distinct(src * base + dst), distinct(dst * base + src))
-
-
 def distinct(keys: Longs) -> Longs:
     """Return the distinct numbers in ascending order."""
     # numpy's own unique() hashes integers before it sorts them: 30 times slower on 10 million.
     keys = np.sort(keys)
     kept: Longs = keys[np.concatenate([np.ones(1, dtype=bool), np.diff(keys) != 0])[: len(keys)]]
     return kept
-
-
-# Fingerprints of edge sets, by which reverses are found without holding the edges.
 
 
 @dataclass(frozen=True)
@@ -191,17 +204,18 @@ class PairSet:
     @classmethod
     def of(cls, edge_index: Longs) -> PairSet:
         """Take the pairs of an edge list of shape [2, num_edges]."""
-        src, dst = edge_index[:, np.lexsort(edge_index)]
-        return PairSum().add(src, dst).found
+        base = int(edge_index.max(initial=0)) + 1
+        pairs = distinct(edge_index[1] * base + edge_index[0])
+        return PairSum().add(pairs % base, pairs // base).found
 
     def mirrors(self, other: PairSet) -> bool:
         """Whether the pairs of the other are these, turned."""
         return (self.num_pairs, self.forth) == (other.num_pairs, other.back)
 
     @property
-    def turned(self) -> PairSet:
-        """The same pairs, with source and target exchanged."""
-        return PairSet(self.num_pairs, self.back, self.forth)
+    def is_symmetric(self) -> bool:
+        """Whether there are pairs, and each of them both ways."""
+        return self.num_pairs > 0 and self.mirrors(self)
 
 
 class PairSum:
@@ -221,28 +235,6 @@ class PairSum:
         """The fingerprint of all pairs so far."""
         count, *sums = self._sums.tolist()
         return PairSet(count, f"{sums[0]:016x}{sums[1]:016x}", f"{sums[2]:016x}{sums[3]:016x}")
-
-
-def reverse_of_sets(
-    sets: Mapping[EdgeType, PairSet], edge_types: Sequence[EdgeType]
-) -> dict[EdgeType, EdgeType]:
-    """Find reverses as `find_reverse` does, by fingerprints."""
-    return pair_relations(
-        {t: pairs.num_pairs for t, pairs in sets.items()},
-        edge_types,
-        lambda first, second: sets[first].mirrors(sets[second]),
-    )
-
-
-def without_reverse(sets: Mapping[EdgeType, PairSet]) -> list[EdgeType]:
-    """Return the relations whose edges can be walked one way only; see reverse_relations."""
-    paired = reverse_of_sets(sets, list(sets))
-
-    def is_symmetric(edge_type: EdgeType) -> bool:
-        pairs = sets[edge_type]
-        return edge_type[0] == edge_type[2] and pairs.num_pairs > 0 and pairs.mirrors(pairs)
-
-    return [t for t in sets if t not in paired and not is_symmetric(t)]
 
 
 @kernel

@@ -1,4 +1,7 @@
-"""The schema of a graph: by which a model, or a store, knows the graph it was made for again."""
+"""The schema of a graph, and the reading of a PyG graph into plain arrays, with checks.
+
+By its schema a model, or a store, knows the graph it was made for again.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,10 @@ from torch_geometric.data import Data, HeteroData
 from pagelink.errors import GraphError, LinkError, did_you_mean
 from pagelink.runtime.arrays import Longs
 
+HOMOGENEOUS_NODE_TYPE = "node"
+
+EdgeType = tuple[str, str, str]
+Edges = dict[EdgeType, Longs]
 Schema = dict[str, Any]
 """Plain values for JSON: `nodes` and `relations`, each by name."""
 
@@ -55,6 +62,39 @@ def graph_schema(data: HeteroData) -> Schema:
     return {"nodes": nodes, "relations": relations}
 
 
+def differences(stored: Schema, given: Schema) -> Iterator[str]:
+    """Yield in words what a given graph has otherwise than the stored one: none, if it fits."""
+    for node_type, wanted in stored["nodes"].items():
+        found = given["nodes"].get(node_type)
+        if found is None:
+            yield f"node type {node_type!r} is missing"
+        elif found["count"] != wanted["count"]:
+            yield f"{found['count']:,} nodes of type {node_type!r} instead of {wanted['count']:,}"
+        elif found["num_features"] != wanted["num_features"]:
+            yield (
+                f"{found['num_features']} features of {node_type!r} instead of "
+                f"{wanted['num_features']}"
+            )
+        elif found["names"] != wanted["names"]:
+            yield f"other names, or another order, of the nodes of type {node_type!r}"
+        elif found["features"] != wanted["features"]:
+            yield f"other features of the nodes of type {node_type!r}"
+    for node_type in given["nodes"].keys() - stored["nodes"].keys():
+        yield f"node type {node_type!r} is new"
+    theirs = {tuple(relation["type"]): relation for relation in given["relations"]}
+    for wanted in stored["relations"]:
+        found = theirs.pop(tuple(wanted["type"]), None)
+        name = tuple(wanted["type"])
+        if found is None:
+            yield f"relation {name} is missing"
+        elif found["count"] != wanted["count"]:
+            yield f"{found['count']:,} edges of {name} instead of {wanted['count']:,}"
+        elif found["edges"] != wanted["edges"]:
+            yield f"other edges of {name}"
+    for name in theirs:
+        yield f"relation {name} is new"
+
+
 class Fingerprint:
     """A short digest of values that may come in pieces.
 
@@ -86,15 +126,6 @@ def fingerprint_of_names(names: Iterable[str]) -> str:
     return digest.text
 
 
-# A PyG graph read into plain arrays, and checked.
-
-
-EdgeType = tuple[str, str, str]
-Edges = dict[EdgeType, Longs]
-
-HOMOGENEOUS_NODE_TYPE = "node"
-
-
 @dataclass(frozen=True)
 class RawGraph:
     """Sizes, edge lists and names by type."""
@@ -104,7 +135,7 @@ class RawGraph:
     columns: Edges
     """Where each edge stands in the edge_index of the data."""
     mask_sizes: dict[EdgeType, int]
-    """How many columns the edge_index has that holds a relation."""
+    """Number of columns of the edge_index that holds a relation."""
     names: dict[str, Sequence[str]]
     attributes: dict[EdgeType, Any]
     """Tables with what else is known of the edges of a relation, a row per column."""
@@ -142,10 +173,9 @@ def _read_hetero(data: HeteroData) -> RawGraph:
                 f"Set data[{node_type!r}].num_nodes."
             )
         sizes[node_type] = int(size)
-        if "name" in data[node_type]:
-            names[node_type] = _check_names(data[node_type]["name"], node_type, int(size))
-        if "id" in data[node_type]:
-            ids[node_type] = _check_names(data[node_type]["id"], node_type, int(size), "id")
+        for key, texts in (("name", names), ("id", ids)):
+            if key in data[node_type]:
+                texts[node_type] = _check_names(data[node_type][key], node_type, int(size), key)
     edges: Edges = {}
     attributes: dict[EdgeType, Any] = {}
     for edge_type in data.edge_types:
@@ -257,42 +287,3 @@ def _check_edges(raw: RawGraph) -> None:
                     f"{edge_index[row, first]}, but there are {raw.sizes[node_type]} nodes of type "
                     f"{node_type!r}."
                 )
-
-
-# What differs between the graph a stored model was made for and another graph.
-
-
-__all__ = ["Schema", "differences", "graph_schema"]
-
-
-def differences(stored: Schema, given: Schema) -> Iterator[str]:
-    """Yield in words what a given graph has otherwise than the stored one."""
-    for node_type, wanted in stored["nodes"].items():
-        found = given["nodes"].get(node_type)
-        if found is None:
-            yield f"node type {node_type!r} is missing"
-        elif found["count"] != wanted["count"]:
-            yield f"{found['count']:,} nodes of type {node_type!r} instead of {wanted['count']:,}"
-        elif found["num_features"] != wanted["num_features"]:
-            yield (
-                f"{found['num_features']} features of {node_type!r} instead of "
-                f"{wanted['num_features']}"
-            )
-        elif found["names"] != wanted["names"]:
-            yield f"other names, or another order, of the nodes of type {node_type!r}"
-        elif found["features"] != wanted["features"]:
-            yield f"other features of the nodes of type {node_type!r}"
-    for node_type in given["nodes"].keys() - stored["nodes"].keys():
-        yield f"node type {node_type!r} is new"
-    theirs = {tuple(relation["type"]): relation for relation in given["relations"]}
-    for wanted in stored["relations"]:
-        found = theirs.pop(tuple(wanted["type"]), None)
-        name = tuple(wanted["type"])
-        if found is None:
-            yield f"relation {name} is missing"
-        elif found["count"] != wanted["count"]:
-            yield f"{found['count']:,} edges of {name} instead of {wanted['count']:,}"
-        elif found["edges"] != wanted["edges"]:
-            yield f"other edges of {name}"
-    for name in theirs:
-        yield f"relation {name} is new"

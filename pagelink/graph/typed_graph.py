@@ -11,29 +11,28 @@ import operator
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, cast, runtime_checkable
 
 import numpy as np
 from torch_geometric.data import Data, HeteroData
 
 from pagelink.errors import GraphError, LinkError, did_you_mean
-from pagelink.graph.reverse_relations import REVERSE_PREFIX, distinct, find_reverse, given_reverse
-from pagelink.graph.schema import (
-    HOMOGENEOUS_NODE_TYPE,
-    EdgeType,
-    RawGraph,
-    check_link_type,
-    read_data,
+from pagelink.graph.ego_kernels import GraphArrays
+from pagelink.graph.reverse_relations import (
+    REVERSE_PREFIX,
+    distinct,
+    find_reverse,
+    given_reverse,
+    relation_classes,
 )
-from pagelink.runtime.arrays import Bools, Ints, Longs, Ragged
+from pagelink.graph.schema import EdgeType, RawGraph, check_link_type, read_data
+from pagelink.runtime.arrays import Bools, Ints, Longs
+from pagelink.runtime.csr import Csr
 
-__all__ = [
-    "HOMOGENEOUS_NODE_TYPE", "REVERSE_PREFIX", "Bools", "EdgeType", "Ints", "Longs", "TypedGraph",
-]  # fmt: skip
-
-Kind = Literal["name", "id"]
+Kind = Literal["names", "ids"]
 
 MAX_SUGGESTIONS_FROM = 10_000
+"""Reading more names than this from disk, to suggest one, takes too long."""
 
 
 @runtime_checkable
@@ -109,7 +108,7 @@ class TypedGraph:
 
     @property
     def num_relations(self) -> int:
-        """Number of relations of the data; the first so many of `edge_types`."""
+        """Number of relations of the data, which come first in `edge_types`."""
         return len(self.mask_sizes)
 
     @property
@@ -123,9 +122,14 @@ class TypedGraph:
         return int(self.fact.max(initial=-1)) + 1
 
     @cached_property
-    def edges_of_facts(self) -> Ragged:
+    def edges_of_facts(self) -> Csr:
         """All edges of each fact: every copy and both directions, in order."""
-        return Ragged.grouped(self.fact, self.num_facts)
+        return Csr.grouped(self.fact, self.num_facts)
+
+    @cached_property
+    def arrays(self) -> GraphArrays:
+        """What kernels read of the graph."""
+        return GraphArrays(*(getattr(self, name) for name in GraphArrays._fields))
 
     @cached_property
     def node_type_of(self) -> Ints:
@@ -185,8 +189,7 @@ class TypedGraph:
         table = self.attributes.get(edge_type)
         if table is None or name not in table.column_names:
             return None
-        values: Sequence[Any] = table.column(name).to_pylist()
-        return values
+        return cast("Sequence[Any]", table.column(name).to_pylist())
 
     def edge_attributes(self, edge: int) -> dict[str, object]:
         """Return what else is known of an edge: its source, its date, and the like."""
@@ -249,8 +252,8 @@ class TypedGraph:
     def _find_name(self, node_type: str, key: str) -> int:
         """A name wins over an id, and an id over an index; `id:` leaves the names out."""
         bare = key.removeprefix("id:")
-        called = self._called("name", node_type, key)
-        with_id = self._called("id", node_type, bare)
+        called = self._called("names", node_type, key)
+        with_id = self._called("ids", node_type, bare)
         found = called or with_id
         if key == bare and called and with_id:
             found = sorted({*called, *with_id})
@@ -270,36 +273,33 @@ class TypedGraph:
                 f"There is no {node_type} {key!r}: nodes of this type have no names. Give an "
                 f"index, or set data[{node_type!r}].name to a list of str."
             )
-        kinds: tuple[Kind, ...] = ("id",) if key != bare else ("name", "id")
+        kinds: tuple[Kind, ...] = ("ids",) if key != bare else ("names", "ids")
         close = did_you_mean(bare, self._suggestions(node_type, kinds))
         if key.isdecimal() and not len(ids):
             close += f" An index is given as 'id:{key}', or as a number."
         raise LinkError(f"There is no {node_type} called {key!r}.{close}")
 
     def _called(self, kind: Kind, node_type: str, key: str) -> list[int]:
-        words = self._words(kind).get(node_type, ())
+        words = getattr(self, kind).get(node_type, ())
         if isinstance(words, FoundOnDisk):
             return words.find(key)
         return self._positions(kind, node_type).get(key, [])
 
     def _suggestions(self, node_type: str, kinds: Sequence[Kind]) -> Iterator[str]:
         for kind in kinds:
-            words = self._words(kind).get(node_type, ())
+            words = getattr(self, kind).get(node_type, ())
             if not isinstance(words, FoundOnDisk):
                 yield from self._positions(kind, node_type)
-            elif len(words) <= MAX_SUGGESTIONS_FROM:  # reading millions of names takes too long
+            elif len(words) <= MAX_SUGGESTIONS_FROM:
                 yield from dict.fromkeys(words)
 
     def _positions(self, kind: Kind, node_type: str) -> dict[str, list[int]]:
         if (kind, node_type) not in self._lookup:
             positions: dict[str, list[int]] = {}
-            for index, word in enumerate(self._words(kind).get(node_type, ())):
+            for index, word in enumerate(getattr(self, kind).get(node_type, ())):
                 positions.setdefault(str(word), []).append(index)
             self._lookup[kind, node_type] = positions
         return self._lookup[kind, node_type]
-
-    def _words(self, kind: Kind) -> Mapping[str, Sequence[str]]:
-        return self.names if kind == "name" else self.ids
 
     def node_id(self, flat_index: int) -> str:
         """Return what a node is called in the table it comes from, else its index."""
@@ -315,14 +315,6 @@ def _as_index(key: Any, node_type: str) -> int:
         return operator.index(key)
     except (TypeError, RuntimeError):
         raise LinkError(f"A {node_type} is given by index or name, got {key!r}.") from None
-
-
-def relation_classes(edge_types: Sequence[EdgeType], pairs: Mapping[EdgeType, EdgeType]) -> Ints:
-    """Return, per relation, the position of the one that stands for it and its reverse."""
-    position = {t: i for i, t in enumerate(edge_types)}
-    return np.array(
-        [min(i, position.get(pairs.get(t, t), i)) for i, t in enumerate(edge_types)], dtype=np.int32
-    )
 
 
 def _flatten(
@@ -376,7 +368,7 @@ def _flatten(
     arcs = np.concatenate([forth, back], axis=1).astype(np.int64)
     arc_class = relation_class[kind[arcs[2]]]
     arcs = arcs[:, np.lexsort((arc_class, arcs[1], arcs[0]))]
-    degree = np.bincount(arcs[0], minlength=num_nodes)
+    arc_ptr = Csr.grouped(arcs[0], num_nodes).ptr
     return TypedGraph(
         node_types=node_types,
         node_offset=node_offset,
@@ -386,7 +378,7 @@ def _flatten(
         reverse=dict(pairs),
         names=raw.names,
         relation_class=relation_class,
-        in_ptr=_pointers(np.bincount(dst, minlength=num_nodes)),
+        in_ptr=Csr.grouped(dst, num_nodes).ptr,
         src=src,
         dst=dst,
         relation=kind,
@@ -394,17 +386,11 @@ def _flatten(
         fact=fact,
         opposite=opposite,
         representative=representative,
-        arc_ptr=_pointers(degree),
+        arc_ptr=arc_ptr,
         arc_dst=arcs[1].astype(np.int32),
         arc_edge=arcs[2].astype(np.int32),
         arc_reversed=arcs[3].astype(bool),
-        degree=degree.astype(np.int32),
+        degree=np.diff(arc_ptr).astype(np.int32),
         attributes=raw.attributes,
         ids=raw.ids,
     )
-
-
-def _pointers(counts: Longs) -> Longs:
-    pointers = np.zeros(len(counts) + 1, dtype=np.int64)
-    np.cumsum(counts, out=pointers[1:])
-    return pointers

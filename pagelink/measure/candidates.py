@@ -1,7 +1,10 @@
-"""Candidate paths of a batch, and the edges that their facts are.
+"""Candidate paths of a batch, and the model's answers once they are removed.
 
 Candidates are the best paths by the learned mask, by conciseness alone, and by the gradient of the
-model, so that neither the concise nor the influential ones are missed.
+model, so that neither the concise nor the influential ones are missed. `Trials` are what the model
+answers once facts are really removed, before any choice of paths: G is a link's graph as the model
+sees it, G0 is G without any fact that lies on a path from source to target. Every choice among
+candidates, ours or a rival's, starts from the same trials.
 """
 
 from __future__ import annotations
@@ -13,10 +16,19 @@ import numpy as np
 
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.edited_graphs import Edits
-from pagelink.graph.typed_graph import TypedGraph
-from pagelink.runtime.arrays import Doubles, Floats, Longs, Ragged
-from pagelink.runtime.kernels import kernel
-from pagelink.search.paths import FIXED_POINT, FoundPaths, PathGraphs, best_paths, cheapest_paths
+from pagelink.graph.lookup import FactIndex
+from pagelink.model.edited_logits import EditedLogits
+from pagelink.runtime.arrays import Bools, Doubles, Floats, Longs
+from pagelink.runtime.csr import Csr
+from pagelink.search.paths import (
+    FIXED_POINT,
+    FoundPaths,
+    PathGraphs,
+    best_paths,
+    build_path_graphs,
+    cheapest_paths,
+)
+from pagelink.search.work import Work
 
 DRAWN = 3
 """Paths of high mean gradient that are looked at for each one of a high sum that is wanted."""
@@ -35,7 +47,7 @@ class Candidates:
     """Score(p) by the learned mask."""
     concise: Doubles
     """Score(p) without the mask: minus the sum of log D_v."""
-    slots: Ragged
+    slots: Csr
     """Per candidate, all edges of its facts: every copy and both directions."""
 
     @property
@@ -43,13 +55,13 @@ class Candidates:
         """The link of each candidate."""
         return np.repeat(np.arange(len(self.ptr) - 1), np.diff(self.ptr))
 
-    def found(self, links: Longs, members: Longs) -> FoundPaths:
-        """The chosen candidates of some links, as the result of a search."""
+    def found(self, members: Longs) -> FoundPaths:
+        """Chosen candidates, a row per link, -1 behind the last, as the result of a search."""
         there = members >= 0
         return FoundPaths(
             arcs=np.where(there[:, :, None], self.arcs[members], -1),
             lengths=np.where(there, self.lengths[members], 0),
-            complete=np.ones(len(links), dtype=np.bool_),
+            complete=np.ones(len(members), dtype=np.bool_),
         )
 
     def joined(self, more: Candidates) -> tuple[Candidates, Longs, Longs]:
@@ -120,6 +132,12 @@ class CandidateFinder:
             self._paths, self._links, rankings, self._arc_logits, self._arc_facts, self._num_links
         )
 
+    def candidates(self, edge_gradient: Floats, count: int) -> Candidates:
+        """Return the best paths by the mask, by conciseness and by the gradient, `count` each."""
+        return self.taken(
+            self.best_by_mask(count), self.most_concise(count), self.steepest(edge_gradient, count)
+        )
+
     def most_concise(self, count: int) -> FoundPaths:
         """The best paths by degree alone."""
         no_mask = np.full(len(self._arc_logits), np.inf, dtype=np.float32)
@@ -172,7 +190,7 @@ def _together(
     links: Longs,
     rankings: Sequence[FoundPaths],
     arc_logits: Floats,
-    arc_facts: Ragged,
+    arc_facts: Csr,
     num_links: int,
 ) -> Candidates:
     """Put rankings one after the other, each path where it comes first."""
@@ -208,39 +226,70 @@ def _sums(values: Doubles, ptr: Longs) -> Doubles:
     return np.diff(total[ptr])
 
 
-class FactIndex:
-    """All edges of each fact of a graph: every copy and both directions."""
+@dataclass(frozen=True)
+class ReferenceGraphs:
+    """G and G0 of the links of a batch: what every edit starts from."""
 
-    def __init__(self, graph: TypedGraph) -> None:
-        self._edges = graph.edges_of_facts
-        self._fact = graph.fact
+    facts: FactIndex
+    batch: ComputationGraphs
+    whole: Bools
+    """G: the edges of the batch that the model sees."""
+    bare: Bools
+    """G0: G without every fact on a path of at most `max_length` facts."""
 
-    def of_slots(self, batch: ComputationGraphs, slots: Longs) -> Ragged:
-        """Per edge of a batch, all edges of its link's graph that state the same fact."""
-        ptr, values = _slots_of_facts(
-            slots, batch.edges, batch.edge_ptr, self._fact, self._edges.ptr, self._edges.values
-        )
-        return Ragged(ptr, values)
+    @classmethod
+    def of(
+        cls, facts: FactIndex, batch: ComputationGraphs, whole: Bools, max_length: int
+    ) -> ReferenceGraphs:
+        """Find G0 of a batch."""
+        # Up to three facts a walk is a simple path. Beyond that some walks are not; the few facts
+        # on nothing but such walks are taken out, too.
+        graph = facts.graph
+        walks = build_path_graphs(graph, batch, graph.representative[batch.edges], max_length)
+        bare = whole.copy()
+        bare[facts.of_slots(batch, walks.arc_slot).values] = False
+        return cls(facts, batch, whole, bare)
 
 
-@kernel
-def _slots_of_facts(slots, edges, edge_ptr, fact, fact_ptr, fact_edges):  # type: ignore[no-untyped-def]
-    ptr = np.zeros(len(slots) + 1, dtype=np.int64)
-    most = 0
-    for i in range(len(slots)):
-        f = fact[edges[slots[i]]]
-        most += fact_ptr[f + 1] - fact_ptr[f]
-    values = np.empty(most, dtype=np.int64)
-    count = 0
-    for i in range(len(slots)):
-        slot = slots[i]
-        link = np.searchsorted(edge_ptr, slot, side="right") - 1
-        first, last = edge_ptr[link], edge_ptr[link + 1]
-        f = fact[edges[slot]]
-        for j in range(fact_ptr[f], fact_ptr[f + 1]):
-            place = first + np.searchsorted(edges[first:last], fact_edges[j])
-            if place < last and edges[place] == fact_edges[j]:
-                values[count] = place
-                count += 1
-        ptr[i + 1] = count
-    return ptr, values[:count]
+@dataclass(frozen=True)
+class Trials:
+    """The model's answers about the links of a batch: their context, and each candidate alone."""
+
+    work: Work
+    model: EditedLogits
+    """Answers questions about edited graphs."""
+    graphs: ReferenceGraphs
+    candidates: Candidates
+    alone: Doubles
+    """Per candidate, the effect of removing its facts from G."""
+    without_paths: Doubles
+    """f(G0) per link; NaN for links that are not measured."""
+    without_edges: Doubles
+    """f without any edge, per link; NaN for links that are not measured."""
+
+    @classmethod
+    def of(cls, work: Work, candidates: Candidates) -> Trials:
+        """Remove each candidate alone, all paths, and all edges.
+
+        All in one go: what goes through the model anyway is G itself, once for everything.
+        """
+        setup, batch, links = work.setup, work.batch, work.links
+        whole = setup.predictor.needed(batch)
+        graphs = ReferenceGraphs.of(setup.facts, batch, whole, setup.settings.max_length)
+        model = EditedLogits(setup.predictor, batch, work.relation)
+        each = candidates.removal(candidates.link, np.arange(len(candidates.lengths))[:, None])
+        paths = Edits.towards(batch, whole & ~graphs.bare, links)
+        edges = Edits.towards(batch, whole, links)
+        answers = model.logits(whole, Edits.joined([each, paths, edges]))
+        context = np.full((2, len(work.logits)), np.nan)
+        context[:, links] = answers[each.num_graphs :].reshape(2, -1)
+        alone = work.logits[each.link] - answers[: each.num_graphs]
+        return cls(work, model, graphs, candidates, alone, *context)
+
+    def effects(self, edits: Edits, *, inserted: bool = False) -> Doubles:
+        """Return what sets of facts do: by removal from G, or by insertion into G0."""
+        if inserted:
+            gains: Doubles = self.model.logits(self.graphs.bare, edits)
+            return gains - self.without_paths[edits.link]
+        effects: Doubles = self.work.logits[edits.link]
+        return effects - self.model.logits(self.graphs.whole, edits)

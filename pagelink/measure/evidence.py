@@ -1,31 +1,27 @@
 """What the chosen paths are worth: context, verdict, necessity, sufficiency, connection.
 
-Everything is measured on graphs that were really edited; see `influence`.
+Everything is measured on graphs that were really edited; see `Trials`. Connection compares a path
+with control pairs: two facts at the ends of its link that look like its own, but make no path. Its
+effect minus theirs says whether the path as a whole matters, or only that it has an edge at each
+end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
-from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.edited_graphs import Edits
-from pagelink.graph.typed_graph import TypedGraph
-from pagelink.measure.candidates import CandidateFinder, Candidates, FactIndex
-from pagelink.measure.controls import draw_controls
-from pagelink.measure.selection import Selection, select
-from pagelink.measure.verdict import Evidence, Verdict, unnoticed
-from pagelink.model.edited_logits import Influence, edge_gradient
-from pagelink.model.inputs import ModelInput
-from pagelink.model.predictor import LinkPredictor
-from pagelink.runtime.arrays import Bools, Doubles, Floats, Longs, Ragged
-from pagelink.runtime.timer import Timer
-from pagelink.search.mask_learning import LearnedMasks
-from pagelink.search.paths import FoundPaths, PathGraphs, build_path_graphs
-from pagelink.settings import Settings
+from pagelink.measure.candidates import ReferenceGraphs, Trials
+from pagelink.measure.selection import Selection
+from pagelink.measure.verdict import Evidence, connection, sufficiency, verdict_of
+from pagelink.runtime.arrays import Longs
+from pagelink.runtime.csr import Csr
+from pagelink.runtime.kernels import kernel
+
+DRAWS = 4
+"""Pairs to draw for each one that is wanted; those on a common path are not taken."""
 
 
 @dataclass(frozen=True)
@@ -49,269 +45,230 @@ class Measured:
     paths: tuple[PathWorth, ...]
 
 
-def without_paths(
-    graph: TypedGraph, facts: FactIndex, batch: ComputationGraphs, edges: Bools, max_length: int
-) -> Bools:
-    """G0: the edges without every fact that lies on a path of at most `max_length` facts."""
-    # Up to three facts a walk is a simple path. Beyond that some walks are not; the few facts on
-    # nothing but such walks are taken out, too.
-    walks = build_path_graphs(graph, batch, graph.representative[batch.edges], max_length)
-    left = edges.copy()
-    left[facts.of_slots(batch, walks.arc_slot).values] = False
-    return left
-
-
-@dataclass(frozen=True)
-class Context:
-    """The model's answers without any choice: what the others are compared with."""
-
-    logits: Doubles
-    """f(G) of each link of the batch."""
-    without_paths: Doubles
-    """f(G0); NaN for links that are not measured."""
-    without_edges: Doubles
-    """f without any edge; NaN for links that are not measured."""
-
-
-def look(
-    influence: Influence,
-    batch: ComputationGraphs,
-    candidates: Candidates,
-    links: Longs,
-    whole: Bools,
-    bare: Bools,
-    logits: Doubles,
-) -> tuple[Context, Doubles]:
-    """Ask for the context of some links, and for the effect of each candidate alone.
-
-    All in one go: what goes through the model anyway is G itself, once for everything.
-    """
-    every = np.arange(len(candidates.lengths))[:, None]
-    alone = candidates.removal(candidates.link, every)
-    answers = influence.logits(
-        whole,
-        Edits.joined([
-            alone, Edits.towards(batch, whole & ~bare, links), Edits.towards(batch, whole, links),
-        ]),
-    )  # fmt: skip
-    context = np.full((2, len(logits)), np.nan)
-    context[:, links] = answers[len(every) :].reshape(2, -1)
-    return Context(logits, *context), logits[alone.link] - answers[: len(every)]
-
-
-class Appraiser:
-    """Measures the chosen sets of paths of a batch.
+def measure_chosen(trials: Trials, selection: Selection) -> dict[int, Measured]:
+    """Measure what the chosen sets are worth, per link to explain.
 
     Args:
-        graph: the flat graph.
-        facts: its facts.
-        batch: the computation graphs.
-        paths: where the candidates are from.
+        trials: the model's answers about the candidates.
         selection: the chosen sets of candidates.
-        context: the model's answers without any choice.
-        whole: G, the edges of the batch that the model sees.
-        bare: G0.
     """
+    work, graphs, candidates = trials.work, trials.graphs, trials.candidates
+    links, batch, whole = work.links, work.batch, graphs.whole
+    # 1. The chosen paths of all links, one after the other, with their facts and control pairs.
+    link, place = np.nonzero(selection.members[links] >= 0)
+    link = links[link]
+    chosen = selection.members[link, place]
+    arcs = candidates.arcs[chosen]
+    lengths = (arcs >= 0).sum(1)
+    fact_ptr = np.concatenate([[0], np.cumsum(lengths)])
+    path_slots = work.paths.arc_slot[arcs[arcs >= 0]]
+    fact_slots = graphs.facts.of_slots(batch, path_slots)
+    controls, control_of = draw_controls(
+        graphs, link, Csr(fact_ptr, path_slots), work.setup.settings.controls, work.seed
+    )
 
-    def __init__(
-        self,
-        graph: TypedGraph,
-        facts: FactIndex,
-        batch: ComputationGraphs,
-        paths: PathGraphs,
-        selection: Selection,
-        context: Context,
-        whole: Bools,
-        bare: Bools,
-    ) -> None:
-        self._graph, self._facts, self._batch, self._paths = graph, facts, batch, paths
-        self._candidates, self._selection, self._context = selection.candidates, selection, context
-        self._whole, self._bare = whole, bare
+    # 2. One pass: without each set, with each set alone added to G0 and to nothing, without each
+    #    fact, without each control pair.
+    sets = candidates.removal(links, selection.members[links])
+    others = whole.copy()
+    others[sets.slots] = False
+    edits = [
+        sets,
+        Edits.towards(batch, others & ~graphs.bare, links),
+        Edits.towards(batch, others, links),
+        Edits(np.repeat(link, lengths), fact_slots.ptr, fact_slots.values),
+        controls,
+    ]
+    answers = trials.model.logits(whole, Edits.joined(edits))
+    cuts = np.cumsum([edit.num_graphs for edit in edits])
+    gone, added, only, gone_fact, gone_control = np.split(answers, cuts[:-1])
+    inserted = selection.inserted[link]
+    adds = np.full(len(link), np.nan)
+    single = candidates.removal(link[inserted], chosen[inserted, None])
+    adds[inserted] = trials.effects(single, inserted=True)
 
-    def measure(
-        self, influence: Influence, links: Longs, settings: Settings, seed: int
-    ) -> dict[int, Measured]:
-        """Return the evidence of some links.
-
-        Args:
-            influence: asks the model.
-            links: the links, each with a chosen set.
-            settings: how many control pairs.
-            seed: where they are drawn from.
-        """
-        members, logits = self._selection.members, self._context.logits
-        link, place = np.nonzero(members[links] >= 0)
-        link = links[link]
-        chosen = members[link, place]
-        arcs = self._candidates.arcs[chosen]
-        lengths = (arcs >= 0).sum(1)
-        fact_link, fact_ptr = np.repeat(link, lengths), np.concatenate([[0], np.cumsum(lengths)])
-        path_slots = self._paths.arc_slot[arcs[arcs >= 0]]
-        fact_slots = self._facts.of_slots(self._batch, path_slots)
-        controls, control_of = draw_controls(
-            self._graph, self._facts, self._batch, self._whole, self._bare, link,
-            Ragged(fact_ptr, path_slots), settings.controls, seed,
-        )  # fmt: skip
-        inserted = self._selection.inserted[link]
-
-        sets = self._candidates.removal(links, members[links])
-        others = self._whole.copy()
-        others[sets.slots] = False
-        parts = [
-            sets,
-            Edits.towards(self._batch, others & ~self._bare, links),
-            Edits.towards(self._batch, others, links),
-            Edits(fact_link, fact_slots.ptr, fact_slots.values),
-            controls,
-        ]
-        answers = influence.logits(self._whole, Edits.joined(parts))
-        cuts = np.cumsum([part.num_copies for part in parts])
-        gone, added, only, gone_fact, gone_control = np.split(answers, cuts[:-1])
-        adds = np.full(len(link), np.nan)
-        single = self._candidates.removal(link[inserted], chosen[inserted, None])
-        adds[inserted] = (
-            influence.logits(self._bare, single) - self._context.without_paths[single.link]
+    # 3. What each path, and each set, is worth.
+    effect, marginal = trials.alone[chosen], selection.marginal[link, place]
+    fact_effect = work.logits[edits[3].link] - gone_fact
+    control_effect = work.logits[controls.link] - gone_control
+    worth = [
+        PathWorth(
+            influence=float(effect[i]),
+            marginal=float(marginal[i]),
+            added=float(adds[i]) if inserted[i] else None,
+            connection=_or_none(connection(effect[i], control_effect[control_of == i])),
+            facts=tuple(fact_effect[fact_ptr[i] : fact_ptr[i + 1]].tolist()),
         )
-
-        effect, marginal = self._selection.alone[chosen], self._selection.marginal[link, place]
-        fact_effect = logits[fact_link] - gone_fact
-        control_effect = logits[controls.link] - gone_control
-        control_ptr = np.searchsorted(control_of, np.arange(len(link) + 1))
-        worth = [
-            PathWorth(
-                float(effect[i]), float(marginal[i]), float(adds[i]) if inserted[i] else None,
-                _connection(effect[i], control_effect[control_ptr[i] : control_ptr[i + 1]]),
-                tuple(fact_effect[fact_ptr[i] : fact_ptr[i + 1]].tolist()),
-            )
-            for i in range(len(link))
-        ]  # fmt: skip
-        path_ptr = np.searchsorted(link, np.append(links, len(logits)))
-        return {
-            number: Measured(
-                self._evidence(number, float(gone[i]), float(added[i]), float(only[i])),
-                tuple(worth[path_ptr[i] : path_ptr[i + 1]]),
-            )
-            for i, number in enumerate(links.tolist())
-        }
-
-    def _evidence(self, link: int, gone: float, added: float, only: float) -> Evidence:
-        chosen, context = self._selection, self._context
-        f, bare = float(context.logits[link]), float(context.without_paths[link])
-        influence, best = float(chosen.influence[link]), float(chosen.best[link])
-        return Evidence(
-            verdict=_verdict(f, bare, influence, float(chosen.largest[link])),
-            influence=influence,
-            inserted=bool(chosen.inserted[link]),
-            logit_without_these=gone,
-            logit_without_paths=bare,
-            logit_without_edges=float(context.without_edges[link]),
-            logit_only_these=only,
-            sufficiency=(added - bare) / (f - bare) if f > bare else None,
-            rho_reached=influence / best if best > 0 else None,
-            num_sets=int(chosen.num_sets[link]),
+        for i in range(len(link))
+    ]
+    path_ptr = np.searchsorted(link, np.append(links, len(work.logits)))
+    return {
+        number: Measured(
+            _evidence(trials, selection, number, (float(gone[i]), float(added[i]), float(only[i]))),
+            tuple(worth[path_ptr[i] : path_ptr[i + 1]]),
         )
+        for i, number in enumerate(links.tolist())
+    }
 
 
-def _verdict(f: float, bare: float, influence: float, largest: float) -> Verdict:
-    if max(abs(f - bare), largest, abs(influence)) <= unnoticed(f):
-        return "structure_not_used"
-    if bare >= f:
-        return "structure_against"
-    return "supported" if influence > unnoticed(f) else "not_by_these"
+def _evidence(
+    trials: Trials, selection: Selection, link: int, answers: tuple[float, float, float]
+) -> Evidence:
+    gone, added, only = answers
+    logit, bare = float(trials.work.logits[link]), float(trials.without_paths[link])
+    influence, best = float(selection.influence[link]), float(selection.best[link])
+    return Evidence(
+        verdict=verdict_of(logit, bare, influence, float(selection.largest[link])),
+        influence=influence,
+        inserted=bool(selection.inserted[link]),
+        logit_without_these=gone,
+        logit_without_paths=bare,
+        logit_without_edges=float(trials.without_edges[link]),
+        logit_only_these=only,
+        sufficiency=_or_none(float(sufficiency(logit, bare, added))),
+        rho_reached=influence / best if best > 0 else None,
+        num_sets=int(selection.num_sets[link]),
+    )
 
 
-def _connection(effect: float, controls: Doubles) -> float | None:
-    return float(effect - controls.mean()) if len(controls) else None
+def _or_none(value: float) -> float | None:
+    return None if np.isnan(value) else value
 
 
-# Choosing paths for a batch of links by what they are worth to the model, and saying it.
-
-
-Choice = Callable[
-    [Influence, Candidates, Doubles, Bools, Bools, Doubles, Doubles, Settings], Selection
-]
-"""How a set of candidates is chosen for each link; see `select`."""
-
-
-@dataclass(frozen=True)
-class Work:
-    """A batch of links on its way through the method; its rivals start from the same."""
-
-    batch: ComputationGraphs
-    relation: Longs
-    """Per link, the position of its link type in `graph.edge_types`."""
-    logits: Doubles
-    recorded: ModelInput
-    """All links, as they went through the model."""
-    kept: Bools
-    """Edges that pruning kept."""
-    paths: PathGraphs
-    links: Longs
-    """The links to explain: predicted, and with a path."""
-    seed: int
-    timer: Timer
-
-
-def choose_paths(
-    predictor: LinkPredictor,
-    facts: FactIndex,
-    work: Work,
-    masks: LearnedMasks,
-    settings: Settings,
-) -> tuple[FoundPaths, dict[int, Measured]]:
-    """Choose among candidates by the mask, by conciseness and by the gradient, and measure them.
+def draw_controls(
+    graphs: ReferenceGraphs, link: Longs, paths: Csr, count: int, seed: int
+) -> tuple[Edits, Longs]:
+    """Draw pairs of the relations of each path's first and last fact, on no common path.
 
     Args:
-        predictor: the model.
-        facts: the facts of the graph.
-        work: the links.
-        masks: what was learned.
-        settings: how many candidates, rho and the rest.
+        graphs: G and G0 of the batch.
+        link: per path, its link, in ascending order.
+        paths: per path, its edges as positions in those of the batch.
+        count: pairs per path.
+        seed: with the link, where they are drawn from.
+
+    Returns:
+        The removal of each pair, and the path it is for.
     """
-
-    def gradient(without: Longs | None = None) -> Floats:
-        return edge_gradient(predictor, work.recorded, len(work.batch.edges), without)
-
-    def steepest(without: Longs, count: int) -> Candidates:
-        return finder.taken(finder.steepest(gradient(without), count))
-
-    finder = CandidateFinder(facts, work.batch, work.paths, work.links, masks.edge_logits)
-    candidates = finder.taken(
-        finder.best_by_mask(settings.candidates),
-        finder.most_concise(settings.candidates),
-        finder.steepest(gradient(), settings.candidates),
-    )
-    chosen, measured = measure_paths(
-        predictor, facts, work, candidates, partial(select, steepest=steepest), settings
-    )
-    return chosen.candidates.found(work.links, chosen.members[work.links]), measured
+    graph, batch = graphs.facts.graph, graphs.batch
+    # Which way a fact goes tells nothing where both of its ends are of one type.
+    directed = np.array([src != dst for src, _, dst in graph.edge_types])
+    kind = graph.relation_class.astype(np.int64)
+    turned = kind != np.arange(len(kind))
+    ends = np.stack([batch.link_src, batch.link_dst]).astype(np.int64)
+    table = _draw(
+        link, paths.ptr, paths.values, ends, batch.node_ptr, batch.nodes, batch.edge_ptr,
+        batch.edges, batch.src, batch.dst, graph.src, graph.fact, graph.relation, kind, turned,
+        directed, graphs.whole, graphs.whole & ~graphs.bare, count, np.uint64(seed),
+    )  # fmt: skip
+    slots = graphs.facts.of_slots(batch, table[:, 1:].reshape(-1))
+    together = slots.joined(np.arange(0, 2 * len(table) + 1, 2))
+    return Edits(link[table[:, 0]], together.ptr, together.values), table[:, 0]
 
 
-def measure_paths(
-    predictor: LinkPredictor,
-    facts: FactIndex,
-    work: Work,
-    candidates: Candidates,
-    choose: Choice,
-    settings: Settings,
-) -> tuple[Selection, dict[int, Measured]]:
-    """Choose a set of candidates for each link, and measure what it is worth.
+@kernel
+def _mixed(state, value):  # type: ignore[no-untyped-def]
+    """A well-spread number from two (the finaliser of splitmix64)."""
+    z = (state ^ np.uint64(value)) + np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
 
-    Args:
-        predictor: the model.
-        facts: the facts of the graph.
-        work: the links.
-        candidates: candidate paths.
-        choose: how to choose among them.
-        settings: for the choice, and how many control pairs.
-    """
-    graph, batch, links = predictor.graph, work.batch, work.links
-    whole = predictor.needed(batch)
-    bare = without_paths(graph, facts, batch, whole, settings.max_length)
-    influence = Influence(predictor, batch, work.relation)
-    context, alone = look(influence, batch, candidates, links, whole, bare, work.logits)
-    chosen = choose(
-        influence, candidates, alone, whole, bare, work.logits, context.without_paths, settings
-    )
-    appraiser = Appraiser(graph, facts, batch, work.paths, chosen, context, whole, bare)
-    return chosen, appraiser.measure(influence, links, settings, work.seed)
+
+@kernel
+def _kind_at(e, end, src, relation, kind, turned, directed):  # type: ignore[no-untyped-def]
+    """The relation of an edge, and whether its fact goes out of one of its ends or into it."""
+    r = relation[e]
+    outwards = directed[r] and ((src[e] == end) != turned[r])
+    return 2 * kind[r] + (1 if outwards else 0)
+
+
+@kernel
+def _facts_at(local, start, stop, src, dst, edges, fact, whole):  # type: ignore[no-untyped-def]
+    """The facts at a node of a link's graph, each by one edge, in order of the facts."""
+    size = 0
+    for e in range(start, stop):
+        if whole[e] and (src[e] == local or dst[e] == local):
+            size += 1
+    slots = np.empty(size, dtype=np.int64)
+    i = 0
+    for e in range(start, stop):
+        if whole[e] and (src[e] == local or dst[e] == local):
+            slots[i] = e
+            i += 1
+    slots = slots[np.argsort(fact[edges[slots]], kind="mergesort")]
+    count = 0
+    for i in range(size):
+        if i == 0 or fact[edges[slots[i]]] != fact[edges[slots[i - 1]]]:
+            slots[count] = slots[i]
+            count += 1
+    return slots[:count]
+
+
+@kernel
+def _draw(  # type: ignore[no-untyped-def]
+    link_of, path_ptr, path_slots, ends, node_ptr, nodes, edge_ptr, edges, src, dst, graph_src,
+    fact, relation, kind, turned, directed, whole, on_path, count, seed,
+):  # fmt: skip
+    """Rows of (path, slot at the source, slot at the target)."""
+    table = np.empty((len(link_of) * count, 3), dtype=np.int64)
+    num_pairs = 0
+    rank = 0
+    at_source = at_target = np.empty(0, dtype=np.int64)
+    for i in range(len(link_of)):
+        link = link_of[i]
+        # 1. Paths of one link come together: the facts at its ends are listed once.
+        if i > 0 and link_of[i - 1] == link:
+            rank += 1
+        else:
+            rank = 0
+            here = nodes[node_ptr[link] : node_ptr[link + 1]]
+            first, last = edge_ptr[link], edge_ptr[link + 1]
+            s, t = np.searchsorted(here, ends[0, link]), np.searchsorted(here, ends[1, link])
+            at_source = _facts_at(s, first, last, src, dst, edges, fact, whole)
+            at_target = _facts_at(t, first, last, src, dst, edges, fact, whole)
+        path = path_slots[path_ptr[i] : path_ptr[i + 1]]
+        if len(path) < 2:
+            continue
+        # 2. At each end, the facts of the kind of the path's own, without those of the path.
+        near = _alike(at_source, path, path[0], ends[0, link], edges, graph_src, fact, relation,
+                      kind, turned, directed)  # fmt: skip
+        far = _alike(at_target, path, path[-1], ends[1, link], edges, graph_src, fact, relation,
+                     kind, turned, directed)  # fmt: skip
+        if len(near) == 0 or len(far) == 0:
+            continue
+        # 3. Draw pairs, by the seed, the link and the place of the path among its link's.
+        state = _mixed(_mixed(_mixed(seed, ends[0, link]), ends[1, link]), rank)
+        taken = 0
+        for _ in range(DRAWS * count):
+            state = _mixed(state, 1)
+            one = near[state % np.uint64(len(near))]
+            state = _mixed(state, 2)
+            other = far[state % np.uint64(len(far))]
+            # One of the two is on no path at all, so the two are on no common one.
+            apart = not (on_path[one] and on_path[other])
+            if taken < count and apart and fact[edges[one]] != fact[edges[other]]:
+                table[num_pairs] = i, one, other
+                num_pairs += 1
+                taken += 1
+    return table[:num_pairs]
+
+
+@kernel
+def _alike(  # type: ignore[no-untyped-def]
+    slots, path, slot, end, edges, graph_src, fact, relation, kind, turned, directed
+):
+    """Facts at an end of the same kind as one of a path, not those of the path."""
+    wanted = _kind_at(edges[slot], end, graph_src, relation, kind, turned, directed)
+    found = np.empty(len(slots), dtype=np.int64)
+    count = 0
+    for e in slots:
+        if _kind_at(edges[e], end, graph_src, relation, kind, turned, directed) != wanted:
+            continue
+        own = False
+        for other in path:
+            own |= fact[edges[other]] == fact[edges[e]]
+        if not own:
+            found[count] = e
+            count += 1
+    return found[:count]

@@ -7,91 +7,74 @@ with them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from itertools import combinations
 from math import ceil, comb
 
 import numpy as np
 
-from pagelink.measure.candidates import Candidates
-from pagelink.model.edited_logits import Influence
+from pagelink.graph.edited_graphs import Edits
+from pagelink.measure.candidates import Candidates, Trials
 from pagelink.runtime.arrays import Bools, Doubles, Longs
-from pagelink.settings import Settings
-
-Steepest = Callable[[Longs, int], Candidates]
-"""From edges that are left out, so many candidates per link by the gradient without them."""
 
 
-class Chain:
-    """The paths of a batch of links, measured alone and, one after the other, together.
+class GreedySet:
+    """Per link of a batch, the set of paths of the highest joint effect, grown path by path.
 
     Args:
-        influence: asks the model.
-        candidates: candidate paths.
-        alone: per candidate, the effect of removing its facts.
-        graph: G, the edges of the batch that the model sees.
-        logits: f(G) per link.
+        trials: the model's answers about the first candidates.
     """
 
-    def __init__(
-        self,
-        influence: Influence,
-        candidates: Candidates,
-        alone: Doubles,
-        graph: Bools,
-        logits: Doubles,
-    ) -> None:
-        self._influence, self._graph, self._logits = influence, graph, logits
-        self.candidates = candidates
-        """All candidates so far."""
-        self.alone = alone
-        """Per candidate, the effect of removing its facts alone."""
-        self.members = ranked(candidates, self.alone, 1)
-        """[num_links, length]: the paths so far, -1 where there is none."""
-        self.best = np.append(self.alone, -np.inf)[self.members[:, 0]]
+    def __init__(self, trials: Trials) -> None:
+        self.trials = trials
+        """With all candidates so far."""
+        self.members = ranked(trials.candidates, trials.alone, 1)
+        """[num_links, size]: the paths so far, -1 where there is none."""
+        self.best = np.append(trials.alone, -np.inf)[self.members[:, 0]]
         """The highest effect of any set on the way, -inf where there is none."""
         self.largest = np.abs(self.best)
         """The largest change of the score, either way, by any of them."""
-        self.num_sets = np.diff(candidates.ptr)
+        self.num_sets = np.diff(trials.candidates.ptr)
 
-    def lengthen(self, steepest: Steepest, count: int) -> None:
-        """Add the path that goes best with the others, of so many tried; none if there is none."""
+    @property
+    def slots(self) -> Longs:
+        """All edges of the facts of the paths so far, by position in the batch."""
         links = np.flatnonzero(self.members[:, 0] >= 0)
-        gone = self.candidates.removal(links, self.members[links])
-        self.candidates, old, tried = self.candidates.joined(steepest(gone.slots, count))
-        self.members = np.where(self.members >= 0, np.append(old, -1)[self.members], -1)
-        link = self.candidates.link[tried]
-        again = (self.members[link] == tried[:, None]).any(1)
+        return self.trials.candidates.removal(links, self.members[links]).slots
+
+    def add_best(self, more: Candidates) -> None:
+        """Add, per link, the one of some candidates that goes best with the paths so far."""
+        # 1. Put them beside the candidates so far; a path that is in the set already is not tried.
+        candidates, old, tried = self.trials.candidates.joined(more)
+        members = np.where(self.members >= 0, np.append(old, -1)[self.members], -1)
+        link = candidates.link[tried]
+        again = (members[link] == tried[:, None]).any(1)
         tried, link = tried[~again], link[~again]
 
-        alone = np.full(len(self.candidates.lengths), np.nan)
-        alone[old] = self.alone
+        # 2. Measure each alone, if it is new, and together with the set.
+        alone = np.full(len(candidates.lengths), np.nan)
+        alone[old] = self.trials.alone
         new = np.flatnonzero(np.isnan(alone))
-        by_itself = np.full((len(new), self.members.shape[1] + 1), -1)
+        by_itself = np.full((len(new), members.shape[1] + 1), -1)
         by_itself[:, 0] = new
-        together = np.column_stack([tried, self.members[link]])
-        effects = self._effects(np.concatenate([by_itself, together]))
+        together = np.column_stack([tried, members[link]])
+        sets = np.concatenate([by_itself, together])
+        effects = self.trials.effects(candidates.removal(candidates.link[sets[:, 0]], sets))
         alone[new], effect = effects[: len(new)], effects[len(new) :]
-        self.alone = alone
+        self.trials = replace(self.trials, candidates=candidates, alone=alone)
 
-        best = np.full(len(self._logits), -np.inf)
+        # 3. The best one of each link joins the set; the first of equal ones stays.
+        best = np.full(len(self.best), -np.inf)
         np.maximum.at(best, link, effect)
         added = np.full(len(best), -1)
-        is_best = np.flatnonzero(effect == best[link])[::-1]  # the first of equal ones stays
+        is_best = np.flatnonzero(effect == best[link])[::-1]
         added[link[is_best]] = tried[is_best]
-        self.members = np.column_stack([self.members, added])
+        self.members = np.column_stack([members, added])
         self.best = np.maximum(self.best, best)
         np.maximum.at(self.largest, link, np.abs(effect))
-        measured = np.concatenate([self.candidates.link[new], link])
+        measured = np.concatenate([candidates.link[new], link])
         self.num_sets = self.num_sets + np.bincount(measured, minlength=len(best))
-
-    def _effects(self, members: Longs) -> Doubles:
-        """The effects of removing sets of candidates, -1 behind the last one."""
-        link = self.candidates.link[members[:, 0]]
-        removal = self.candidates.removal(link, members)
-        effects: Doubles = self._logits[link] - self._influence.logits(self._graph, removal)
-        return effects
 
 
 def ranked(candidates: Candidates, values: Doubles, count: int) -> Longs:
@@ -108,17 +91,18 @@ def ranked(candidates: Candidates, values: Doubles, count: int) -> Longs:
 # Sets of candidate paths: a pool for each link, and all small subsets of it.
 
 
-def make_pools(
-    candidates: Candidates, chain: Longs, alone: Doubles, most: int, settings: Settings
-) -> Longs:
-    """Per link, the chain, the most concise candidates as rho has it, the most influential alone.
+def make_pools(greedy: GreedySet) -> Longs:
+    """Per link, the greedy set, the most concise candidates as rho has it, the best ones alone.
 
     One after the other, each candidate once.
     """
-    size = pool_size(most, settings.verified)
+    settings, candidates = greedy.trials.work.setup.settings, greedy.trials.candidates
+    size = pool_size(settings.paths_within_budget, settings.verified)
     share = ceil((1 - settings.rho) * size)
-    concise = ranked(candidates, candidates.concise, min(share, max(size - chain.shape[1], 1)))
-    both = np.concatenate([chain, concise, ranked(candidates, alone, size)], axis=1)
+    room = max(size - greedy.members.shape[1], 1)
+    concise = ranked(candidates, candidates.concise, min(share, room))
+    alone = ranked(candidates, greedy.trials.alone, size)
+    both = np.concatenate([greedy.members, concise, alone], axis=1)
     earlier = np.tril(np.ones((both.shape[1],) * 2, dtype=bool), -1)
     repeated = ((both[:, :, None] == both[:, None, :]) & earlier).any(2)
     both = np.where(repeated, -1, both)
@@ -127,9 +111,11 @@ def make_pools(
 
 
 class CandidateSets:
-    """All sets of one to `most` candidates of each link's pool, in one and the same order."""
+    """All sets of candidates of each link's pool, up to the number of paths, in one order."""
 
-    def __init__(self, pools: Longs, candidates: Candidates, most: int) -> None:
+    def __init__(self, greedy: GreedySet) -> None:
+        most = greedy.trials.work.setup.settings.paths_within_budget
+        candidates, pools = greedy.trials.candidates, make_pools(greedy)
         chosen, self._smaller, self._terms = _subsets(pools.shape[1], most)
         sizes = (chosen >= 0).sum(1)
         self._candidates = candidates
@@ -143,17 +129,13 @@ class CandidateSets:
         """[1, num_sets]: the set is one candidate."""
         self.full: Bools = np.asarray((sizes == most) & (sizes > 1))[None]
         """[1, num_sets]: the set has as many as it can."""
-        self.chain: Bools = np.asarray((chosen == np.arange(most)).all(1))[None]
-        """[1, num_sets]: the set is the chain, which is first in every pool."""
+        self.greedy: Bools = np.asarray((chosen == np.arange(most)).all(1))[None]
+        """[1, num_sets]: the set is the greedy one, which is first in every pool."""
 
-    def changes(
-        self, influence: Influence, graph: Bools, wanted: Bools, logits: Doubles
-    ) -> Doubles:
-        """How much lower the logit is after an edit of a graph by each wanted set, in order."""
+    def removal(self, wanted: Bools) -> Edits:
+        """The edits by the facts of the wanted sets, in order."""
         link, number = np.nonzero(wanted)
-        removal = self._candidates.removal(link, self.members[link, number])
-        changes: Doubles = logits[link] - influence.logits(graph, removal)
-        return changes
+        return self._candidates.removal(link, self.members[link, number])
 
     def foreseen(self, effect: Doubles) -> Doubles:
         """The effect of a set if its candidates do together what its smaller sets add up to."""

@@ -1,15 +1,29 @@
-"""What the returned paths are worth to the model: the verdict, and the answers it rests on."""
+"""What the returned paths are worth to the model: the rules, the verdict, and what it rests on.
+
+f(G) is the logit of the link on the graph, G0 the graph without any fact on a path from source to
+target. Each rule is written here once; the explainer, the rivals, the benchmarks, the checks, the
+study and the pages use it.
+"""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
+import numpy as np
+import numpy.typing as npt
+
+from pagelink.runtime.arrays import Bools, Doubles
+
 Verdict = Literal["supported", "structure_not_used", "structure_against", "not_by_these"]
 """Of an explanation: the paths carry the prediction; no set of paths moves the score; without any
 path the score is as high or higher; all paths together carry the prediction, but not these."""
 VERDICTS: tuple[str, ...] = get_args(Verdict)
 UNNOTICED = 0.01
+REDUNDANT = 0.1
+"""Paths stand in for each other if no set reaches this share of all of them by removal."""
+STANDING_IN = 2.0
+"""And if some set adds this many times what any takes away: else there are only very many paths."""
 
 
 def unnoticed(logit: float) -> float:
@@ -23,6 +37,94 @@ def unnoticed(logit: float) -> float:
         (0.05, 0.01)
     """
     return max(UNNOTICED * abs(logit), UNNOTICED)
+
+
+def stand_in(span: Doubles, removed: Doubles, added: Doubles) -> Bools:
+    """Whether the paths of each link stand in for each other; influence is by insertion then.
+
+    Args:
+        span: f(G) - f(G0).
+        removed: the best effect of any set by removal from G.
+        added: the best gain of any set by insertion into G0.
+
+    Example:
+        >>> removed, added = np.array([0.1, 2.0, 0.3]), np.array([3.0, 3.0, 0.4])
+        >>> stand_in(np.full(3, 4.0), removed, added)
+        array([ True, False, False])
+    """
+    found: Bools = (span > 0) & (removed < REDUNDANT * span) & (added > STANDING_IN * removed)
+    return found
+
+
+def verdict_of(logit: float, without_paths: float, influence: float, largest: float) -> Verdict:
+    """Return the verdict on a set of paths.
+
+    Args:
+        logit: f(G).
+        without_paths: f(G0).
+        influence: of the set, by removal or, where paths stand in for each other, by insertion.
+        largest: the largest change of the score, either way, by any set that was measured.
+
+    Example:
+        >>> verdict_of(2.0, 1.0, influence=0.5, largest=0.6)
+        'supported'
+        >>> verdict_of(2.0, 3.0, influence=0.5, largest=0.6)
+        'structure_against'
+        >>> verdict_of(2.0, 1.0, influence=-0.1, largest=0.6)
+        'not_by_these'
+        >>> verdict_of(2.0, 2.0, influence=0.0, largest=0.0)
+        'structure_not_used'
+    """
+    bar = unnoticed(logit)
+    if max(abs(logit - without_paths), largest, abs(influence)) <= bar:
+        return "structure_not_used"
+    if without_paths >= logit:
+        return "structure_against"
+    return "supported" if influence > bar else "not_by_these"
+
+
+def is_evidence(verdict: Verdict, marginal: float, logit: float) -> bool:
+    """Whether a path counts as evidence: it noticeably adds to the others, and some set counts."""
+    return verdict not in ("structure_not_used", "not_by_these") and marginal > unnoticed(logit)
+
+
+def sufficiency(logit: npt.ArrayLike, bare: npt.ArrayLike, added: npt.ArrayLike) -> Doubles:
+    """Return the share of what all paths are worth that some of them bring back alone.
+
+    ``(f(G0 + P) - f(G0)) / (f(G) - f(G0))``, NaN where the denominator is not positive: there the
+    paths together speak against the link, and no share of that is support.
+
+    Args:
+        logit: f(G), of one link or of several.
+        bare: f(G0).
+        added: f(G0 + P).
+
+    Example:
+        >>> sufficiency([3.0, 1.0], [1.0, 1.5], [2.5, 1.7]).tolist()
+        [0.75, nan]
+    """
+    whole, without, back = (np.asarray(a, dtype=np.float64) for a in (logit, bare, added))
+    span = whole - without
+    share = np.full(np.broadcast(span, back).shape, np.nan)
+    np.divide(back - without, span, out=share, where=span > 0)
+    return share
+
+
+def connection(effect: float, control_effects: npt.ArrayLike) -> float:
+    """Return how much more a path does than its two ends would with other partners.
+
+    ``effect of the path - mean effect of its control pairs``; NaN if there are no control pairs.
+
+    Args:
+        effect: the logit drop by removing the facts of the path.
+        control_effects: the logit drops by removing each control pair.
+
+    Example:
+        >>> connection(1.5, [0.25, 0.75])
+        1.0
+    """
+    controls = np.asarray(control_effects, dtype=np.float64)
+    return float(effect - controls.mean()) if controls.size else np.nan
 
 
 @dataclass(frozen=True)

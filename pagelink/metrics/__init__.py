@@ -1,5 +1,6 @@
-"""Evaluation: metrics as pure functions, and the benchmark runs that use them."""
+"""Metrics as pure functions, in the order: of masks, of paths, of logits, and their averages."""
 
+from pagelink.measure.verdict import connection
 from pagelink.metrics.averages import (
     Average,
     Coverage,
@@ -25,7 +26,6 @@ from pagelink.metrics.paths import (
 )
 from pagelink.metrics.worth import (
     characterisation,
-    connection,
     effect,
     falls_out,
     fidelity,

@@ -1,4 +1,4 @@
-"""How figures of many links, or of many seeds, are summed up.
+"""How figures of many links, or of many seeds, are summed up, and the coverage of links.
 
 No link is left out of an average. A link without an answer is None or NaN in the figures, and who
 averages them has to say what it counts as; how many there are is part of the result.

@@ -1,4 +1,4 @@
-"""Metrics of a mask over the edges of one link.
+"""Metrics of a mask over the edges of one link: ROC-AUC, and path hit rate with ties.
 
 Edges are positions 0 .. n-1 in the unpruned computation graph of the link, both directions of a
 fact apart. `scores` holds one number per position, larger for what the explainer holds more
@@ -146,8 +146,6 @@ def edge_scores(scores: npt.ArrayLike) -> Doubles:
 
 
 # Path hit rate: whether the best edges of a mask hold a whole ground-truth path, ties included.
-#
-# Edges and scores are those of `pagelink.metrics.labels`.
 
 
 _MOST_UNIONS = 2**15

@@ -1,4 +1,4 @@
-"""Returned paths against labelled ones.
+"""Metrics of the paths of one link: against labelled ones, their shape and their stability.
 
 Two paths are the same if their steps agree in order. For precision and recall, a step can be
 anything that tells edges apart, facts for example.

@@ -1,6 +1,8 @@
-"""The k-core theorem: how much of a large random graph pruning leaves, to be held against counts.
+"""The paper's two statements about random graphs, to be held against counts.
 
-Random graphs are G(n, m): m edges drawn uniformly from all pairs of n nodes.
+The k-core theorem says how much of a large random graph pruning leaves; the proposition, that there
+are far fewer paths between two nodes than subgraphs. Random graphs are G(n, m): m edges drawn
+uniformly from all pairs of n nodes.
 """
 
 from __future__ import annotations
@@ -106,7 +108,7 @@ def random_graph(num_nodes: int, num_edges: int, seed: int) -> tuple[Longs, Long
     """
     pairs = math.comb(num_nodes, 2)
     if not 0 <= num_edges <= pairs:
-        raise SettingsError(f"{num_nodes} nodes have {pairs} pairs, {num_edges} were asked for.")
+        raise SettingsError(f"{num_nodes} nodes have {pairs} pairs, got {num_edges} edges.")
     code = np.random.default_rng(seed).choice(pairs, size=num_edges, replace=False, shuffle=False)
     # Pairs (i, j) with i < j are numbered by j, then i: j(j - 1) / 2 + i. The root is off by one
     # where rounding has it just on the wrong side.
@@ -201,7 +203,7 @@ def log_expected_paths(num_nodes: int, num_edges: int, max_length: int | None = 
     Args:
         num_nodes: n, 2 or more.
         num_edges: m.
-        max_length: l_max, 1 or more, if only paths of at most so many edges count.
+        max_length: l_max, 1 or more, if only paths of at most this number of edges count.
 
     Returns:
         log Z, minus infinity if there are no edges. The number itself soon outgrows a float.

@@ -2,7 +2,12 @@
 
 f(G) is the logit of the link on the graph, G0 the graph without any fact on a path from source to
 target, P the facts of the returned paths. All functions are element by element, one number per
-link; NaN where a figure is not defined or a logit is NaN, for `averages.average` to count.
+link; NaN where a figure is not defined or a logit is NaN, for `averages.average` to count. The
+rules of sufficiency and connection are those of the verdict and stand in `measure.verdict`.
+
+A rank is one more than the number of candidates with a higher logit, in a sample of targets from
+which the known links of the source are left out. Both ranks of a link are taken in the same sample,
+each on its own graph: all of it, and without the facts of the first m paths.
 """
 
 from __future__ import annotations
@@ -13,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pagelink.errors import GraphError, SettingsError
+from pagelink.measure import verdict
 from pagelink.metrics.averages import Answers, as_answers, filled, paired, ratio
 from pagelink.runtime.arrays import Doubles
 
@@ -33,20 +39,21 @@ def effect(logits: npt.ArrayLike, without: npt.ArrayLike) -> Doubles:
 def sufficiency(logits: npt.ArrayLike, bare: npt.ArrayLike, added: npt.ArrayLike) -> Doubles:
     """Return the share of what all paths are worth that the returned ones bring back alone.
 
-    ``(f(G0 + P) - f(G0)) / (f(G) - f(G0))``, NaN where the denominator is not positive: there the
-    paths together speak against the link, and no share of that is support.
+    The rule is that of the verdict, `pagelink.measure.verdict.sufficiency`.
 
     Args:
         logits: f(G), one per link.
         bare: f(G0).
         added: f(G0 + P).
 
+    Raises:
+        GraphError: The lengths differ.
+
     Example:
         >>> sufficiency([3.0, 1.0], [1.0, 1.5], [2.5, 1.7]).tolist()
         [0.75, nan]
     """
-    whole, without, back = _logits(logits, bare, added)
-    return ratio(back - without, whole - without)
+    return verdict.sufficiency(*_logits(logits, bare, added))
 
 
 def pooled_sufficiency(
@@ -104,27 +111,6 @@ def share_of_greedy(effects: Answers, greedy_effects: npt.ArrayLike) -> tuple[fl
     """
     values, over = paired(filled(effects, unanswered=0.0), greedy_effects)
     return ratio(values.sum(), over.sum()).item(), int((over <= 0).sum())
-
-
-def connection(path_effect: float, control_effects: npt.ArrayLike) -> float:
-    """Return how much more a path does than its two ends would with other partners.
-
-    ``effect of the path - mean effect of its control pairs``: pairs of a random edge at the source
-    and one at the target, of the relations of the path's own end edges, on no common path.
-
-    Args:
-        path_effect: Logit drop by removing the facts of the path.
-        control_effects: Logit drops by removing each control pair, `[pairs]`.
-
-    Returns:
-        The difference; NaN if there are no control pairs.
-
-    Example:
-        >>> connection(0.75, [0.5, 0.0, 0.25])
-        0.5
-    """
-    controls = as_answers(control_effects)
-    return float(path_effect - controls.mean()) if controls.size else math.nan
 
 
 def fidelity(
@@ -206,11 +192,7 @@ def _logits(*of_links: npt.ArrayLike) -> list[Doubles]:
     return [first, *(paired(first, other)[1] for other in others)]
 
 
-# How far the target of a link falls among other targets when paths are taken from the graph.
-#
-# A rank is one more than the number of candidates with a higher logit, in a sample of targets from
-# which the known links of the source are left out. Both ranks of a link are taken in the same
-# sample, each on its own graph: all of it, and without the facts of the first m paths.
+# Ranks: how far the target of a link falls among other targets without the paths.
 
 
 def rank_drop(before: npt.ArrayLike, after: Answers) -> Doubles:

@@ -1,6 +1,6 @@
 """What facts are worth to the model: its logits after really removing them, or really adding them.
 
-Many edited copies of the computation graphs of a batch go through the model in one pass. A mask of
+Many edited computation graphs of a batch go through the model in one pass. A mask of
 0 is not removal (a mean still counts the edge), so edges are taken out of the model's input.
 """
 
@@ -13,12 +13,13 @@ import numpy.typing as npt
 import torch
 
 from pagelink.graph.computation_graph import ComputationGraphs
-from pagelink.graph.edited_graphs import Copier, Edits
+from pagelink.graph.edited_graphs import Edits, GraphEditor
 from pagelink.model.inputs import ModelInput
 from pagelink.model.predictor import LinkPredictor
 from pagelink.runtime.arrays import Bools, Doubles, Longs
+from pagelink.runtime.csr import segment_sums
 
-EDGES_A_PASS = 400_000
+EDGES_PER_PASS = 400_000
 
 
 def edge_gradient(
@@ -49,14 +50,14 @@ def edge_gradient(
     return np.nan_to_num(found, posinf=0.0, neginf=0.0)
 
 
-class Influence:
+class EditedLogits:
     """Asks the model about edited graphs of the links of a batch.
 
     Args:
         predictor: the model.
         batch: the computation graphs.
         relation: per link, the position of its link type in `graph.edge_types`.
-        edges_a_pass: edges that go through the model at once, about.
+        edges_per_pass: edges that go through the model at once, about.
     """
 
     def __init__(
@@ -64,34 +65,34 @@ class Influence:
         predictor: LinkPredictor,
         batch: ComputationGraphs,
         relation: Longs,
-        edges_a_pass: int = EDGES_A_PASS,
+        edges_per_pass: int = EDGES_PER_PASS,
     ) -> None:
         self._predictor = predictor
         self._batch = batch
         self._relation = relation
-        self._edges_a_pass = edges_a_pass
-        self._copier = None
-        if predictor.mode == "subgraphs" and predictor.shares_copies and batch.num_hops:
-            self._copier = Copier(batch, batch.num_hops)
+        self._edges_per_pass = edges_per_pass
+        self._editor = None
+        if predictor.mode == "subgraphs" and predictor.shares_unedited and batch.num_hops:
+            self._editor = GraphEditor(batch, batch.num_hops)
 
     def logits(self, graph: Bools, edits: Edits) -> Doubles:
-        """Return the logit of each copy's link, on its copy.
+        """Return the logit of the link of each edited graph, on that graph.
 
         Args:
             graph: the graphs that are edited: which edges of the batch they have.
-            edits: what is other in each copy.
+            edits: what is other in each edited graph.
         """
-        answers = np.empty(edits.num_copies, dtype=np.float64)
-        if self._copier is None:
-            for i in range(edits.num_copies):
+        answers = np.empty(edits.num_graphs, dtype=np.float64)
+        if self._editor is None:
+            for i in range(edits.num_graphs):
                 answers[i] = self._alone(graph, edits.part(i, i + 1))
             return answers
         order = np.argsort(edits.link, kind="stable")
         sorted_edits = edits.chosen(order)
         for first, last in self._passes(graph, sorted_edits):
             part = sorted_edits.part(first, last)
-            inputs = self._predictor.copied_inputs(
-                self._batch, graph, self._copier.copy(part, graph), part.link, self._relation
+            inputs = self._predictor.edited_inputs(
+                self._batch, graph, self._editor.edit(part, graph), part.link, self._relation
             )
             logits = self._predictor.logits(inputs)
             answers[order[first:last]] = logits.cpu().double().numpy()
@@ -104,19 +105,18 @@ class Influence:
         return float(self._predictor.logits(inputs))
 
     def _passes(self, graph: Bools, edits: Edits) -> Iterator[tuple[int, int]]:
-        """Cut copies, in order of their links, into ranges of so many edges, graphs included."""
-        assert self._copier is not None
-        total = np.concatenate([[0], np.cumsum(graph)])
-        whole = np.diff(total[self._batch.edge_ptr])
-        costs = self._copier.most_edges(edits)
-        first, room, inside = 0, float(self._edges_a_pass), -1
+        """Cut edited graphs, in order of their links, into ranges that fit into one pass."""
+        assert self._editor is not None
+        whole = segment_sums(graph, self._batch.edge_ptr)
+        costs = self._editor.most_edges(edits)
+        first, room, inside = 0, float(self._edges_per_pass), -1
         for i, (link, cost) in enumerate(zip(edits.link.tolist(), costs.tolist(), strict=True)):
             needed = cost + (whole[link] if link != inside else 0)
             if i > first and needed > room:
                 yield first, i
-                first, room = i, float(self._edges_a_pass)
+                first, room = i, float(self._edges_per_pass)
                 needed = cost + whole[link]
             room -= needed
             inside = link
-        if edits.num_copies:
-            yield first, edits.num_copies
+        if edits.num_graphs:
+            yield first, edits.num_graphs

@@ -8,10 +8,10 @@ no array of one vector per edge, which is where a model spends most of its time 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -45,6 +45,13 @@ class PlainCall:
     """Messages are multiplied by the argument `edge_weight`."""
     mean: bool
     num_dst: int
+
+    def vectors(self, arguments: Mapping[str, Any]) -> tuple[Tensor, Tensor | None] | None:
+        """Return the vectors and the numbers they are multiplied by; None: no kernel takes them."""
+        given = arguments.get(self.argument)
+        x = given[0] if isinstance(given, tuple | list) else given
+        scale = arguments.get("edge_weight") if self.scaled else None
+        return (x, scale) if _fits(x, scale) else None
 
 
 def is_plain_layer(module: MessagePassing) -> bool:
@@ -97,6 +104,15 @@ class Neighbours:
         self.share = (1 / count).astype(np.float32)
         """Per target, one over the number of its edges."""
 
+    @classmethod
+    def of(
+        cls, module: MessagePassing, edge_index: Tensor, num_src: int, num_dst: int
+    ) -> Neighbours:
+        """The edges that a layer is given."""
+        ends = edge_index.detach().numpy()
+        source, target = ends_of(module)
+        return cls(ends[source], ends[target], num_src, num_dst)
+
     @cached_property
     def by_src(self) -> Groups:
         """The edges in order of their sources; only gradients need it."""
@@ -125,7 +141,7 @@ class WeightedSum(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
-        """Return the gradients by x and by the weights, where they are asked for."""
+        """Return the gradients by x and by the weights, where they are needed."""
         edges: Neighbours = ctx.edges
         x, weights = (value.detach().contiguous().numpy() for value in ctx.saved_tensors)
         gradient = gradients[0].contiguous().numpy()
@@ -142,7 +158,7 @@ class WeightedSum(torch.autograd.Function):
         return (*made, None, None)  # type: ignore[return-value]
 
 
-def fits(x: object, scale: object = None) -> bool:
+def _fits(x: object, scale: object) -> TypeGuard[Tensor]:
     """Whether vectors, and numbers to scale them, are what the kernels are compiled for."""
     return (
         isinstance(x, Tensor)
@@ -158,39 +174,53 @@ def weighted_sum(x: Tensor, weights: Tensor, edges: Neighbours, mean: bool) -> T
     return cast(Tensor, WeightedSum.apply(x, weights, edges, mean))  # type: ignore[no-untyped-call]
 
 
+Propagate = Callable[..., Tensor]
+
+
 @contextmanager
-def summed(layers: Mapping[MessagePassing, PlainCall]) -> Iterator[None]:
-    """Let layers sum their neighbours without writing messages out, without weights."""
+def replaced_propagate(layers: Mapping[MessagePassing, Propagate]) -> Iterator[None]:
+    """Let each layer propagate by another function for as long as the context is open."""
     with ExitStack() as stack:
-        for module, call in layers.items():
-            if is_plain_layer(module):
-                stack.callback(module.__dict__.pop, "propagate")
-                module.__dict__["propagate"] = _summing(module, module.propagate, call)
+        for module, propagate in layers.items():
+            stack.callback(module.__dict__.pop, "propagate")
+            module.__dict__["propagate"] = propagate
         yield
 
 
-def _summing(
-    module: MessagePassing, written_out: Callable[..., Tensor], call: PlainCall
-) -> Callable[..., Tensor]:
-    source, target = (0, 1) if module.flow == "source_to_target" else (1, 0)
+def summed(layers: Mapping[MessagePassing, PlainCall]) -> AbstractContextManager[None]:
+    """Let layers sum their neighbours without writing messages out, without weights."""
+    return replaced_propagate(
+        {
+            module: _summing(module, call)
+            for module, call in layers.items()
+            if is_plain_layer(module)
+        }
+    )
+
+
+def _summing(module: MessagePassing, call: PlainCall) -> Propagate:
+    written_out: Propagate = module.propagate
 
     def propagate(edge_index: Any, size: Any = None, **arguments: Any) -> Tensor:
         given: Any = arguments.get(call.argument)
-        x = given[0] if isinstance(given, tuple | list) else given
-        num_dst = None if size is None else size[target]
-        if num_dst is None and isinstance(given, Tensor):
-            num_dst = given.shape[0]
-        elif num_dst is None and isinstance(given, tuple | list) and given[1] is not None:
-            num_dst = given[1].shape[0]
-        weights = arguments.get("edge_weight") if call.scaled else None
-        if num_dst is None or type(edge_index) is not Tensor or not fits(x, weights):
+        receivers = given[1] if isinstance(given, tuple | list) else given
+        num_dst = None if size is None else size[ends_of(module)[1]]
+        if num_dst is None and isinstance(receivers, Tensor):
+            num_dst = receivers.shape[0]
+        found = call.vectors(arguments)
+        if num_dst is None or type(edge_index) is not Tensor or found is None:
             return written_out(edge_index, size=size, **arguments)
-        ends = edge_index.detach().numpy()
-        weights = x.new_ones(ends.shape[1]) if weights is None else weights.view(-1)
-        edges = Neighbours(ends[source], ends[target], x.shape[0], num_dst)
+        x, scale = found
+        weights = x.new_ones(edge_index.shape[1]) if scale is None else scale.view(-1)
+        edges = Neighbours.of(module, edge_index, x.shape[0], num_dst)
         return weighted_sum(x, weights, edges, call.mean)
 
     return propagate
+
+
+def ends_of(module: MessagePassing) -> tuple[int, int]:
+    """Return the rows of edge_index in which a layer has the sources and the targets."""
+    return (0, 1) if module.flow == "source_to_target" else (1, 0)
 
 
 def _over_groups(work: Any, groups: Groups, *arrays: npt.NDArray[Any]) -> None:

@@ -1,15 +1,20 @@
 """How an edge weight reaches any PyG model, and how the model is left as it was.
 
-A first pass notes which input edge is behind each message (`tracing`). From then on plain tensors
-go in, and the messages of the n-th propagation are multiplied by the weights of the edges noted for
-it. Columns that the model added itself (self-loops) have weight 1. Layers that only sum or average
-their neighbours' vectors are done without writing the messages out (`fused`).
+1. Tracing. A first pass notes which input edge is behind each message. The model is handed
+   `edge_index` tensors of a small `Tensor` subclass that carries, for every entry, the number of
+   the input edge behind it, through indexing, `cat`, `flip`, `stack`, offsets and added self-loops.
+   When a layer propagates, a hook reads the numbers.
+2. Weighting. From then on plain tensors go in, and the messages of the n-th propagation are
+   multiplied by the weights of the edges noted for it. Columns that the model added itself
+   (self-loops) have weight 1. Layers that only sum or average their neighbours' vectors are done
+   without writing the messages out (`fused`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from threading import Lock, RLock
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -19,8 +24,227 @@ from torch import Tensor, nn
 from torch_geometric.nn import MessagePassing
 
 from pagelink.errors import MaskError, ModelError
-from pagelink.model.fused import Neighbours, PlainCall, fits, is_plain_layer, weighted_sum
-from pagelink.model.tracing import layer_name
+from pagelink.model.fused import (
+    Neighbours,
+    PlainCall,
+    Propagate,
+    is_plain_layer,
+    plain_call,
+    replaced_propagate,
+    weighted_sum,
+)
+
+ADDED = -1
+"""Number of a column that is not an edge of the input."""
+
+# What a function does with an index tensor. Entries joined with tensors that the model made:
+_JOINS = frozenset({"cat", "concat", "concatenate", "stack", "hstack", "where"})
+# Entries moved to other places, the numbers along with them:
+_MOVES = frozenset({
+    "__getitem__", "index_select", "flip", "t", "transpose", "permute", "unsqueeze", "squeeze",
+    "chunk", "split", "tensor_split", "unbind", "reshape", "view", "flatten", "masked_select",
+    "narrow", "select", "gather", "take_along_dim", "roll", "repeat", "expand", "expand_as",
+    "view_as", "clone", "detach", "contiguous", "fliplr", "flipud", "swapaxes", "movedim",
+})  # fmt: skip
+# Values changed in their places, the numbers stay:
+_CHANGES = frozenset({
+    "add", "add_", "sub", "sub_", "mul", "mul_", "__add__", "__radd__", "__iadd__", "__sub__",
+    "__rsub__", "__isub__", "__mul__", "__rmul__", "__imul__", "to", "long", "int", "cpu", "cuda",
+    "type", "type_as", "floor_divide", "__floordiv__", "remainder", "__mod__", "clamp",
+    "requires_grad_", "masked_fill",
+})  # fmt: skip
+# Messages collected at nodes:
+_COLLECTS = frozenset({
+    "scatter", "scatter_", "scatter_add", "scatter_add_", "scatter_reduce", "scatter_reduce_",
+    "index_add", "index_add_", "index_reduce", "index_reduce_", "index_put", "index_put_",
+    "index_copy", "index_copy_", "__setitem__", "segment_reduce",
+})  # fmt: skip
+_TRANSPOSES = (vars(torch._C.TensorBase)["T"].__get__, vars(torch._C.TensorBase)["mT"].__get__)
+
+
+class TracedIndex(Tensor):
+    """An index tensor that knows which input edge each of its entries comes from."""
+
+    edge_numbers: Tensor
+    tracer: Tracer
+
+    @classmethod
+    def of(cls, index: Tensor, edge_numbers: Tensor, tracer: Tracer) -> TracedIndex:
+        """Wrap an index tensor; `edge_numbers` has its shape."""
+        traced = index.as_subclass(cls)
+        traced.edge_numbers = edge_numbers
+        traced.tracer = tracer
+        return traced
+
+    @classmethod
+    def __torch_function__(
+        cls,
+        func: Callable[..., Any],
+        types: Iterable[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        """Run the function on plain tensors, and move the numbers as it moved the entries."""
+        kwargs = kwargs or {}
+        traced = list(_traced_in([*args, *kwargs.values()]))
+        tracer = traced[0].tracer
+        plain_args, plain_kwargs = _map(args, _plain), _map(kwargs, _plain)
+        result = func(*plain_args, **plain_kwargs)
+        name = getattr(func, "__name__", "")
+        own = args[0] if args and isinstance(args[0], TracedIndex) else None
+        if name in _JOINS:
+            condition = args[:1] if name == "where" else ()
+            joined = _map(args[len(condition) :], _numbers)
+            return _wrap(result, func(*_map(condition, _plain), *joined, **plain_kwargs), tracer)
+        if own is not None and (name in _MOVES or func in _TRANSPOSES):
+            numbers = func(own.edge_numbers, *plain_args[1:], **plain_kwargs)
+            return _wrap(result, numbers, tracer)
+        if own is not None and name == "sort":
+            dim = kwargs.get("dim", next((a for a in args[1:] if type(a) is int), -1))
+            numbers = own.edge_numbers.gather(dim, result.indices)
+            return _wrap(result.values, numbers, tracer), result.indices
+        if name in _CHANGES:
+            for value in traced:
+                if isinstance(result, Tensor) and value.shape == result.shape:
+                    return _wrap(result, value.edge_numbers, tracer)
+        if name in _COLLECTS and own is None:
+            tracer.note_collected(result if isinstance(result, Tensor) else plain_args[0])
+        return result
+
+
+def _traced_in(values: Iterable[Any]) -> Iterator[TracedIndex]:
+    for value in values:
+        if isinstance(value, TracedIndex):
+            yield value
+        elif isinstance(value, list | tuple):
+            yield from _traced_in(value)
+
+
+def _map(values: Any, change: Callable[[Any], Any]) -> Any:
+    if isinstance(values, dict):
+        return {key: _map(value, change) for key, value in values.items()}
+    if type(values) in (list, tuple):
+        return type(values)(_map(value, change) for value in values)
+    return change(values)
+
+
+def _plain(value: Any) -> Any:
+    return value.as_subclass(Tensor) if isinstance(value, TracedIndex) else value
+
+
+def _numbers(value: Any) -> Any:
+    if isinstance(value, TracedIndex):
+        return value.edge_numbers
+    return torch.full_like(value, ADDED) if isinstance(value, Tensor) else value
+
+
+def _wrap(result: Any, numbers: Any, tracer: Tracer) -> Any:
+    if isinstance(result, Tensor):
+        return TracedIndex.of(result, numbers, tracer)
+    return type(result)(_wrap(r, n, tracer) for r, n in zip(result, numbers, strict=True))
+
+
+class Tracer:
+    """Notes, for every propagation of a forward pass, which input edges its messages belong to."""
+
+    def __init__(self) -> None:
+        self.calls: list[Tensor] = []
+        """Per propagation, the number of the input edge of each message, or ADDED."""
+        self.plain: list[PlainCall | None] = []
+        """Per propagation, how it is done without writing messages out, if it can be."""
+        self.layers: dict[MessagePassing, list[PlainCall | None]] = {}
+        """The same, by layer."""
+        self.collected_outside: list[str] = []
+        """Modules that collect vectors along the edges outside of any MessagePassing layer."""
+        self._inside: list[tuple[str, nn.Module]] = []
+
+    def trace(self, edge_index: Tensor, first_number: int) -> TracedIndex:
+        """Wrap an edge_index [2, n] whose columns are numbered from `first_number` on."""
+        numbers = torch.arange(
+            first_number, first_number + edge_index.shape[1], device=edge_index.device
+        )
+        return TracedIndex.of(edge_index, numbers.expand(2, -1), self)
+
+    def note_collected(self, collected: Any) -> None:
+        """Note that vectors were collected at nodes."""
+        if any(isinstance(module, MessagePassing) for _, module in self._inside):
+            return
+        if not isinstance(collected, Tensor) or not collected.is_floating_point():
+            return
+        if collected.dim() >= 2:
+            self.collected_outside.append(self._inside[-1][0] if self._inside else "")
+
+    def plain_layers(self) -> dict[MessagePassing, PlainCall]:
+        """Layers of which every call can be done without writing messages out, in one way."""
+        found = {}
+        for layer, calls in self.layers.items():
+            ways = {call and (call.argument, call.scaled, call.mean) for call in calls}
+            if len(ways) == 1 and calls[0] is not None:
+                found[layer] = calls[0]
+        return found
+
+    @contextmanager
+    def listen(self, model: nn.Module) -> Iterator[None]:
+        """Hook into every layer for one forward pass."""
+        hooks: list[Any] = []
+        for name, module in model.named_modules():
+            hooks.append(module.register_forward_pre_hook(partial(self._enter, name)))
+            hooks.append(module.register_forward_hook(self._leave, always_call=True))
+            if isinstance(module, MessagePassing):
+                plain = is_plain_layer(module)  # which no layer is any more once it has hooks
+                note_call = partial(self._note_call, name)
+                hooks.append(module.register_propagate_forward_pre_hook(note_call))
+                if plain:
+                    hooks.append(module.register_message_forward_pre_hook(self._note_versions))
+                    hooks.append(module.register_message_forward_hook(self._note_message))
+                    hooks.append(module.register_aggregate_forward_hook(self._note_plain))
+        with ExitStack() as stack:
+            for hook in hooks:
+                stack.callback(hook.remove)
+            yield
+
+    def _note_versions(self, module: MessagePassing, inputs: Any) -> None:
+        self._versions = {k: v._version for k, v in inputs[0].items() if isinstance(v, Tensor)}
+
+    def _note_message(self, module: MessagePassing, inputs: Any, message: Any) -> None:
+        # What the layer changed in place is not what it was given.
+        changed = any(inputs[0][name]._version != old for name, old in self._versions.items())
+        self._message = {} if changed else inputs[0], message
+
+    def _note_plain(self, module: MessagePassing, inputs: Any, out: Tensor) -> None:
+        arguments, message = self._message
+        call = plain_call(module, arguments, message, out.shape[0]) if out.dim() == 2 else None
+        self.plain[-1] = call
+        self.layers.setdefault(module, []).append(call)
+        del self._message
+
+    def _enter(self, name: str, module: nn.Module, args: Any) -> None:
+        self._inside.append((name, module))
+
+    def _leave(self, module: nn.Module, args: Any, output: Any) -> None:
+        self._inside.pop()
+
+    def _note_call(
+        self, name: str, module: MessagePassing, inputs: tuple[Any, ...]
+    ) -> tuple[Any, ...]:
+        edge_index, *rest = inputs
+        if not isinstance(edge_index, TracedIndex):
+            raise MaskError(
+                f"The layer {layer_name(name, module)} passes messages along edges that cannot "
+                "be told from those given to the model: it keeps edges of its own (a cached "
+                "or precomputed graph, a sparse matrix) or builds new ones by an operation "
+                "that is not followed. Let it use the edge_index it is given, by indexing, "
+                "torch.cat, flip or added self-loops."
+            )
+        numbers = edge_index.edge_numbers
+        if not torch.equal(numbers[0], numbers[1]):
+            raise MaskError(
+                f"The layer {layer_name(name, module)} is given columns whose two ends come "
+                "from different edges of the graph."
+            )
+        self.calls.append(numbers[0])
+        self.plain.append(None)
+        return (edge_index.as_subclass(Tensor), *rest)
 
 
 class Weighting:
@@ -58,42 +282,36 @@ class Weighting:
     @contextmanager
     def attach(self, model: nn.Module) -> Iterator[Weighting]:
         """Hook into every MessagePassing layer."""
+        layers = {m: n for n, m in model.named_modules() if isinstance(m, MessagePassing)}
+        plain = [m for m in layers if any(self._plain) and is_plain_layer(m)]
         with ExitStack() as stack:
-            for name, module in model.named_modules():
-                if isinstance(module, MessagePassing):
-                    if any(self._plain) and is_plain_layer(module):
-                        stack.callback(module.__dict__.pop, "propagate")
-                        module.__dict__["propagate"] = self._propagate(module, module.propagate)
-                    begin = module.register_propagate_forward_pre_hook(self._begin)
-                    stack.callback(begin.remove)
-                    weight = module.register_message_forward_hook(self._weight(name))
-                    stack.callback(weight.remove)
+            stack.enter_context(replaced_propagate({m: self._propagate(m) for m in plain}))
+            for module, name in layers.items():
+                begin = module.register_propagate_forward_pre_hook(self._begin)
+                weight = module.register_message_forward_hook(partial(self._weight, name))
+                stack.callback(begin.remove)
+                stack.callback(weight.remove)
             yield self
 
     def _begin(self, module: MessagePassing, inputs: Any) -> None:
         self._next += 1
 
-    def _propagate(
-        self, module: MessagePassing, written_out: Callable[..., Tensor]
-    ) -> Callable[..., Tensor]:
+    def _propagate(self, module: MessagePassing) -> Propagate:
         """The layer's `propagate`, without messages where the call is known to be plain."""
+        written_out: Propagate = module.propagate
 
         def propagate(edge_index: Any, size: Any = None, **arguments: Any) -> Tensor:
-            call = self._plain[self._next] if self._next < len(self._plain) else None
-            x: Any = None if call is None else arguments.get(call.argument)
-            x = x[0] if isinstance(x, tuple | list) else x
             number = self._next
+            call = self._plain[number] if number < len(self._plain) else None
             known = call is not None and edge_index.shape[1] == len(self._calls[number])
-            scale = arguments.get("edge_weight") if call is not None and call.scaled else None
-            if call is None or not known or not fits(x, scale):
+            found = call.vectors(arguments) if call is not None and known else None
+            if call is None or found is None:
                 return written_out(edge_index, size=size, **arguments)
             self._next += 1
-            source, target = (0, 1) if module.flow == "source_to_target" else (1, 0)
+            x, scale = found
             if number not in self._neighbours:
-                ends = edge_index.detach().numpy()
-                self._neighbours[number] = Neighbours(
-                    ends[source], ends[target], x.shape[0], call.num_dst
-                )
+                edges = Neighbours.of(module, edge_index, x.shape[0], call.num_dst)
+                self._neighbours[number] = edges
             weights = self._weights(number)
             if scale is not None:
                 weights = weights * scale.view(-1)
@@ -105,26 +323,23 @@ class Weighting:
         assert self._extended is not None
         return self._extended.index_select(0, self._places[number])
 
-    def _weight(self, name: str) -> Callable[..., Any]:
-        def hook(module: MessagePassing, inputs: Any, message: Any) -> Any:
-            numbers = self._calls[self._next - 1] if self._next <= len(self._calls) else None
-            dim = module.node_dim
-            if not isinstance(message, Tensor) or not -message.dim() <= dim < message.dim():
-                raise MaskError(
-                    f"The layer {layer_name(name, module)} returns messages that are not a tensor "
-                    f"with one slice per edge along dimension {dim}."
-                )
-            if numbers is None or self._extended is None or message.shape[dim] != len(numbers):
-                raise MaskError(
-                    f"The layer {layer_name(name, module)} sends {message.shape[dim]} messages, "
-                    f"expected {0 if numbers is None else len(numbers)} as in the pass before. Its "
-                    "forward pass must be deterministic in eval mode."
-                )
-            shape = [1] * message.dim()
-            shape[dim] = -1
-            return message * self._weights(self._next - 1).view(shape).to(message.dtype)
-
-        return hook
+    def _weight(self, name: str, module: MessagePassing, inputs: Any, message: Any) -> Any:
+        numbers = self._calls[self._next - 1] if self._next <= len(self._calls) else None
+        dim = module.node_dim
+        if not isinstance(message, Tensor) or not -message.dim() <= dim < message.dim():
+            raise MaskError(
+                f"The layer {layer_name(name, module)} returns messages that are not a tensor "
+                f"with one slice per edge along dimension {dim}."
+            )
+        if numbers is None or self._extended is None or message.shape[dim] != len(numbers):
+            raise MaskError(
+                f"The layer {layer_name(name, module)} sends {message.shape[dim]} messages, "
+                f"expected {0 if numbers is None else len(numbers)} as in the pass before. Its "
+                "forward pass must be deterministic in eval mode."
+            )
+        shape = [1] * message.dim()
+        shape[dim] = -1
+        return message * self._weights(self._next - 1).view(shape).to(message.dtype)
 
 
 def check_maskable(model: nn.Module) -> None:
@@ -144,13 +359,6 @@ def check_maskable(model: nn.Module) -> None:
                 )
 
 
-@contextmanager
-def borrowed(model: nn.Module) -> Iterator[None]:
-    """Put the model into eval mode without parameter gradients, and give it back as it was."""
-    with _lock_of(model):
-        yield from _borrowed(model)
-
-
 _locks: WeakKeyDictionary[nn.Module, Any] = WeakKeyDictionary()
 _making_a_lock = Lock()
 
@@ -161,10 +369,12 @@ def _lock_of(model: nn.Module) -> Any:
         return _locks.setdefault(model, RLock())
 
 
-def _borrowed(model: nn.Module) -> Iterator[None]:
-    training = [(module, module.training) for module in model.modules()]
-    requires = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
-    with ExitStack() as stack:
+@contextmanager
+def borrowed(model: nn.Module) -> Iterator[None]:
+    """Put the model into eval mode without parameter gradients, and give it back as it was."""
+    with _lock_of(model), ExitStack() as stack:
+        training = [(module, module.training) for module in model.modules()]
+        requires = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
         if any(
             hasattr(module, "_orig_mod") or getattr(module, "_compiled_call_impl", None)
             for module, _ in training
@@ -181,3 +391,8 @@ def _borrowed(model: nn.Module) -> Iterator[None]:
                 module.training = mode
             for parameter, flag in requires:
                 parameter.requires_grad_(flag)
+
+
+def layer_name(name: str, module: nn.Module) -> str:
+    """Name a layer of the model for a message."""
+    return f"{name!r} ({type(module).__name__})" if name else f"({type(module).__name__})"

@@ -1,4 +1,12 @@
-"""Proof on real links that edge weights reach the model, and of what links may share."""
+"""Checks of a model on real links of its graph, before it explains anything.
+
+`inspect_model` does them in this order:
+
+1. Links are drawn and scored on the full graph, by a pass that notes the relations the model uses.
+2. The receptive field, and with it the way to run the model, is found (`receptive_field`).
+3. What links side by side may share without a change of their scores is found.
+4. Edge weights are shown to reach the model: weights of 1 change nothing, and get a gradient.
+"""
 
 from __future__ import annotations
 
@@ -14,222 +22,36 @@ from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.edited_graphs import Edits
 from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
-from pagelink.model.edited_logits import Influence
+from pagelink.model.edited_logits import EditedLogits
 from pagelink.model.inputs import ModelInput
+from pagelink.model.masking import Tracer, layer_name
 from pagelink.model.predictor import LinkPredictor, Mode
 from pagelink.model.receptive_field import (
-    EDGES_A_PASS,
-    LINKS_A_ROUND,
-    NOT_LOCAL,
+    EDGES_PER_PASS,
+    LINKS_PER_ROUND,
     ROUNDS,
     TOLERANCE,
     Probe,
-    Reach,
+    ReceptiveField,
     chunks_by_edges,
     extractor_for,
     patch_predictor,
     try_modes,
     visible_count,
 )
-from pagelink.model.tracing import Tracer, layer_name
 from pagelink.runtime.arrays import Bools, Longs
+from pagelink.runtime.csr import Csr
 
 EDITS = 3
-"""Edited copies that are compared with the same graphs edited by themselves."""
+"""Edited graphs that share nodes are compared with this number of graphs edited by themselves."""
 GRID = 2
-"""So many sources with so many targets: links that have parts of their graphs in common."""
+"""Links between this number of sources and of targets have parts of their graphs in common."""
 
 
-def prove(predictor: LinkPredictor, probe: Probe, reach: Reach) -> tuple[float, bool]:
-    """Show that weight 1 reproduces the model and that the weights get a gradient.
-
-    A model whose score no edge changes gets no gradient, and passes: that it does not use the graph
-    is what is to be said of its links. A score that some edges do change must have one for some
-    link, at weight 1 or, where it is saturated there, at one half.
-
-    Returns:
-        The bytes that a pass with gradients takes, per edge, and whether edges change the score.
-
-    Raises:
-        MaskError: the weights of 1 change the score, or messages pass where no weight reaches.
-        ModelError: the edges change the score, but their weights get no gradient.
-    """
-    moved, checked, taken = False, False, 0.0
-    for batch, links, relation in _in_turn(predictor, probe, reach):
-        inputs = predictor.inputs(batch, predictor.needed(batch), links, relation)
-        logits, recorded, _ = predictor.record(inputs)
-        weights = torch.ones(len(batch.edges), device=predictor.device, requires_grad=True)
-        with predictor.weighted(recorded) as run:
-            with _saved_bytes() as saved:
-                weighted = run(weights)
-            if not torch.allclose(weighted.detach(), logits, rtol=1e-4, atol=1e-5):
-                if predictor.fuses:  # then a layer only looked plain
-                    predictor.fuses = False
-                    return prove(predictor, probe, reach)
-                raise MaskError(
-                    "Edge weights of 1 change the model's scores from "
-                    f"{logits.tolist()[:3]} to {weighted.tolist()[:3]}. A model with a random "
-                    "forward pass in eval mode cannot be explained."
-                )
-            # Going back makes gradients as large as what was kept.
-            taken = max(taken, 2 * sum(saved.values()) / max(int(inputs.slots.shape[0]), 1))
-            reached = _has_gradient(weighted, weights) or _has_gradient(run(weights / 2), weights)
-        if not checked:
-            checked = True
-            _check_nothing_passes_outside(predictor, inputs, recorded, len(batch.edges))
-        if reached:
-            return taken, True
-        nothing = predictor.inputs(batch, np.zeros_like(batch.visible), links, relation)
-        moved |= not torch.allclose(predictor.logits(nothing), logits, rtol=1e-4, atol=1e-5)
-    if not moved:
-        return taken, False
-    raise ModelError(
-        "The edges change the model's score, but their weights get no gradient on any of "
-        f"{len(probe.src)} links: the score is cut off from the messages (by detach, no_grad or a "
-        "step function), or flat."
-    )
-
-
-def _in_turn(
-    predictor: LinkPredictor, probe: Probe, reach: Reach
-) -> Iterator[tuple[ComputationGraphs, list[int], Longs]]:
-    """Yield links to try, a few at a time: batches, the links to take of each, their relations."""
-    extractor = extractor_for(predictor.graph, reach, None)
-    for number in range(-(-len(probe.src) // LINKS_A_ROUND)):
-        part = probe.part(number)
-        batch = extractor.extract(part.src, part.dst, np.full(len(part.src), -1))
-        for links in chunks_by_edges(visible_count(batch), EDGES_A_PASS, predictor.mode):
-            yield batch, links, part.relation
-
-
-def _has_gradient(logits: torch.Tensor, weights: torch.Tensor) -> bool:
-    if not logits.requires_grad:
-        return False
-    (gradient,) = torch.autograd.grad(logits.sum(), weights, allow_unused=True)
-    return gradient is not None and bool((gradient != 0).any())
-
-
-def _check_nothing_passes_outside(
-    predictor: LinkPredictor, inputs: ModelInput, recorded: ModelInput, num_edges: int
-) -> None:
-    """With all weights 0, it must not matter where the edges come from."""
-    scores = []
-    other = predictor.record(predictor.with_other_sources(inputs))[1]
-    for each in (recorded, other):
-        with predictor.weighted(each) as run, torch.no_grad():
-            scores.append(run(torch.zeros(num_edges, device=inputs.slots.device)))
-    scale = 1 + scores[0].abs()
-    if bool(((scores[0] - scores[1]).abs() > TOLERANCE * scale).any()):
-        raise MaskError(
-            f"{layer_name('', predictor.model)} passes messages along the edges outside of its "
-            "MessagePassing layers (by a matrix product, say), where edge weights cannot reach "
-            "them: with all weights 0 its score still depends on where the edges come from. Move "
-            "the aggregation into a torch_geometric.nn.MessagePassing layer."
-        )
-
-
-@contextmanager
-def _saved_bytes() -> Iterator[dict[int, int]]:
-    """Sizes of what a forward pass keeps for going back, by address."""
-    saved: dict[int, int] = {}
-
-    def pack(tensor: torch.Tensor) -> torch.Tensor:
-        if tensor.layout == torch.strided:
-            storage = tensor.untyped_storage()
-            saved[storage.data_ptr()] = storage.nbytes()
-        return tensor
-
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        yield saved
-
-
-def find_what_is_shared(predictor: LinkPredictor, probe: Probe, reach: Reach) -> None:
-    """Let links side by side, and edited copies, share nodes only if that changes no score.
-
-    A model may look at the edges that leave a node, or turn them around inside: then a node that
-    stands for several copies is not what each of them would be.
-
-    Raises:
-        ModelError: a link's score depends on what else the model is asked, even without sharing.
-    """
-    if predictor.mode != "subgraphs":
-        _check_alone(predictor, probe)
-        return
-    src = np.repeat(probe.src[:GRID], len(probe.dst[:GRID]))
-    dst = np.tile(probe.dst[:GRID], len(probe.src[:GRID]))
-    src, dst = src[src != dst], dst[src != dst]
-    extractor = extractor_for(predictor.graph, reach, None)
-    batch = extractor.extract(src, dst, np.full(len(src), -1))
-    relation = np.full(len(src), probe.relation[0])
-    alone = [_alone(predictor, batch, relation, i) for i in range(len(src))]
-    for shares in (True, False):
-        predictor.shares_rim = shares
-        inputs = predictor.inputs(batch, batch.visible, np.arange(len(src)), relation)
-        together = predictor.logits(inputs).cpu().double().numpy()
-        if np.allclose(together, alone, rtol=1e-3, atol=1e-4):
-            break
-    else:
-        raise _depends_on_others(alone[0], together[0])
-    predictor.shares_copies = predictor.shares_rim and _copies_agree(predictor, batch, relation)
-
-
-def _check_alone(predictor: LinkPredictor, probe: Probe) -> None:
-    """A link that is asked for alone must have the score that it has beside others."""
-    for link in range(min(GRID, len(probe.src))):
-        one = slice(link, link + 1)
-        inputs = predictor.full_graph(probe.src[one], probe.dst[one], probe.relation[one])
-        alone, again = float(predictor.logits(inputs)), float(predictor.logits(inputs))
-        if not np.isclose(alone, again, rtol=1e-3, atol=1e-4):
-            raise ModelError(
-                f"The model's score of the same link is {alone:.4g} and then {again:.4g}. A model "
-                "with a random forward pass in eval mode cannot be explained."
-            )
-        together = float(probe.logits[link])
-        if not np.isclose(alone, together, rtol=1e-3, atol=1e-4):
-            raise _depends_on_others(alone, together)
-
-
-def _depends_on_others(alone: float, together: float) -> ModelError:
-    return ModelError(
-        f"The model's score of a link is {alone:.4g} alone and {together:.4g} beside other links. "
-        "A model whose score depends on what else it is asked cannot be explained."
-    )
-
-
-def _alone(predictor: LinkPredictor, batch: ComputationGraphs, relation: Longs, link: int) -> float:
-    inputs = predictor.inputs(batch, batch.visible, [link], relation)
-    return float(predictor.logits(inputs))
-
-
-def _copies_agree(predictor: LinkPredictor, batch: ComputationGraphs, relation: Longs) -> bool:
-    """Whether edited copies that share nodes have the scores of graphs edited by themselves."""
-    rng = np.random.default_rng(0)
-    links: list[int] = []
-    slots: list[Longs] = []
-    for link in range(batch.num_links):
-        here = np.flatnonzero(batch.visible[batch.edge_ptr[link] : batch.edge_ptr[link + 1]])
-        if len(here) and len(links) < EDITS:
-            links.append(link)
-            chosen = rng.choice(here, min(len(here), 4), replace=False)
-            slots.append(batch.edge_ptr[link] + chosen)
-    ptr = np.concatenate([[0], np.cumsum([len(part) for part in slots], dtype=np.int64)])
-    edits = Edits(np.array(links, dtype=np.int64), ptr, np.concatenate([[], *slots]).astype(int))
-    shared = Influence(predictor, batch, relation).logits(batch.visible, edits)
-    predictor.shares_copies = False
-    alone = Influence(predictor, batch, relation).logits(batch.visible, edits)
-    return np.allclose(shared, alone, rtol=1e-3, atol=1e-4)
-
-
-# What the model sees of the graph: how far, by which relations, and in which way it is run.
-
-
-__all__ = ["NOT_LOCAL", "Reach", "extractor_for", "find_reach"]
-
-
-def find_reach(
+def inspect_model(
     predictor: LinkPredictor, link_types: Sequence[EdgeType], seed: int, *, on_patch: bool = False
-) -> Reach:
-    """Find L and the way to run the model, and prove that edge weights reach it.
+) -> ReceptiveField:
+    """Find L and the way to run the model, and check that edge weights reach it.
 
     Leaves `predictor.mode` at the way that was found.
 
@@ -248,10 +70,10 @@ def find_reach(
     if predictor.graph.num_edges == 0:
         raise GraphError("The graph has no edges, so there is no path that could explain a link.")
     if not on_patch:
-        return _find(predictor, link_types, seed)
+        return _inspect(predictor, link_types, seed)
     tried = patch_predictor(predictor, link_types, seed)
-    reach = _find(tried, link_types, seed)
-    if reach.mode != "subgraphs":
+    field = _inspect(tried, link_types, seed)
+    if field.mode != "subgraphs":
         raise ModelError(
             "The model needs all nodes of the graph, or its score depends on the whole graph, so "
             "it cannot be explained from a store on disk. Let it look up its nodes by n_id (its "
@@ -259,26 +81,26 @@ def find_reach(
             "PaGELink(model, store.data, ...)."
         )
     predictor.adopt(tried)
-    return reach
+    return field
 
 
-def _find(predictor: LinkPredictor, link_types: Sequence[EdgeType], seed: int) -> Reach:
+def _inspect(predictor: LinkPredictor, link_types: Sequence[EdgeType], seed: int) -> ReceptiveField:
     graph = predictor.graph
     probes = [_draw_probe(predictor, link_type, seed) for link_type in link_types]
     seen = np.any([_seen_relations(graph, tracer, predictor) for _, tracer in probes], axis=0)
-    reaches = [try_modes(predictor, probe, seen) for probe, _ in probes]
+    fields = [try_modes(predictor, probe, seen) for probe, _ in probes]
     order: tuple[Mode, ...] = ("subgraphs", "all_nodes", "full")
-    worst = max(reaches, key=lambda reach: order.index(reach.mode))
+    worst = max(fields, key=lambda field: order.index(field.mode))
     if worst.mode != "full":
-        num_hops = max(reach.num_hops or 0 for reach in reaches)
-        along = np.any([reach.along_relations for reach in reaches], axis=0)
-        worst = Reach(worst.mode, num_hops, seen, along)
+        num_hops = max(field.num_hops or 0 for field in fields)
+        along = np.any([field.along_relations for field in fields], axis=0)
+        worst = ReceptiveField(worst.mode, num_hops, seen, along)
     predictor.mode = worst.mode
     find_what_is_shared(predictor, probes[0][0], worst)
-    proofs = [prove(predictor, probe, worst) for probe, _ in probes]
+    checked = [check_weights(predictor, probe, worst) for probe, _ in probes]
     return dataclasses.replace(
-        worst, bytes_an_edge=max(taken for taken, _ in proofs),
-        uses_edges=any(used for _, used in proofs),
+        worst, bytes_per_edge=max(taken for taken, _ in checked),
+        uses_edges=any(used for _, used in checked),
         in_unit_range=all(bool(((p.logits >= 0) & (p.logits <= 1)).all()) for p, _ in probes),
     )  # fmt: skip
 
@@ -325,7 +147,7 @@ def _draw_links(
             f"No {link_type[0]} and no {link_type[2]} has an incoming edge, so no message can "
             "reach a link. Add reverse relations (torch_geometric.transforms.ToUndirected)."
         )
-    count = LINKS_A_ROUND * ROUNDS
+    count = LINKS_PER_ROUND * ROUNDS
     src, dst = rng.choice(ends[0], count), rng.choice(ends[1], count)
     dst = np.where(src == dst, np.roll(ends[1], 1)[np.searchsorted(ends[1], dst)], dst)
     if (src == dst).all():
@@ -355,3 +177,189 @@ def _seen_relations(graph: TypedGraph, tracer: Tracer, predictor: LinkPredictor)
             "is no path that could explain its links."
         )
     return seen
+
+
+def find_what_is_shared(predictor: LinkPredictor, probe: Probe, field: ReceptiveField) -> None:
+    """Let links side by side, and edited graphs, share nodes only if that changes no score.
+
+    A model may look at the edges that leave a node, or turn them around inside: then a node that
+    stands for the same one of several graphs is not what it would be in each of them.
+
+    Raises:
+        ModelError: a link's score depends on what else the model is asked, even without sharing.
+    """
+    if predictor.mode != "subgraphs":
+        _check_alone(predictor, probe)
+        return
+    src = np.repeat(probe.src[:GRID], len(probe.dst[:GRID]))
+    dst = np.tile(probe.dst[:GRID], len(probe.src[:GRID]))
+    src, dst = src[src != dst], dst[src != dst]
+    extractor = extractor_for(predictor.graph, field, None)
+    batch = extractor.extract(src, dst, np.full(len(src), -1))
+    relation = np.full(len(src), probe.relation[0])
+    alone = [_alone(predictor, batch, relation, i) for i in range(len(src))]
+    for shares in (True, False):
+        predictor.shares_rim = shares
+        inputs = predictor.inputs(batch, batch.visible, np.arange(len(src)), relation)
+        together = predictor.logits(inputs).cpu().double().numpy()
+        if np.allclose(together, alone, rtol=1e-3, atol=1e-4):
+            break
+    else:
+        raise _depends_on_others(alone[0], together[0])
+    predictor.shares_unedited = predictor.shares_rim and _edited_graphs_agree(
+        predictor, batch, relation
+    )
+
+
+def _check_alone(predictor: LinkPredictor, probe: Probe) -> None:
+    """A link that is given alone must have the score that it has beside others."""
+    for link in range(min(GRID, len(probe.src))):
+        one = slice(link, link + 1)
+        inputs = predictor.full_graph(probe.src[one], probe.dst[one], probe.relation[one])
+        alone, again = float(predictor.logits(inputs)), float(predictor.logits(inputs))
+        if not np.isclose(alone, again, rtol=1e-3, atol=1e-4):
+            raise ModelError(
+                f"The model's score of the same link is {alone:.4g} and then {again:.4g}. A model "
+                "with a random forward pass in eval mode cannot be explained."
+            )
+        together = float(probe.logits[link])
+        if not np.isclose(alone, together, rtol=1e-3, atol=1e-4):
+            raise _depends_on_others(alone, together)
+
+
+def _depends_on_others(alone: float, together: float) -> ModelError:
+    return ModelError(
+        f"The model's score of a link is {alone:.4g} alone and {together:.4g} beside other links. "
+        "A model whose score depends on what else it is asked cannot be explained."
+    )
+
+
+def _alone(predictor: LinkPredictor, batch: ComputationGraphs, relation: Longs, link: int) -> float:
+    inputs = predictor.inputs(batch, batch.visible, [link], relation)
+    return float(predictor.logits(inputs))
+
+
+def _edited_graphs_agree(
+    predictor: LinkPredictor, batch: ComputationGraphs, relation: Longs
+) -> bool:
+    """Whether edited graphs that share nodes have the scores of graphs edited by themselves."""
+    rng = np.random.default_rng(0)
+    links: list[int] = []
+    slots: list[Longs] = []
+    for link in range(batch.num_links):
+        here = np.flatnonzero(batch.visible[batch.edge_ptr[link] : batch.edge_ptr[link + 1]])
+        if len(here) and len(links) < EDITS:
+            links.append(link)
+            chosen = rng.choice(here, min(len(here), 4), replace=False)
+            slots.append(batch.edge_ptr[link] + chosen)
+    changes = Csr.of(slots)
+    edits = Edits(np.array(links, dtype=np.int64), changes.ptr, changes.values)
+    shared = EditedLogits(predictor, batch, relation).logits(batch.visible, edits)
+    predictor.shares_unedited = False
+    alone = EditedLogits(predictor, batch, relation).logits(batch.visible, edits)
+    return np.allclose(shared, alone, rtol=1e-3, atol=1e-4)
+
+
+def check_weights(
+    predictor: LinkPredictor, probe: Probe, field: ReceptiveField
+) -> tuple[float, bool]:
+    """Show that weight 1 reproduces the model and that the weights get a gradient.
+
+    A model whose score no edge changes gets no gradient, and passes: that it does not use the graph
+    is what is to be said of its links. A score that some edges do change must have one for some
+    link, at weight 1 or, where it is saturated there, at one half.
+
+    Returns:
+        The bytes that a pass with gradients takes, per edge, and whether edges change the score.
+
+    Raises:
+        MaskError: the weights of 1 change the score, or messages pass where no weight reaches.
+        ModelError: the edges change the score, but their weights get no gradient.
+    """
+    moved, checked, taken = False, False, 0.0
+    for batch, links, relation in _in_turn(predictor, probe, field):
+        inputs = predictor.inputs(batch, predictor.needed(batch), links, relation)
+        logits, recorded, _ = predictor.record(inputs)
+        weights = torch.ones(len(batch.edges), device=predictor.device, requires_grad=True)
+        with predictor.weighted(recorded) as run:
+            with _saved_bytes() as saved:
+                weighted = run(weights)
+            if not torch.allclose(weighted.detach(), logits, rtol=1e-4, atol=1e-5):
+                if predictor.fuses:  # then a layer only looked plain
+                    predictor.fuses = False
+                    return check_weights(predictor, probe, field)
+                raise MaskError(
+                    "Edge weights of 1 change the model's scores from "
+                    f"{logits.tolist()[:3]} to {weighted.tolist()[:3]}. A model with a random "
+                    "forward pass in eval mode cannot be explained."
+                )
+            # Going back makes gradients as large as what was kept.
+            taken = max(taken, 2 * sum(saved.values()) / max(int(inputs.slots.shape[0]), 1))
+            reached = _has_gradient(weighted, weights) or _has_gradient(run(weights / 2), weights)
+        if not checked:
+            checked = True
+            _check_nothing_passes_outside(predictor, inputs, recorded, len(batch.edges))
+        if reached:
+            return taken, True
+        nothing = predictor.inputs(batch, np.zeros_like(batch.visible), links, relation)
+        moved |= not torch.allclose(predictor.logits(nothing), logits, rtol=1e-4, atol=1e-5)
+    if not moved:
+        return taken, False
+    raise ModelError(
+        "The edges change the model's score, but their weights get no gradient on any of "
+        f"{len(probe.src)} links: the score is cut off from the messages (by detach, no_grad or a "
+        "step function), or flat."
+    )
+
+
+def _in_turn(
+    predictor: LinkPredictor, probe: Probe, field: ReceptiveField
+) -> Iterator[tuple[ComputationGraphs, list[int], Longs]]:
+    """Yield links to try, a few at a time: batches, the links to take of each, their relations."""
+    extractor = extractor_for(predictor.graph, field, None)
+    for number in range(-(-len(probe.src) // LINKS_PER_ROUND)):
+        part = probe.part(number)
+        batch = extractor.extract(part.src, part.dst, np.full(len(part.src), -1))
+        for links in chunks_by_edges(visible_count(batch), EDGES_PER_PASS, predictor.mode):
+            yield batch, links, part.relation
+
+
+def _has_gradient(logits: torch.Tensor, weights: torch.Tensor) -> bool:
+    if not logits.requires_grad:
+        return False
+    (gradient,) = torch.autograd.grad(logits.sum(), weights, allow_unused=True)
+    return gradient is not None and bool((gradient != 0).any())
+
+
+def _check_nothing_passes_outside(
+    predictor: LinkPredictor, inputs: ModelInput, recorded: ModelInput, num_edges: int
+) -> None:
+    """With all weights 0, it must not matter where the edges come from."""
+    scores = []
+    other = predictor.record(predictor.with_other_sources(inputs))[1]
+    for each in (recorded, other):
+        with predictor.weighted(each) as run, torch.no_grad():
+            scores.append(run(torch.zeros(num_edges, device=inputs.slots.device)))
+    scale = 1 + scores[0].abs()
+    if bool(((scores[0] - scores[1]).abs() > TOLERANCE * scale).any()):
+        raise MaskError(
+            f"{layer_name('', predictor.model)} passes messages along the edges outside of its "
+            "MessagePassing layers (by a matrix product, say), where edge weights cannot reach "
+            "them: with all weights 0 its score still depends on where the edges come from. Move "
+            "the aggregation into a torch_geometric.nn.MessagePassing layer."
+        )
+
+
+@contextmanager
+def _saved_bytes() -> Iterator[dict[int, int]]:
+    """Sizes of what a forward pass keeps for going back, by address."""
+    saved: dict[int, int] = {}
+
+    def pack(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.layout == torch.strided:
+            storage = tensor.untyped_storage()
+            saved[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        yield saved

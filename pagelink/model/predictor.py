@@ -22,15 +22,15 @@ from torch_geometric.nn import MessagePassing
 
 from pagelink.errors import ModelError, SettingsError
 from pagelink.graph.computation_graph import ComputationGraphs
-from pagelink.graph.edited_graphs import Copies
+from pagelink.graph.edited_graphs import EditedGraphs
 from pagelink.graph.ego_kernels import FAR
 from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.model.fused import PlainCall, summed
 from pagelink.model.inputs import InputMaker, ModelInput
-from pagelink.model.masking import Weighting, borrowed, check_maskable
-from pagelink.model.tracing import Tracer
-from pagelink.runtime.arrays import Bools, Ints, Longs, Ragged
+from pagelink.model.masking import Tracer, Weighting, borrowed, check_maskable
+from pagelink.runtime.arrays import Bools, Ints, Longs
+from pagelink.runtime.csr import Csr
 
 Forward = Callable[[nn.Module, Any, Tensor], Tensor]
 Mode = Literal["subgraphs", "all_nodes", "full"]
@@ -72,9 +72,9 @@ class LinkPredictor:
         self.output = output
         self.mode: Mode = "subgraphs"
         self.shares_rim = True
-        """Links side by side may share the nodes at the rim of the model's reach."""
-        self.shares_copies = True
-        """Edited copies of a graph may share the nodes that the edits cannot change."""
+        """Links side by side may share the nodes at the rim of the receptive field."""
+        self.shares_unedited = True
+        """Edited graphs of a link may share the nodes that their edits cannot change."""
         self.fuses = True
         """Layers that only sum their neighbours are done without writing messages out."""
         self._plain_layers: Mapping[MessagePassing, PlainCall] = {}
@@ -83,7 +83,7 @@ class LinkPredictor:
         self.before_pass: Callable[[], None] = lambda: None
         """Called before each pass of the model: what shows progress or gives up listens here."""
         self._forward = forward or (_call_hetero if self._hetero else _call_homogeneous)
-        self._described_call = "forward(model, data, edge_label_index)" if forward else (
+        self.described_call = "forward(model, data, edge_label_index)" if forward else (
             "model(x_dict, edge_index_dict, edge_label_index)" if self._hetero
             else "model(x, edge_index, [edge_type,] edge_label_index)"
         )  # fmt: skip
@@ -130,7 +130,7 @@ class LinkPredictor:
     def adopt(self, other: LinkPredictor) -> None:
         """Run the model in the way that was found with another predictor of it."""
         self.mode = other.mode
-        self.shares_rim, self.shares_copies = other.shares_rim, other.shares_copies
+        self.shares_rim, self.shares_unedited = other.shares_rim, other.shares_unedited
         self.fuses = other.fuses
 
     def inputs(
@@ -266,44 +266,39 @@ class LinkPredictor:
         tiny = torch.finfo(output.dtype).eps
         return torch.logit(output, eps=tiny)
 
-    def copied_inputs(
+    def edited_inputs(
         self,
         batch: ComputationGraphs,
         graph: Bools,
-        copies: Copies,
+        edited: EditedGraphs,
         links: Longs,
         relation: Longs,
     ) -> ModelInput:
-        """Put edited copies of the links' graphs side by side, with the graphs they are copies of.
+        """Put edited graphs side by side, with the graphs they are made from.
 
         Args:
             batch: computation graphs.
-            graph: the edges of the batch that the edited graphs have.
-            copies: the copies, of those graphs.
-            links: per copy, the link it is of.
+            graph: the edges of the batch that the graphs have before they are edited.
+            edited: the edited graphs.
+            links: per edited graph, the link it is of.
             relation: position in `graph.edge_types` of the link type of each link of the batch.
         """
         slots, src, dst = _edges_of(batch, graph, links)
         return self._side_by_side(
             batch,
-            np.concatenate([slots, copies.slots]),
-            np.concatenate([src, copies.src]),
-            np.concatenate([dst, copies.dst]),
-            copies.ends,
+            np.concatenate([slots, edited.slots]),
+            np.concatenate([src, edited.src]),
+            np.concatenate([dst, edited.dst]),
+            edited.ends,
             relation[links],
-            copies.node_of,
+            edited.node_of,
         )
 
     def _subgraphs(
         self, batch: ComputationGraphs, wanted: Bools, links: Longs, relation: Longs
     ) -> ModelInput:
-        num_nodes = self.graph.num_nodes
-        link_of = np.repeat(np.arange(batch.num_links), np.diff(batch.node_ptr))
-        keys = link_of * num_nodes + batch.nodes  # ascending, as the nodes of a link are
-        ends = np.searchsorted(
-            keys, links * num_nodes + np.stack([batch.link_src, batch.link_dst])[:, links]
-        )
-        return self._side_by_side(batch, *_edges_of(batch, wanted, links), ends, relation[links])
+        slots, src, dst = _edges_of(batch, wanted, links)
+        return self._side_by_side(batch, slots, src, dst, batch.ends[:, links], relation[links])
 
     def _side_by_side(
         self,
@@ -313,12 +308,12 @@ class LinkPredictor:
         dst: Longs,
         ends: Longs,
         relation: Longs,
-        copied: Ints | None = None,
+        new: Ints | None = None,
     ) -> ModelInput:
-        """One graph of these edges; ends count the nodes of the batch, then the copied ones."""
+        """One graph of these edges; ends count the nodes of the batch, then the new ones."""
         graph = self.graph
-        flat = batch.nodes if copied is None else np.concatenate([batch.nodes, batch.nodes[copied]])
-        # At the rim of the model's reach nothing counts but a node's own features, which are the
+        flat = batch.nodes if new is None else np.concatenate([batch.nodes, batch.nodes[new]])
+        # At the rim of the receptive field nothing counts but a node's own features, which are the
         # same for every link: one node stands for all its copies.
         used = np.zeros(len(flat), dtype=np.bool_)
         used[src] = used[dst] = used[ends] = True
@@ -328,7 +323,7 @@ class LinkPredictor:
         own_at, shared_at = np.flatnonzero(used & ~rim), np.flatnonzero(used & rim)
         shared_flat, stands_for = np.unique(flat[shared_at], return_inverse=True)
         nodes = np.concatenate([flat[own_at], shared_flat]).astype(np.int64)
-        by_type = Ragged.grouped(graph.node_type_of[nodes], len(graph.node_types))
+        by_type = Csr.grouped(graph.node_type_of[nodes], len(graph.node_types))
         start, order = by_type.ptr, by_type.values
         place = np.empty(len(nodes), dtype=np.int64)
         place[order] = np.arange(len(nodes))
@@ -342,17 +337,12 @@ class LinkPredictor:
             for k in range(len(graph.node_types))
         ]
         kinds = graph.relation[batch.edges[slots]]
-        order = Ragged.grouped(kinds, len(graph.edge_types)).values
+        order = Csr.grouped(kinds, len(graph.edge_types)).values
         slots, src, dst = slots[order], src[order], dst[order]
         edge_index = np.stack([number[src], number[dst]])
         return self._maker.assemble(
             node_ids, batch.edges[slots], edge_index, slots, number[ends], relation
         )
-
-    @property
-    def described_call(self) -> str:
-        """How the model is called, for messages."""
-        return self._described_call
 
 
 def _edges_of(batch: ComputationGraphs, wanted: Bools, links: Longs) -> tuple[Longs, Longs, Longs]:

@@ -1,6 +1,8 @@
-"""How far the model sees.
+"""The receptive field of a model: how far it sees, by which relations, and how it is run for that.
 
-L is found, not asked: the smallest radius at which the ego graph gives the full graph's logit.
+L is found, not given: the smallest radius at which the ego graph has the full graph's logit. It is
+a matter of the model, not of the graph: where the graph is too large to run the model on, the model
+is tried on a patch, a small part that is taken for a graph of its own.
 """
 
 from __future__ import annotations
@@ -13,19 +15,21 @@ import torch
 
 from pagelink.graph.computation_graph import ComputationGraphs, Extractor
 from pagelink.graph.ego_kernels import FAR
+from pagelink.graph.lookup import edge_at, edges_of_facts
 from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.model.predictor import LinkPredictor, Mode
 from pagelink.runtime.arrays import Bools, Longs
+from pagelink.runtime.csr import segment_sums
 
 TOLERANCE = 1e-4
 """Relative difference of logits that counts as none."""
 MAX_HOPS = 8
-LINKS_A_ROUND = 8
+LINKS_PER_ROUND = 8
 ROUNDS = 4
-EDGES_A_PASS = 200_000
+EDGES_PER_PASS = 200_000
 LEFT_OUT = 0.2
-"""An ego graph tells about locality only if it leaves out this share of the edges."""
+"""An ego graph tells how far a model sees only if it leaves out this share of the edges."""
 NOT_LOCAL = (
     "The model is not local: its score depends on the whole graph, not only on the neighbourhood "
     "of the link, so it was run on the full graph."
@@ -37,7 +41,7 @@ TOO_SMALL = (
 
 
 @dataclass(frozen=True)
-class Reach:
+class ReceptiveField:
     """What the model sees of the graph."""
 
     mode: Mode
@@ -49,7 +53,7 @@ class Reach:
     """Per relation, whether messages may come from the source of its edges."""
     note: str = ""
     """Why the model runs on the full graph, if it does."""
-    bytes_an_edge: float = 0.0
+    bytes_per_edge: float = 0.0
     """What a step of learning takes in the model, per edge that goes through it."""
     uses_edges: bool = True
     """Without any edge the score of some link was another one."""
@@ -75,28 +79,26 @@ class Probe:
 
     def part(self, number: int) -> Probe:
         """The links of one round."""
-        links = slice(number * LINKS_A_ROUND, (number + 1) * LINKS_A_ROUND)
+        links = slice(number * LINKS_PER_ROUND, (number + 1) * LINKS_PER_ROUND)
         return Probe(self.src[links], self.dst[links], self.relation[links], self.logits[links])
 
 
-def extractor_for(graph: TypedGraph, reach: Reach, num_hops: int | None) -> Extractor:
-    """Return the extractor of computation graphs for a model of this reach.
+def extractor_for(graph: TypedGraph, field: ReceptiveField, num_hops: int | None) -> Extractor:
+    """Return the extractor of computation graphs for a model of this receptive field.
 
     For a model that is not local the computation graph is the whole graph.
     """
-    if reach.num_hops is None:
-        all_visible = reach.note == NOT_LOCAL
-        return Extractor(
-            graph, None, reach.seen_relations, along_relations=reach.along_relations,
-            all_visible=all_visible,
-        )  # fmt: skip
     return Extractor(
-        graph, num_hops or reach.num_hops, reach.seen_relations,
-        along_relations=reach.along_relations, visible_hops=reach.num_hops,
-    )  # fmt: skip
+        graph,
+        None if field.num_hops is None else num_hops or field.num_hops,
+        field.seen_relations,
+        along_relations=field.along_relations,
+        visible_hops=field.num_hops,
+        all_visible=field.note == NOT_LOCAL,
+    )
 
 
-def try_modes(predictor: LinkPredictor, probe: Probe, seen: Bools) -> Reach:
+def try_modes(predictor: LinkPredictor, probe: Probe, seen: Bools) -> ReceptiveField:
     """Try the ways to run a model, the cheapest first.
 
     A model may also turn edges around inside, so that messages come along the reverses of the
@@ -121,13 +123,13 @@ def try_modes(predictor: LinkPredictor, probe: Probe, seen: Bools) -> Reach:
                 and not _stands_many_nodes(predictor, probe, seen, along, found[0])
             ):
                 continue
-            if found is not None and found[1] >= LINKS_A_ROUND:
-                return Reach(mode, found[0], seen, along)
+            if found is not None and found[1] >= LINKS_PER_ROUND:
+                return ReceptiveField(mode, found[0], seen, along)
             if found is not None and untold is None:
                 untold = along
     if untold is None:
-        return Reach("full", None, seen, turned, NOT_LOCAL)
-    return Reach("full", None, seen, untold, TOO_SMALL)
+        return ReceptiveField("full", None, seen, turned, NOT_LOCAL)
+    return ReceptiveField("full", None, seen, untold, TOO_SMALL)
 
 
 def _stands_many_nodes(
@@ -141,8 +143,8 @@ def _stands_many_nodes(
     extractor = Extractor(graph, num_hops, seen, along_relations=along)
     batch = extractor.extract(few.src, few.dst, np.full(len(few.src), -1))
     times = graph.num_nodes // max(len(batch.nodes), 1) + 1
-    if times * visible_count(batch).sum() > EDGES_A_PASS:
-        return True  # a graph so large is never outnumbered by a batch
+    if times * visible_count(batch).sum() > EDGES_PER_PASS:
+        return True  # no batch has more nodes than a graph of this size
     many = ComputationGraphs.joined([batch] * times)
     relation = np.tile(few.relation, times)
     shares, predictor.shares_rim = predictor.shares_rim, False  # else nodes do not add up
@@ -159,17 +161,17 @@ def _stands_many_nodes(
 def _find_num_hops(
     predictor: LinkPredictor, probe: Probe, seen: Bools, along: Bools
 ) -> tuple[int, int] | None:
-    """The largest radius needed by any link, and how many links were telling; None: not local.
+    """The largest radius needed by any link, and the number of telling links; None: not local.
 
     Links are tried until eight were telling.
     """
     largest, telling = 1, 0
-    for number in range(-(-len(probe.src) // LINKS_A_ROUND)):
+    for number in range(-(-len(probe.src) // LINKS_PER_ROUND)):
         found = _radius(predictor, probe.part(number), seen, along)
         if found is None:
             return None
         largest, telling = max(largest, found[0]), telling + found[1]
-        if telling >= LINKS_A_ROUND:
+        if telling >= LINKS_PER_ROUND:
             break
     return largest, telling
 
@@ -179,8 +181,8 @@ def _radius(
 ) -> tuple[int, int] | None:
     """The radius at which all links of a probe have the full graph's logits, or None.
 
-    Also how many of them are telling: if next to nothing is left out of an ego graph, that the
-    logit is the same says nothing about a model.
+    Also the number of telling ones among them: if next to nothing is left out of an ego graph, that
+    the logit is the same says nothing about a model.
     """
     graph = predictor.graph
     no_fact = np.full(len(probe.src), -1)
@@ -208,14 +210,12 @@ def _radius(
 
 
 def _reached(batch: ComputationGraphs) -> Longs:
-    total = np.concatenate([[0], np.cumsum(batch.hops != FAR)])
-    return np.diff(total[batch.node_ptr])
+    return segment_sums(batch.hops != FAR, batch.node_ptr)
 
 
 def visible_count(batch: ComputationGraphs) -> Longs:
     """Number of visible edges of each link."""
-    total = np.concatenate([[0], np.cumsum(batch.visible)])
-    return np.diff(total[batch.edge_ptr])
+    return segment_sums(batch.visible, batch.edge_ptr)
 
 
 def _same_logits(predictor: LinkPredictor, probe: Probe, batch: ComputationGraphs) -> Bools:
@@ -226,7 +226,7 @@ def _same_logits(predictor: LinkPredictor, probe: Probe, batch: ComputationGraph
         p = torch.sigmoid(probe.logits)
         bound = bound + 8 * torch.finfo(p.dtype).eps / (p * (1 - p))
     same = np.zeros(batch.num_links, dtype=np.bool_)
-    for links in chunks_by_edges(visible_count(batch), EDGES_A_PASS, predictor.mode):
+    for links in chunks_by_edges(visible_count(batch), EDGES_PER_PASS, predictor.mode):
         inputs = predictor.inputs(batch, batch.visible, links, probe.relation)
         try:
             logits = predictor.logits(inputs)
@@ -249,22 +249,18 @@ def chunks_by_edges(counts: Longs, limit: int, mode: Mode) -> list[list[int]]:
     return chunks
 
 
-# A patch: a small part of a large graph, on which the model is tried in place of the whole.
-#
-# How far a model sees, and whether edge weights reach it, is a matter of the model, not of the
-# graph: where the graph is too large to run the model on, it is found on a part of it, taken for a
-# graph of its own. The part is the neighbourhood of some links, thinned where nodes have very many
-# edges, with edges of every relation.
+# A patch is the neighbourhood of some links, thinned where nodes have very many edges, with edges
+# of every relation.
 
 
 MOST_EDGES = 8_000
 """Edges of a patch, about."""
 HOPS = 5
-EDGES_A_NODE = 4
+EDGES_PER_NODE = 4
 """In-edges of a node that are followed at most."""
 SEEDS = 24
 EXAMPLES = 16
-"""Edges of each relation at least, where there are so many."""
+"""Edges of each relation at least, where there are that many."""
 
 
 def patch_predictor(
@@ -281,8 +277,8 @@ def patch_predictor(
     rng = np.random.default_rng((seed, 2))
     edges = _grown(graph, _seeds(graph, link_types, rng), rng)
     edges = np.unique(np.concatenate([edges, *_examples(predictor, edges, rng)]))
-    edges = _whole_facts(graph, edges)
-    return predictor.on_part(edges, link_types)
+    # A fact goes both ways, or not at all.
+    return predictor.on_part(edges_of_facts(graph, graph.fact[edges]), link_types)
 
 
 def _seeds(graph: TypedGraph, link_types: Sequence[EdgeType], rng: np.random.Generator) -> Longs:
@@ -307,7 +303,7 @@ def _grown(graph: TypedGraph, nodes: Longs, rng: np.random.Generator) -> Longs:
         if not len(ring) or total > MOST_EDGES:
             break
         start, count = graph.in_ptr[ring], graph.in_ptr[ring + 1] - graph.in_ptr[ring]
-        draws = np.minimum(count, EDGES_A_NODE)
+        draws = np.minimum(count, EDGES_PER_NODE)
         node = np.repeat(np.arange(len(ring)), draws)
         edges = np.unique(start[node] + rng.integers(0, count[node]))
         taken.append(edges)
@@ -328,22 +324,10 @@ def _examples(predictor: LinkPredictor, edges: Longs, rng: np.random.Generator) 
         if wanted <= 0:
             continue
         columns = np.sort(rng.choice(count, min(EXAMPLES, count), replace=False))
-        targets = predictor.data[graph.edge_types[position]].edge_index[1, columns].tolist()
+        edge_type = graph.edge_types[position]
+        targets = predictor.data[edge_type].edge_index[1, columns].tolist()
         ends = zip(columns.tolist(), targets, strict=True)
-        found.append(np.array([_edge(graph, position, *each) for each in ends]))
+        found.append(
+            np.array([edge_at(graph, edge_type, c, (edge_type[2], dst)) for c, dst in ends])
+        )
     return found
-
-
-def _edge(graph: TypedGraph, position: int, column: int, target: int) -> int:
-    """Return the flat edge of a column of a relation; only edges into its target are looked at."""
-    node = graph.flat_index(graph.edge_types[position][2], target)
-    first, last = graph.in_ptr[node : node + 2].tolist()
-    # Edges into a node are ordered by relation.
-    start, stop = first + np.searchsorted(graph.relation[first:last], [position, position + 1])
-    return int(start + np.flatnonzero(graph.column[start:stop] == column)[0])
-
-
-def _whole_facts(graph: TypedGraph, edges: Longs) -> Longs:
-    """All edges of the facts that some edges state: a fact goes both ways, or not at all."""
-    facts = np.unique(graph.fact[edges]).astype(np.int64)
-    return np.unique(graph.edges_of_facts.take(facts).values)

@@ -1,4 +1,8 @@
-"""RGCN: the relational graph convolution of the paper, as a PyG module."""
+"""The kinds of link predictors, as PyG modules, by name.
+
+RGCN: the relational graph convolution of the paper. SAGE: a GraphSAGE convolution per relation.
+HGT: the heterogeneous graph transformer, by PyG's own convolution.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +14,9 @@ from torch import Tensor, nn
 from torch_geometric.data import HeteroData
 from torch_geometric.nn import HGTConv, MessagePassing, SAGEConv
 
-from pagelink.errors import ModelError, did_you_mean
+from pagelink.errors import ModelError
 from pagelink.graph.schema import EdgeType
-from pagelink.models.link_model import LinkModel, Relations
+from pagelink.models.link_model import LinkModel, Relations, one_of
 from pagelink.models.messages import Adjacency
 
 
@@ -75,10 +79,7 @@ class RGCN(LinkModel):
 
     def make_layer(self, dim: int) -> RGCNLayer:
         """Return a layer with a linear map of its own per relation."""
-        return RGCNLayer(self.config["edge_types"], dim)
-
-
-# SAGE: a GraphSAGE convolution per relation, as a PyG module.
+        return RGCNLayer(self.edge_types, dim)
 
 
 class MeanConv(SAGEConv):
@@ -146,11 +147,7 @@ class SAGE(LinkModel):
 
     def make_layer(self, dim: int) -> SAGELayer:
         """Return a layer with a linear map of its own per relation and per node type."""
-        node_types = [*self.config["num_nodes"], *self.config["num_features"]]
-        return SAGELayer(node_types, self.config["edge_types"], dim)
-
-
-# HGT: the heterogeneous graph transformer, by PyG's own convolution.
+        return SAGELayer(self.inputs.node_types, self.edge_types, dim)
 
 
 ATTENTION_HEADS = 4
@@ -168,12 +165,12 @@ class HGTLayer(nn.Module):
         self.edge_types = tuple(edge_types)
         # The convolution makes names of parameters out of the types, and fails on dots in them.
         self.plain = {node_type: f"n{i}" for i, node_type in enumerate(node_types)}
-        plain_relations = [
+        self.plain_relations = [
             (self.plain[src], f"r{i}", self.plain[dst])
             for i, (src, _, dst) in enumerate(edge_types)
         ]
-        self.plain_relations = tuple(plain_relations)
-        self.conv = HGTConv(dim, dim, (list(self.plain.values()), plain_relations), ATTENTION_HEADS)
+        metadata = (list(self.plain.values()), self.plain_relations)
+        self.conv = HGTConv(dim, dim, metadata, ATTENTION_HEADS)
 
     def forward(
         self, h_dict: Mapping[str, Tensor], edge_index_dict: Mapping[EdgeType, Tensor]
@@ -209,27 +206,10 @@ class HGT(LinkModel):
         """Return a layer with four attention heads."""
         if dim % ATTENTION_HEADS:
             raise ModelError(f"HGT needs a hidden size divisible by {ATTENTION_HEADS}, got {dim}.")
-        node_types = [*self.config["num_nodes"], *self.config["num_features"]]
-        return HGTLayer(node_types, self.config["edge_types"], dim)
-
-
-# The kinds of link predictors, by name.
+        return HGTLayer(self.inputs.node_types, self.edge_types, dim)
 
 
 MODELS: dict[str, type[LinkModel]] = {"rgcn": RGCN, "sage": SAGE, "hgt": HGT}
-
-
-def model_class(name: str) -> type[LinkModel]:
-    """Return the kind of model of that name.
-
-    Raises:
-        ModelError: there is none.
-    """
-    if name not in MODELS:
-        raise ModelError(
-            f"A model is one of {', '.join(MODELS)}, got {name!r}.{did_you_mean(name, MODELS)}"
-        )
-    return MODELS[name]
 
 
 def make_model(
@@ -253,4 +233,5 @@ def make_model(
         >>> type(make_model("sage", data, ("user", "likes", "item"), hidden=8)).__name__
         'SAGE'
     """
-    return model_class(name).for_data(data, link_type, paper_split=paper_split, **options)
+    kind = one_of("A model", MODELS, name)
+    return kind.for_data(data, link_type, paper_split=paper_split, **options)

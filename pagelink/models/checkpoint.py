@@ -2,6 +2,10 @@
 
 The file is a NumPy archive of plain arrays and one JSON text. Nothing in it is pickled, so that
 loading a file of unknown origin runs no code of it.
+
+Beside it, a message store: the graph on disk as one model sees it, without the links that were held
+out from it. From such a store a model is explained without its graph in memory. It is made of a
+store of the whole graph, a piece at a time.
 """
 
 from __future__ import annotations
@@ -11,29 +15,36 @@ import hashlib
 import io
 import json
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import torch
 from torch import Tensor
 from torch_geometric.data import HeteroData
 
 from pagelink.errors import CheckpointError, PageLinkError
+from pagelink.graph.reverse_relations import reverse_name
 from pagelink.graph.schema import EdgeType, Schema, differences, graph_schema
 from pagelink.graph.typed_graph import TypedGraph
-from pagelink.models.architectures import MODELS, model_class
+from pagelink.models.architectures import MODELS
 from pagelink.models.feeds import scorer
 from pagelink.models.figures import Score
-from pagelink.models.link_model import LinkModel, node_inputs
+from pagelink.models.link_model import LinkModel, node_inputs, one_of
 from pagelink.models.links import LinkSplit
-from pagelink.models.messages import message_graph
+from pagelink.models.messages import message_graph, pair_codes
 from pagelink.models.training import TrainReport, TrainSettings
+from pagelink.runtime.arrays import Longs
 from pagelink.runtime.files import write_bytes
+from pagelink.store.facts import Step
 from pagelink.store.graph_store import GraphStore
 from pagelink.store.manifest import is_store
+from pagelink.store.writer import StoreWriter
 from pagelink.tables.load import load_graph
 
 FORMAT = "pagelink checkpoint"
@@ -42,11 +53,13 @@ SEEN_BY = "seen by"
 """Where the manifest of a store says for which model it was made."""
 _HEADER = "header"
 _PARTS = ("train", "valid", "test")
+PIECE = 2_000_000
+"""Nodes or edges of a message store that are copied at a time."""
 
 
 @dataclass(frozen=True)
-class Checkpoint:
-    """A trained model as it is deployed, ready for `PaGELink(c.model, c.data, c.link_type)`."""
+class TrainedModel:
+    """What a checkpoint file holds."""
 
     model: LinkModel
     """With its trained weights, in evaluation mode."""
@@ -54,6 +67,12 @@ class Checkpoint:
     split: LinkSplit
     report: TrainReport
     settings: TrainSettings
+
+
+@dataclass(frozen=True)
+class Checkpoint(TrainedModel):
+    """A trained model as it is deployed, ready for `PaGELink(c.model, c.data, c.link_type)`."""
+
     data: HeteroData
     """The graph as the model saw it in its tests: no validation or test link is in it, and training
     links only if messages pass along them."""
@@ -142,15 +161,15 @@ def load_checkpoint(path: Path | str, data: HeteroData | GraphStore) -> Checkpoi
     """
     path = Path(path)
     given = _schema_of(data, path) if isinstance(data, GraphStore) else graph_schema(data)
-    model, link_type, split, report, settings = read_model(path, given)
-    if isinstance(data, GraphStore) and _is_as_seen(data, link_type, settings):
-        return Checkpoint(model, link_type, split, report, settings, data.data, data)
-    whole = data.data if isinstance(data, GraphStore) else data
-    try:
-        seen = message_graph(whole, link_type, split.train, paper_split=settings.paper_split)
-    except PageLinkError as error:
-        raise CheckpointError(f"{path} is damaged: {_first_line(error)}") from error
-    return Checkpoint(model, link_type, split, report, settings, seen)
+    trained = read_model(path, given)
+    if isinstance(data, GraphStore):
+        if _is_as_seen(data, trained):
+            return Checkpoint(**vars(trained), data=data.data, store=data)
+        data = data.data
+    link_type, paper_split = trained.link_type, trained.settings.paper_split
+    with _damage_named(path):
+        seen = message_graph(data, link_type, trained.split.train, paper_split=paper_split)
+    return Checkpoint(**vars(trained), data=seen)
 
 
 def open_checkpoint(model: Path | str, graph: Path | str) -> Checkpoint:
@@ -164,28 +183,24 @@ def open_checkpoint(model: Path | str, graph: Path | str) -> Checkpoint:
     return load_checkpoint(model, GraphStore.open(graph) if stored else load_graph(graph))
 
 
-def read_model(
-    path: Path, given: Schema
-) -> tuple[LinkModel, EdgeType, LinkSplit, TrainReport, TrainSettings]:
+def read_model(path: Path, given: Schema) -> TrainedModel:
     """Read what a checkpoint holds, for a graph of which only the schema is known.
 
     Raises:
         CheckpointError: as for `load_checkpoint`.
     """
     header, arrays = _read(path)
-    try:
+    with _damage_named(path):
         differing = list(differences(header["schema"], given))
-    except (LookupError, TypeError, AttributeError) as error:
-        raise CheckpointError(f"{path} is damaged: {_first_line(error)}") from error
     if differing:
         shown = "; ".join(differing[:5]) + ("; ..." if len(differing) > 5 else "")
         raise CheckpointError(f"The graph is not the one {path} was trained on: {shown}.")
-    try:
+    with _damage_named(path):
         link_type = _edge_type(header["link_type"])
         config = dict(header["config"])
         config["edge_types"] = [_edge_type(edge_type) for edge_type in config["edge_types"]]
         config["link_type"] = link_type
-        model = model_class(header["model"])(**config)
+        model = one_of("A model", MODELS, header["model"])(**config)
         model.load_state_dict(
             {n.removeprefix("weights/"): w for n, w in arrays.items() if n.startswith("weights/")}
         )
@@ -193,9 +208,7 @@ def read_model(
         fanout = tuple(header["settings"]["fanout"])
         settings = TrainSettings(**{**header["settings"], "fanout": fanout})
         report = TrainReport.from_dict(header["report"])
-    except (PageLinkError, LookupError, TypeError, ValueError, RuntimeError) as error:
-        raise CheckpointError(f"{path} is damaged: {_first_line(error)}") from error
-    return model.eval(), link_type, split, report, settings
+    return TrainedModel(model.eval(), link_type, split, report, settings)
 
 
 def check_checkpoint(path: Path) -> None:
@@ -221,12 +234,13 @@ def _schema_of(store: GraphStore, path: Path) -> Schema:
     return schema
 
 
-def _is_as_seen(store: GraphStore, link_type: EdgeType, settings: TrainSettings) -> bool:
+def _is_as_seen(store: GraphStore, trained: TrainedModel) -> bool:
     """Whether a store holds just what the model sees: made so, or without the links anyway."""
     if SEEN_BY in store.manifest:
         return True
+    link_type = trained.link_type
     both = {link_type, store.graph([link_type]).reverse.get(link_type)}
-    return settings.paper_split and not both & {*store.edge_types}
+    return trained.settings.paper_split and not both & {*store.edge_types}
 
 
 def file_digest(path: Path) -> str:
@@ -247,19 +261,30 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         ) from error
     if not isinstance(archive, np.lib.npyio.NpzFile) or _HEADER not in archive:
         raise CheckpointError(f"{path} is not a pagelink checkpoint.")
-    try:
-        with archive:
-            header = json.loads(archive[_HEADER].tobytes())
-            if header["format"] != FORMAT:
-                raise CheckpointError(f"{path} is not a pagelink checkpoint.")
-            if header["version"] != VERSION:
-                raise CheckpointError(
-                    f"{path} has version {header['version']}, this pagelink reads {VERSION}."
-                )
-            arrays = {name: torch.from_numpy(archive[name]) for name in archive if name != _HEADER}
-    except (zipfile.BadZipFile, LookupError, TypeError, ValueError, AttributeError) as error:
-        raise CheckpointError(f"{path} is damaged: {_first_line(error)}") from error
+    with _damage_named(path), archive:
+        header = json.loads(archive[_HEADER].tobytes())
+        if header["format"] != FORMAT:
+            raise CheckpointError(f"{path} is not a pagelink checkpoint.")
+        if header["version"] != VERSION:
+            raise CheckpointError(
+                f"{path} has version {header['version']}, this pagelink reads {VERSION}."
+            )
+        arrays = {name: torch.from_numpy(archive[name]) for name in archive if name != _HEADER}
     return header, arrays
+
+
+@contextmanager
+def _damage_named(path: Path) -> Iterator[None]:
+    """Say of whatever fails on what is in a checkpoint that the file is damaged."""
+    try:
+        yield
+    except CheckpointError:
+        raise
+    except (
+        PageLinkError, zipfile.BadZipFile, LookupError, TypeError, ValueError, AttributeError,
+        RuntimeError,
+    ) as error:  # fmt: skip
+        raise CheckpointError(f"{path} is damaged: {_first_line(error)}") from error
 
 
 def _edge_type(given: list[str]) -> EdgeType:
@@ -269,3 +294,90 @@ def _edge_type(given: list[str]) -> EdgeType:
 
 def _first_line(error: Exception) -> str:
     return str(error).splitlines()[0] if str(error) else type(error).__name__
+
+
+def save_message_store(
+    store: GraphStore, model: Path, out: Path, progress: Step | None = None
+) -> GraphStore:
+    """Write what a trained model sees of a graph as a store of its own.
+
+    Args:
+        store: the whole graph that the model was trained on.
+        model: its checkpoint.
+        out: the folder to make.
+        progress: told of each step by name, done and total.
+
+    Raises:
+        CheckpointError: the graph is not the model's.
+        StoreError: the folder cannot be written.
+    """
+    if SEEN_BY in store.manifest:
+        raise CheckpointError(
+            f"{store.folder} holds only what a model sees of its graph. Give the whole graph."
+        )
+    trained = read_model(model, store.schema)
+    link_type, paper_split = trained.link_type, trained.settings.paper_split
+    data = store.data
+    reverse = store.graph([link_type]).reverse.get(link_type) or reverse_name(link_type)
+    num_dst = int(data[link_type[2]].num_nodes)
+    train = trained.split.train.numpy()
+    wanted = np.sort(pair_codes(trained.split.train, num_dst))
+
+    def kept(edge_type: EdgeType, edges: Longs) -> Longs:
+        """Which edges of a piece the model sees."""
+        if edge_type not in (link_type, reverse):
+            return np.arange(edges.shape[1])
+        src, dst = edges if edge_type == link_type else edges[::-1]
+        return np.flatnonzero(np.isin(src * num_dst + dst, wanted))
+
+    gone = (link_type, reverse) if paper_split else ()
+    with StoreWriter(out, progress=progress) as writer:
+        _copy_nodes(store, writer)
+        relations = [t for t in store.edge_types if t not in gone]
+        for edge_type in relations:
+            for edges in _pieces(data[edge_type].edge_index):
+                writer.add_edges(edge_type, edges[:, kept(edge_type, edges)])
+        if not paper_split:
+            for edge_type in dict.fromkeys((link_type, reverse)):
+                if edge_type not in store.edge_types:
+                    writer.add_edges(edge_type, train if edge_type == link_type else train[::-1])
+        for edge_type in relations:
+            table = data[edge_type].get("attributes")
+            if table is not None:
+                edge_index = data[edge_type].edge_index
+                pieces = (
+                    rows.take(pa.array(kept(edge_type, edges)))
+                    for edges, rows in zip(_pieces(edge_index), _rows(table), strict=True)
+                )
+                writer.set_edge_attributes(edge_type, table.schema, pieces)
+        seen_by = {"checkpoint": file_digest(model), "schema": store.schema}
+        return writer.finish(add_reverse=False, notes={SEEN_BY: seen_by})
+
+
+def _copy_nodes(store: GraphStore, writer: StoreWriter) -> None:
+    for node_type in store.data.node_types:
+        nodes = store.data[node_type]
+        texts = {key: nodes[name] for key, name in (("names", "name"), ("ids", "id"))
+                 if name in nodes}  # fmt: skip
+        for first in range(0, nodes.num_nodes, PIECE):
+            last = min(first + PIECE, nodes.num_nodes)
+            part = {key: strings.block(first, last) for key, strings in texts.items()}
+            writer.add_nodes(node_type, last - first, **part)
+        if "x" in nodes:
+            x = nodes["x"].numpy()
+            rows = (x[i : i + PIECE] for i in range(0, max(len(x), 1), PIECE))
+            writer.set_features(node_type, rows, nodes.get("x_names"))
+        if "attributes" in nodes:
+            table = nodes["attributes"]
+            writer.set_node_attributes(node_type, table.schema, _rows(table))
+
+
+def _pieces(edge_index: Any) -> Iterator[Longs]:
+    edges: Longs = edge_index.numpy()
+    for first in range(0, edges.shape[1], PIECE):
+        yield edges[:, first : first + PIECE]
+
+
+def _rows(table: pa.Table) -> Iterator[pa.Table]:
+    for first in range(0, table.num_rows, PIECE):
+        yield table.slice(first, PIECE)

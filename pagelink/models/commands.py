@@ -1,4 +1,8 @@
-"""Recommendations: the targets that a trained model links to a source with the highest logits."""
+"""What `pagelink train` and `pagelink recommend` do.
+
+Training: split, train with a progress bar, report, write the checkpoint. Recommendations: the
+targets that a trained model links to a source with the highest logits.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +52,7 @@ def recommend(
     Args:
         checkpoint: the trained model with its graph.
         src: the source, by index or name.
-        k: how many targets, 1 or more; fewer come back if there are no more.
+        k: the number of targets, 1 or more; fewer come back if there are no more.
         exclude_known: leave out the known links of the source: those of training, validation and
             test.
 
@@ -81,9 +85,6 @@ def recommend(
         )
         for i in order.tolist()
     ]
-
-
-# What `pagelink train` does: split, train with a progress bar, report, write the checkpoint.
 
 
 DATASET_FILE = "extra-dataset.json"

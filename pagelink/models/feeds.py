@@ -1,8 +1,13 @@
-"""Neighbour sampling: small graphs around a batch of links, for graphs too large for full steps."""
+"""Feeds: what a model is called with for some links, in training and in tests.
+
+The whole message-passing graph, or a small graph sampled around a batch of links, for graphs too
+large for full steps.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -13,19 +18,51 @@ from torch import Tensor, nn
 from torch_geometric.data import HeteroData
 
 from pagelink.errors import SettingsError
+from pagelink.graph.lookup import edges_by_column
 from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.models.figures import Score
 from pagelink.models.link_model import LinkModel, Relations, node_inputs
-from pagelink.models.messages import Adjacency, Messages, adjacencies
+from pagelink.models.messages import Messages, adjacencies
 from pagelink.runtime.arrays import Bools, Ints, Longs
 
-Sample = tuple[dict[str, Tensor], dict[EdgeType, Tensor], Tensor]
+Inputs = tuple[dict[str, Tensor], Relations, Tensor]
 """What a model is called with: x_dict, edge_index_dict, edge_label_index."""
 
 
+class Feed(Protocol):
+    """Gives a model its inputs for some links."""
+
+    def inputs(self, pairs: Tensor, held_out: Tensor, seed: int) -> Inputs:
+        """Return the inputs for pairs, with no link that is held out among the edges."""
+
+
+class FullGraph:
+    """Feeds the whole message-passing graph.
+
+    Args:
+        graph: the graph.
+        messages: its edges.
+        fast: the model takes an `Adjacency` for an `edge_index`.
+    """
+
+    def __init__(self, graph: HeteroData, messages: Messages, fast: bool) -> None:
+        self.x_dict = node_inputs(graph)
+        self.messages = messages
+        # Most relations are the same in every step: they are sorted once.
+        self.whole = adjacencies(self.x_dict, messages.edges) if fast else None
+
+    def inputs(self, pairs: Tensor, held_out: Tensor, seed: int) -> Inputs:
+        """Return the whole graph without the links held out."""
+        edges = self.messages.without(held_out)
+        if self.whole is None:
+            return self.x_dict, edges, pairs
+        changed = {t: index for t, index in edges.items() if index is not self.messages.edges[t]}
+        return self.x_dict, {**self.whole, **adjacencies(self.x_dict, changed)}, pairs
+
+
 class NeighbourSampler:
-    """Samples the neighbourhoods of links, hop by hop along in-edges.
+    """Feeds sampled neighbourhoods of links, drawn hop by hop along in-edges.
 
     Every node that is reached within `len(fanout) - 1` hops gets its in-edges once: of each
     relation all, or a random choice of as many as the fanout of its hop says. A model with that
@@ -35,15 +72,19 @@ class NeighbourSampler:
         graph: the message-passing graph.
         messages: the same, knows which edges state a link.
         fanout: in-edges per node and relation, hop by hop.
+        fast: the model takes an `Adjacency` for an `edge_index`.
 
     Raises:
         SettingsError: the fanout is empty or not positive.
     """
 
-    def __init__(self, graph: HeteroData, messages: Messages, fanout: Sequence[int]) -> None:
+    def __init__(
+        self, graph: HeteroData, messages: Messages, fanout: Sequence[int], fast: bool = False
+    ) -> None:
         if not fanout or min(fanout) < 1:
             raise SettingsError(f"fanout must be numbers from 1 up, one per layer, got {fanout}.")
         self.fanout = tuple(fanout)
+        self.fast = fast
         self._messages = messages
         self._graph = TypedGraph.from_data(graph)
         self._inputs = node_inputs(graph)
@@ -51,11 +92,11 @@ class NeighbourSampler:
         self._number = np.zeros(self._graph.num_nodes, dtype=np.int64)
         self._held = np.zeros(self._graph.num_edges, dtype=np.bool_)
         self._edges_of = {
-            edge_type: _edges_by_column(self._graph, self._graph.edge_types.index(edge_type))
+            edge_type: edges_by_column(self._graph, edge_type)
             for edge_type in messages.columns_of(torch.empty(2, 0, dtype=torch.long))
         }
 
-    def inputs(self, pairs: Tensor, held_out: Tensor, seed: int) -> Sample:
+    def inputs(self, pairs: Tensor, held_out: Tensor, seed: int) -> Inputs:
         """Return a model's inputs for some links.
 
         Args:
@@ -72,10 +113,9 @@ class NeighbourSampler:
             self._edges_of[edge_type][columns]
             for edge_type, columns in self._messages.columns_of(held_out).items()
         ]
-        kinds = (self._messages.link_type[0], self._messages.link_type[2])
         ends = [
-            index.cpu().numpy() + graph.node_offset[graph.node_types.index(kind)]
-            for index, kind in zip(pairs, kinds, strict=True)
+            index.cpu().numpy() + graph.flat_index(kind, 0)
+            for index, kind in zip(pairs, self._messages.link_type[::2], strict=True)
         ]
         try:
             for edges in held:
@@ -101,7 +141,8 @@ class NeighbourSampler:
             for k, edge_type in enumerate(graph.edge_types)
         }
         label_index = torch.from_numpy(np.stack([self._number[end] for end in ends]))
-        return x_dict, edge_index_dict, label_index
+        edges_given = adjacencies(x_dict, edge_index_dict) if self.fast else edge_index_dict
+        return x_dict, edges_given, label_index
 
     def _grow(self, seeds: Longs, seed: int) -> tuple[Longs, Longs]:
         """Return the flat nodes and edges of a sample, sorted."""
@@ -123,12 +164,6 @@ class NeighbourSampler:
         finally:
             seen[np.concatenate(nodes)] = False
         return np.sort(np.concatenate(nodes)), np.sort(np.concatenate(edges))
-
-
-def _edges_by_column(graph: TypedGraph, relation: int) -> Longs:
-    """Return the flat edges of a relation in the order of its edge_index."""
-    edges = np.flatnonzero(graph.relation == relation)
-    return edges[np.argsort(graph.column[edges])]
 
 
 @njit(cache=True, nogil=True)
@@ -180,87 +215,6 @@ def _random_below(state: npt.NDArray[np.uint64], bound: int) -> int:
     return int(z % np.uint64(bound))
 
 
-# Feeds: what a model is called with for some links, in training and in tests.
-
-
-Inputs = tuple[dict[str, Tensor], Relations, Tensor]
-"""x_dict, edge_index_dict, edge_label_index."""
-
-
-class Feed(Protocol):
-    """Gives a model its inputs for some links."""
-
-    def inputs(self, pairs: Tensor, held_out: Tensor, seed: int) -> Inputs:
-        """Return the inputs for pairs, with no link that is held out among the edges."""
-
-
-class FullGraph:
-    """Feeds the whole message-passing graph.
-
-    Args:
-        graph: the graph.
-        messages: its edges.
-        fast: the model takes an `Adjacency` for an `edge_index`.
-    """
-
-    def __init__(self, graph: HeteroData, messages: Messages, fast: bool) -> None:
-        self.x_dict = node_inputs(graph)
-        self.messages = messages
-        # Most relations are the same in every step: they are sorted once.
-        self.whole = adjacencies(self.x_dict, messages.edges) if fast else None
-
-    def inputs(self, pairs: Tensor, held_out: Tensor, seed: int) -> Inputs:
-        """Return the whole graph without the links held out."""
-        edges = self.messages.without(held_out)
-        if self.whole is None:
-            return self.x_dict, edges, pairs
-        fast = {
-            edge_type: self.whole[edge_type]
-            if edge_index is self.messages.edges[edge_type]
-            else Adjacency(edge_index, *(len(self.x_dict[end]) for end in edge_type[::2]))
-            for edge_type, edge_index in edges.items()
-        }
-        return self.x_dict, fast, pairs
-
-
-class Sampled:
-    """Feeds sampled neighbourhoods.
-
-    Args:
-        sampler: draws them.
-        fast: the model takes an `Adjacency` for an `edge_index`.
-    """
-
-    def __init__(self, sampler: NeighbourSampler, fast: bool) -> None:
-        self.sampler = sampler
-        self.fast = fast
-
-    def inputs(self, pairs: Tensor, held_out: Tensor, seed: int) -> Inputs:
-        """Return a sample of the graph around the pairs."""
-        x_dict, edges, label_index = self.sampler.inputs(pairs, held_out, seed)
-        return x_dict, adjacencies(x_dict, edges) if self.fast else edges, label_index
-
-
-class Edgeless:
-    """Feeds the nodes alone, every relation being there and empty.
-
-    Args:
-        x_dict: the nodes.
-        no_edges: the empty relations.
-        fast: the model takes an `Adjacency` for an `edge_index`.
-    """
-
-    def __init__(
-        self, x_dict: dict[str, Tensor], no_edges: dict[EdgeType, Tensor], fast: bool
-    ) -> None:
-        self.x_dict = x_dict
-        self.edges: Relations = adjacencies(x_dict, no_edges) if fast else no_edges
-
-    def inputs(self, pairs: Tensor, held_out: Tensor, seed: int) -> Inputs:
-        """Return all nodes and no edge."""
-        return self.x_dict, self.edges, pairs
-
-
 def scorer(
     model: nn.Module, x_dict: dict[str, Tensor], edge_index_dict: dict[EdgeType, Tensor]
 ) -> Score:
@@ -269,23 +223,10 @@ def scorer(
     A `LinkModel` embeds the nodes once, however often the function is called.
     """
     model.eval()
-    if not isinstance(model, LinkModel):
-
-        @torch.no_grad()
-        def run(pairs: Tensor) -> Tensor:
-            logits: Tensor = model(x_dict, edge_index_dict, pairs)
-            return logits
-
-        return run
-
-    with torch.no_grad():
+    run: Score = partial(model, x_dict, edge_index_dict)
+    if isinstance(model, LinkModel):
         fast = model.takes_adjacency
-        h_dict = model.encode(
-            x_dict, adjacencies(x_dict, edge_index_dict) if fast else edge_index_dict
-        )
-
-    @torch.no_grad()
-    def score(pairs: Tensor) -> Tensor:
-        return model.score(h_dict, pairs)
-
-    return score
+        relations = adjacencies(x_dict, edge_index_dict) if fast else edge_index_dict
+        with torch.no_grad():
+            run = partial(model.score, model.encode(x_dict, relations))
+    return torch.no_grad()(run)

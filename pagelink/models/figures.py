@@ -7,7 +7,7 @@ are the product of the two degrees, and the trained model itself run without any
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from pagelink.errors import ModelError
 from pagelink.models.links import LinkSplit, Negatives
 
 Score = Callable[[Tensor], Tensor]
@@ -28,18 +29,32 @@ def link_metrics(positive: Tensor, negative: Tensor) -> tuple[float, float]:
 
     Both are NaN if there are no negatives.
 
+    Raises:
+        ModelError: a logit is not finite.
+
     Example:
         >>> link_metrics(torch.tensor([2.0, 0.0]), torch.tensor([1.0, -1.0]))
         (0.75, 0.8333333333333333)
     """
     if not len(negative):
         return float("nan"), float("nan")
-    truth = np.repeat([1, 0], [len(positive), len(negative)])
+    truth = np.repeat([1.0, 0.0], [len(positive), len(negative)])
     logits = torch.cat([positive, negative]).cpu().numpy()
-    # Imported when needed: it takes a second, and explaining has no use for it.
-    from sklearn.metrics import average_precision_score, roc_auc_score
-
-    return float(roc_auc_score(truth, logits)), float(average_precision_score(truth, logits))
+    if not np.isfinite(logits).all():
+        raise ModelError("The logits of the model are not finite, so they cannot be compared.")
+    # 1. With the highest logits first, count the links and the negatives at or above each logit.
+    order = np.argsort(-logits, kind="stable")
+    last = np.append(np.flatnonzero(np.diff(logits[order])), len(logits) - 1)  # of equal ones
+    links = np.cumsum(truth[order])[last]
+    others = 1 + last - links
+    # 2. Average precision: the precision at each step of the recall, from the last step on.
+    steps = np.diff(links / links[-1], prepend=0.0)
+    precision = float((steps * (links / (links + others)))[::-1].sum())
+    # 3. ROC-AUC: the area under the corners of the curve from (0, 0) on.
+    corner = np.ones(len(last), dtype=bool)
+    corner[1:-1] = (np.diff(others, 2) != 0) | (np.diff(links, 2) != 0)
+    x, y = (np.concatenate([[0.0], each[corner]]) / each[-1] for each in (others, links))
+    return float(np.trapezoid(y, x)), precision
 
 
 @dataclass(frozen=True)
@@ -69,13 +84,13 @@ class TestFigures:
     edgeless: Separation
     """The trained model on the same nodes without edges."""
     retrained_edgeless: Separation | None
-    """The same kind of model, trained without edges; None if that was not asked for."""
+    """The same kind of model, trained without edges; None if that was not requested."""
     mrr: float
     """Mean of 1 / rank of the true target; known links of the source are not ranked."""
     hits_at_10: float
     """Share of the test links whose target is among the first ten."""
     num_candidates: int
-    """How many targets the true one is ranked among."""
+    """Number of targets that the true one is ranked among."""
     candidates_sampled: bool
     """The candidates are a random sample of the targets, not all of them."""
     num_links: int
@@ -88,33 +103,31 @@ class TestFigures:
     @property
     def stronger_rivals(self) -> tuple[str, ...]:
         """The rivals that the model does not beat, in words."""
-        rivals = {
-            "the product of degrees": self.degree_product,
-            "itself without edges": self.edgeless,
-            "its twin trained without edges": self.retrained_edgeless,
-        }
-        return tuple(
-            name for name, rival in rivals.items() if rival and not self.model.beats(rival)
-        )
+        return tuple(name for _, name, rival in self._rivals() if not self.model.beats(rival))
 
     @property
     def verdict(self) -> str:
         """Whether the model makes use of the structure, in one sentence with the figures."""
+        figures = ", ".join(
+            f"{name} {rival.auc:.3f} ({rival.matched_auc:.3f})" for name, _, rival in self._rivals()
+        )
         figures = (
             f"ROC-AUC {self.model.auc:.3f} ({self.model.matched_auc:.3f} on degree-matched "
-            f"negatives), product of degrees {self.degree_product.auc:.3f} "
-            f"({self.degree_product.matched_auc:.3f}), without edges {self.edgeless.auc:.3f} "
-            f"({self.edgeless.matched_auc:.3f})"
+            f"negatives), {figures}"
         )
-        if self.retrained_edgeless:
-            figures += (
-                f", trained without edges {self.retrained_edgeless.auc:.3f} "
-                f"({self.retrained_edgeless.matched_auc:.3f})"
-            )
         if self.uses_structure:
             return f"The model makes use of the structure: {figures}."
         beaten_by = " and ".join(self.stronger_rivals)
         return f"The model makes no use of the structure, it does not beat {beaten_by}: {figures}."
+
+    def _rivals(self) -> Iterator[tuple[str, str, Separation]]:
+        """Yield the rivals: how their figures are headed, how they are called, their figures."""
+        yield "product of degrees", "the product of degrees", self.degree_product
+        yield "without edges", "itself without edges", self.edgeless
+        if self.retrained_edgeless:
+            yield (
+                "trained without edges", "its twin trained without edges", self.retrained_edgeless
+            )  # fmt: skip
 
     @property
     def ranking(self) -> str:
@@ -128,14 +141,6 @@ class TestFigures:
             f"MRR {self.mrr:.3f}, Hits@10 {self.hits_at_10:.3f} among {among}, known links of the "
             "source left out."
         )
-
-
-def separation(score: Score, links: Tensor, negatives: Tensor, matched: Tensor) -> Separation:
-    """Return the figures of one way to score pairs."""
-    logits = score(links)
-    return Separation(
-        *link_metrics(logits, score(negatives)), *link_metrics(logits, score(matched))
-    )
 
 
 def degree_product(train: Tensor, num_src: int, num_dst: int) -> Score:
@@ -234,7 +239,9 @@ def measure(
     product = degree_product(split.train, known.num_src, known.num_dst)
 
     def figures(way: Score) -> Separation:
-        return separation(way, split.test, pairs.test, pairs.matched)
+        logits = way(split.test)
+        ordinary, matched = way(pairs.test), way(pairs.matched)
+        return Separation(*link_metrics(logits, ordinary), *link_metrics(logits, matched))
 
     return TestFigures(
         model=figures(score),

@@ -1,10 +1,15 @@
-"""Prediction heads: from the embeddings of the two ends of a link to its logit."""
+"""What all link predictors share: their inputs, the loop over the layers, and the head.
+
+A predictor is called as `model(x_dict, edge_index_dict, edge_label_index)` and gives one logit per
+column of `edge_label_index`. It works on any sub-graph: node types and relations may be empty. A
+head makes the logit of a link from the embeddings of its two ends.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +19,8 @@ from torch_geometric.data import HeteroData
 from pagelink.errors import ModelError, did_you_mean
 from pagelink.graph.schema import EdgeType
 from pagelink.models.messages import Adjacency, message_relations
+
+T = TypeVar("T")
 
 
 class DotHead(nn.Module):
@@ -77,18 +84,20 @@ def make_head(name: str, dim: int) -> nn.Module:
         >>> make_head("dot", 2)(torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0, 4.0]]))
         tensor([11.])
     """
-    if name not in HEADS:
+    return one_of("A head", HEADS, name)(dim)
+
+
+def one_of(what: str, known: Mapping[str, T], name: str) -> T:
+    """Return what is known by that name.
+
+    Raises:
+        ModelError: there is none.
+    """
+    if name not in known:
         raise ModelError(
-            f"A head is one of {', '.join(HEADS)}, got {name!r}.{did_you_mean(name, HEADS)}"
+            f"{what} is one of {', '.join(known)}, got {name!r}.{did_you_mean(name, known)}"
         )
-    return HEADS[name](dim)
-
-
-# What all link predictors share: their inputs, the loop over the layers, and the head.
-#
-# A predictor is called as `model(x_dict, edge_index_dict, edge_label_index)` and gives one logit
-# per column of `edge_label_index`. It works on any sub-graph: node types and relations may be
-# empty.
+    return known[name]
 
 
 Relations = Mapping[EdgeType, Tensor] | Mapping[EdgeType, Adjacency]
@@ -106,12 +115,8 @@ def node_inputs(data: HeteroData) -> dict[str, Tensor]:
     inputs = {}
     for node_type in data.node_types:
         store = data[node_type]
-        if "x" in store:
-            inputs[node_type] = store["x"]
-        elif "n_id" in store:
-            inputs[node_type] = store["n_id"]
-        else:
-            inputs[node_type] = torch.arange(store.num_nodes)
+        given = next((store[key] for key in ("x", "n_id") if key in store), None)
+        inputs[node_type] = torch.arange(store.num_nodes) if given is None else given
     return inputs
 
 
@@ -182,13 +187,11 @@ class NodeInputs(nn.Module):
         for node_type, table in zip(self.node_types, self.tables, strict=True):
             if node_type not in x_dict:
                 continue
-            x = x_dict[node_type]
-            if x.dim() != (2 if isinstance(table, Projection) else 1):
-                wanted = (
-                    f"features, of shape [num_nodes, {table.linear.in_features}]"
-                    if isinstance(table, Projection)
-                    else "ids of nodes, of shape [num_nodes]"
-                )
+            x, num_dims, wanted = x_dict[node_type], 1, "ids of nodes, of shape [num_nodes]"
+            if isinstance(table, Projection):
+                num_dims = 2
+                wanted = f"features, of shape [num_nodes, {table.linear.in_features}]"
+            if x.dim() != num_dims:
                 raise ModelError(
                     f"x_dict[{node_type!r}] must hold {wanted}, got shape {list(x.shape)}."
                 )

@@ -1,8 +1,13 @@
-"""Pairs that are not links, drawn uniformly or with the degrees that links have."""
+"""Links to learn from, and pairs that are not links.
+
+The known links of a relation are split into training, validation and test links; negatives are
+drawn uniformly, or with the degrees that links have.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 import torch
@@ -11,10 +16,10 @@ from torch_geometric.data import HeteroData
 
 from pagelink.errors import GraphError
 from pagelink.graph.schema import EdgeType
-from pagelink.models.messages import fact_codes
+from pagelink.models.messages import fact_codes, pair_codes
 from pagelink.runtime.arrays import Bools, Longs
 
-_MOST_DRAWS = 50
+_MOST_DRAWS = 51
 
 
 class Negatives:
@@ -28,7 +33,7 @@ class Negatives:
 
     def __init__(self, num_src: int, num_dst: int, known: Tensor) -> None:
         self.num_src, self.num_dst = num_src, num_dst
-        self._codes: Longs = np.unique((known[0] * num_dst + known[1]).cpu().numpy())
+        self._codes: Longs = np.unique(pair_codes(known, num_dst))
 
     @classmethod
     def for_links(cls, num_src: int, num_dst: int, link_type: EdgeType, links: Tensor) -> Negatives:
@@ -81,8 +86,7 @@ class Negatives:
             links gets no pair. Pairs may repeat.
         """
         src, pool = links[0].cpu().numpy(), targets.cpu().numpy()
-        dst = rng.choice(pool, size=len(src))
-        known = self.are_known(src, dst)
+        dst, known = np.empty_like(src), np.ones(len(src), dtype=np.bool_)
         for _ in range(_MOST_DRAWS):
             if not known.any():
                 break
@@ -115,9 +119,6 @@ def sample_negatives(
         [[1], [0]]
     """
     return Negatives(num_src, num_dst, known).uniform(count, rng)
-
-
-# Links to learn from: the split of the known ones into training, validation and test links.
 
 
 @dataclass(frozen=True)
@@ -165,10 +166,7 @@ def split_links(pairs: Tensor, seed: int = 0, *, undirected: bool = False) -> Li
         both = torch.stack([pairs.amin(dim=0), pairs.amax(dim=0)])
         fact = torch.unique(both, dim=1, return_inverse=True)[1]
     num_facts = int(fact.max()) + 1
-    rank = torch.empty(num_facts, dtype=torch.long)
-    rank[torch.from_numpy(np.random.default_rng(seed).permutation(num_facts))] = torch.arange(
-        num_facts
-    )
+    rank = torch.from_numpy(np.argsort(np.random.default_rng(seed).permutation(num_facts)))
     order = torch.argsort(rank[fact], stable=True)
     num_train, num_valid = num_facts * 7 // 10, num_facts // 10
     bounds = torch.tensor([num_train, num_train + num_valid])
@@ -198,9 +196,9 @@ def check_split(data: HeteroData, link_type: EdgeType, split: LinkSplit) -> None
     Raises:
         GraphError: an end of a link is not a node, a part is empty, or a link is in two parts.
     """
-    for row, node_type in enumerate((link_type[0], link_type[2])):
+    for row, node_type in enumerate(link_type[::2]):
         size = int(data[node_type].num_nodes)
-        for name, part in (("train", split.train), ("valid", split.valid), ("test", split.test)):
+        for name, part in vars(split).items():
             if not part.shape[1]:
                 raise GraphError(f"The {name} part of the split has no links of {link_type}.")
             low, high = int(part[row].min()), int(part[row].max())
@@ -210,16 +208,14 @@ def check_split(data: HeteroData, link_type: EdgeType, split: LinkSplit) -> None
                     f"{low}..{high}."
                 )
     num_dst = int(data[link_type[2]].num_nodes)
-    parts = [
-        fact_codes(part, link_type, num_dst) for part in (split.train, split.valid, split.test)
-    ]
-    names = ("training", "validation", "test")
-    for first, second in ((0, 1), (0, 2), (1, 2)):
-        shared = np.intersect1d(parts[first], parts[second])
+    codes = (fact_codes(part, link_type, num_dst) for part in vars(split).values())
+    parts = zip(("training", "validation", "test"), codes, strict=True)
+    for (name, part_codes), (other_name, other_codes) in combinations(parts, 2):
+        shared = np.intersect1d(part_codes, other_codes)
         if len(shared):
             src, dst = divmod(int(shared[0]), num_dst)
             raise GraphError(
-                f"{len(shared)} links are both {names[first]} and {names[second]} links of "
+                f"{len(shared)} links are both {name} and {other_name} links of "
                 f"{link_type}, such as ({src}, {dst}): the model would be tested on what it was "
                 "shown. Within one node type (u, v) and (v, u) are one link."
             )

@@ -1,9 +1,13 @@
 """The graph that messages pass on: which links of the predicted relation a model may see.
 
 By default the training links pass messages, both ways, so that a model can learn "because you liked
-X"; validation and test links never do. A link that a training step asks for is taken out of the
+X"; validation and test links never do. A link that a training step predicts is taken out of the
 messages of that step, or the model would only learn to look it up. With `paper_split` the predicted
 relation and its reverse pass no messages at all, as in the paper.
+
+An `Adjacency` is a relation sorted both ways, for means over in-neighbours at full speed: training
+needs no edge masks, so no message has to be written down, which is many times as fast as gathering
+messages and scattering them.
 """
 
 from __future__ import annotations
@@ -169,12 +173,6 @@ def _keep_edges(store: Any, kept: Longs) -> None:
             store[key] = value.take(kept)
         elif isinstance(value, list) and len(value) == count:
             store[key] = [value[i] for i in kept]
-
-
-# Adjacency: a relation sorted both ways, for means over in-neighbours at full speed.
-#
-# Training needs no edge masks, so no message has to be written down: this is many times as fast as
-# gathering messages and scattering them.
 
 
 class Adjacency:

@@ -1,4 +1,8 @@
-"""How to train: one frozen dataclass, stored with every checkpoint."""
+"""Training of a link predictor: its settings, the loop, and the report.
+
+Trains on the whole graph or by mini-batches, and tests the model in the end. Settings and report
+are plain values, stored with every checkpoint.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +22,7 @@ from torch_geometric.data import HeteroData
 
 from pagelink.errors import ModelError, SettingsError
 from pagelink.graph.schema import EdgeType
-from pagelink.models.feeds import (
-    Edgeless,
-    Feed,
-    FullGraph,
-    Inputs,
-    NeighbourSampler,
-    Sampled,
-    scorer,
-)
+from pagelink.models.feeds import Feed, FullGraph, Inputs, NeighbourSampler, scorer
 from pagelink.models.figures import EvaluationPairs, Separation, TestFigures, link_metrics, measure
 from pagelink.models.link_model import LinkModel, node_inputs
 from pagelink.models.links import LinkSplit, Negatives, check_split
@@ -47,7 +43,7 @@ class TrainSettings:
     paper_split: bool = False
     """Leave the predicted relation and its reverse out of message passing, as the paper does."""
     epochs: int = 100
-    """Epochs at most, 1 or more. In each, every training link is asked for once."""
+    """Epochs at most, 1 or more. In each, every training link is predicted once."""
     patience: int = 10
     """Epochs without a rise of the validation AUC after which to stop, 1 or more."""
     lr: float = 0.01
@@ -55,12 +51,12 @@ class TrainSettings:
     weight_decay: float = 0.0
     """Weight decay of Adam, 0 or more."""
     folds: int = 5
-    """Full-graph training: steps an epoch. A step asks for one fold of the training links, the
+    """Full-graph training: steps per epoch. A step predicts one fold of the training links, the
     others pass messages; so at least 2, unless `paper_split` keeps all of them out anyway."""
     matched_negatives: float = 0.0
     """Share of the training negatives that are degree-matched, 0..1; the others are uniform."""
     batch_size: int | None = None
-    """Links a step in mini-batch training, on sampled neighbourhoods. None: full-graph training."""
+    """Links per step of mini-batch training, on sampled neighbourhoods. None: full graph."""
     fanout: tuple[int, ...] = (10, 5)
     """Mini-batch training: in-edges taken per node and relation, hop by hop; one per layer."""
     max_candidates: int = 1000
@@ -91,14 +87,11 @@ class TrainSettings:
 
     @classmethod
     def paper(cls, epochs: int = 100) -> TrainSettings:
-        """Return the settings of the released code: one step an epoch on all training links.
+        """Return the settings of the released code: one step per epoch on all training links.
 
         Differs from the paper: training stops after 30 epochs without a rise.
         """
         return cls(paper_split=True, epochs=epochs, patience=30, folds=1)
-
-
-# TrainReport: how a training went, ready to be printed and to be stored.
 
 
 @dataclass(frozen=True)
@@ -162,9 +155,6 @@ class TrainReport:
         return cls(**{**plain, "test": TestFigures(**test), "history": history})
 
 
-# Training of a link predictor, on the whole graph or by mini-batches, and its test figures.
-
-
 Progress = Callable[[Epoch], None]
 
 
@@ -211,18 +201,23 @@ def train(
     _check_model(model, graph, settings)
     untrained = copy.deepcopy(model) if settings.retrain_edgeless else None
 
-    messages = Messages(graph, link_type, reverse_of(data, link_type))
+    reverse = reverse_of(data, link_type)
+    messages = Messages(graph, link_type, reverse)
     fast = isinstance(model, LinkModel) and model.takes_adjacency
     feed: Feed = FullGraph(graph, messages, fast)
     if settings.batch_size is not None:
-        feed = Sampled(NeighbourSampler(graph, messages, settings.fanout), fast)
-    history, best = _fit(model, feed, split, known, settings, seed, progress)
+        feed = NeighbourSampler(graph, messages, settings.fanout, fast)
+    history, best = _Training(model, feed, split, known, settings, seed).run(progress)
 
     x_dict = node_inputs(graph)
     no_edges = {t: torch.empty(2, 0, dtype=torch.long) for t in messages.edges}
     retrained = None
     if untrained is not None:
-        _fit(untrained, Edgeless(x_dict, no_edges, fast), split, known, settings, seed, None)
+        edgeless = copy.copy(graph)
+        for edge_type, edge_index in no_edges.items():
+            edgeless[edge_type].edge_index = edge_index
+        nodes_alone = FullGraph(edgeless, Messages(edgeless, link_type, reverse), fast)
+        _Training(untrained, nodes_alone, split, known, settings, seed).run()
         retrained = scorer(untrained, x_dict, no_edges)
     figures = measure(
         scorer(model, x_dict, messages.edges), scorer(model, x_dict, no_edges), split, known,
@@ -258,106 +253,88 @@ def _check_model(model: nn.Module, graph: HeteroData, settings: TrainSettings) -
         )
 
 
-def _fit(
-    model: nn.Module,
-    feed: Feed,
-    split: LinkSplit,
-    known: Negatives,
-    settings: TrainSettings,
-    seed: int,
-    progress: Progress | None,
-) -> tuple[tuple[Epoch, ...], Epoch]:
-    """Train, put the best weights back, and return all epochs and the best one."""
-    rng = np.random.default_rng([seed, 2])
-    valid_negatives = EvaluationPairs.draw(split, known, seed).valid
-    optimizer = torch.optim.Adam(
-        model.parameters(), lr=settings.lr, weight_decay=settings.weight_decay
-    )
-    best, best_weights = Epoch(0, float("inf"), -1.0), copy.deepcopy(model.state_dict())
-    history: list[Epoch] = []
-    for number in range(1, settings.epochs + 1):
-        losses = []
-        for positive in _parts(split.train, settings, rng):
-            negative = _training_negatives(positive, split.train[1], known, settings, rng)
-            step_seed = int(rng.integers(2**62))
-            inputs = feed.inputs(torch.cat([positive, negative], dim=1), positive, step_seed)
-            losses.append(_step(model, optimizer, inputs, positive.shape[1], step_seed))
-        valid_auc = _valid_auc(model, feed, split.valid, valid_negatives, settings, seed)
-        history.append(Epoch(number, float(np.mean(losses)), valid_auc))
-        if progress is not None:
-            progress(history[-1])
-        if valid_auc > best.valid_auc:
-            best, best_weights = history[-1], copy.deepcopy(model.state_dict())
-        if number - best.number >= settings.patience:
-            break
-    model.load_state_dict(best_weights)
-    model.eval()
-    return tuple(history), best
+@dataclass(frozen=True)
+class _Training:
+    """One training of one model: what all of its steps share."""
 
+    model: nn.Module
+    feed: Feed
+    split: LinkSplit
+    known: Negatives
+    settings: TrainSettings
+    seed: int
 
-def _parts(
-    train_links: Tensor, settings: TrainSettings, rng: np.random.Generator
-) -> Iterator[Tensor]:
-    """Yield the links of each step of an epoch."""
-    count = train_links.shape[1]
-    num_parts = settings.folds
-    if settings.batch_size is not None:
-        num_parts = -(-count // settings.batch_size)
-        if not settings.paper_split:
-            num_parts = max(num_parts, 2)  # or no training link would ever pass a message
-    order = torch.from_numpy(rng.permutation(count))
-    for part in order.tensor_split(min(num_parts, count)):
-        yield train_links[:, part]
+    def run(self, progress: Progress | None = None) -> tuple[tuple[Epoch, ...], Epoch]:
+        """Train, put the best weights back, and return all epochs and the best one."""
+        model, settings = self.model, self.settings
+        rng = np.random.default_rng([self.seed, 2])
+        valid_negatives = EvaluationPairs.draw(self.split, self.known, self.seed).valid
+        optimizer = torch.optim.Adam(
+            model.parameters(), lr=settings.lr, weight_decay=settings.weight_decay
+        )
+        best, best_weights = Epoch(0, float("inf"), -1.0), copy.deepcopy(model.state_dict())
+        history: list[Epoch] = []
+        for number in range(1, settings.epochs + 1):
+            losses = []
+            for positive in self._parts(rng):
+                pairs = torch.cat([positive, self._negatives(positive, rng)], dim=1)
+                step_seed = int(rng.integers(2**62))
+                inputs = self.feed.inputs(pairs, positive, step_seed)
+                losses.append(self._step(optimizer, inputs, positive.shape[1], step_seed))
+            history.append(Epoch(number, float(np.mean(losses)), self._valid_auc(valid_negatives)))
+            if progress is not None:
+                progress(history[-1])
+            if history[-1].valid_auc > best.valid_auc:
+                best, best_weights = history[-1], copy.deepcopy(model.state_dict())
+            if number - best.number >= settings.patience:
+                break
+        model.load_state_dict(best_weights)
+        model.eval()
+        return tuple(history), best
 
+    def _parts(self, rng: np.random.Generator) -> Iterator[Tensor]:
+        """Yield the links of each step of an epoch."""
+        settings, links = self.settings, self.split.train
+        num_parts, count = settings.folds, links.shape[1]
+        if settings.batch_size is not None:
+            num_parts = -(-count // settings.batch_size)
+            if not settings.paper_split:
+                num_parts = max(num_parts, 2)  # or no training link would ever pass a message
+        order = torch.from_numpy(rng.permutation(count))
+        for part in order.tensor_split(min(num_parts, count)):
+            yield links[:, part]
 
-def _training_negatives(
-    positive: Tensor,
-    targets: Tensor,
-    known: Negatives,
-    settings: TrainSettings,
-    rng: np.random.Generator,
-) -> Tensor:
-    count = positive.shape[1]
-    num_matched = round(settings.matched_negatives * count)
-    matched = known.matched(positive[:, :num_matched], targets, rng)
-    return torch.cat([matched, known.uniform(count - matched.shape[1], rng)], dim=1)
+    def _negatives(self, positive: Tensor, rng: np.random.Generator) -> Tensor:
+        count = positive.shape[1]
+        num_matched = round(self.settings.matched_negatives * count)
+        matched = self.known.matched(positive[:, :num_matched], self.split.train[1], rng)
+        return torch.cat([matched, self.known.uniform(count - matched.shape[1], rng)], dim=1)
 
+    def _step(
+        self, optimizer: torch.optim.Optimizer, inputs: Inputs, num_positive: int, seed: int
+    ) -> float:
+        self.model.train()
+        optimizer.zero_grad()
+        with torch.random.fork_rng(devices=[]):  # dropout draws from the global random state
+            torch.manual_seed(seed)
+            logits = self.model(*inputs)
+        truth = torch.zeros_like(logits)
+        truth[:num_positive] = 1
+        loss = functional.binary_cross_entropy_with_logits(logits, truth)
+        if not torch.isfinite(loss):
+            raise ModelError("The training loss is not finite. Lower lr, or look at the features.")
+        loss.backward()
+        optimizer.step()
+        return float(loss.detach())
 
-def _step(
-    model: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    inputs: Inputs,
-    num_positive: int,
-    seed: int,
-) -> float:
-    model.train()
-    optimizer.zero_grad()
-    with torch.random.fork_rng(devices=[]):  # dropout draws from the global random state
-        torch.manual_seed(seed)
-        logits = model(*inputs)
-    truth = torch.zeros_like(logits)
-    truth[:num_positive] = 1
-    loss = functional.binary_cross_entropy_with_logits(logits, truth)
-    if not torch.isfinite(loss):
-        raise ModelError("The training loss is not finite. Lower lr, or look at the features.")
-    loss.backward()
-    optimizer.step()
-    return float(loss.detach())
-
-
-@torch.no_grad()
-def _valid_auc(
-    model: nn.Module,
-    feed: Feed,
-    positive: Tensor,
-    negative: Tensor,
-    settings: TrainSettings,
-    seed: int,
-) -> float:
-    """Return the validation AUC; nothing is held out, for no validation link is in the graph."""
-    model.eval()
-    pairs = torch.cat([positive, negative], dim=1)
-    # Neighbourhoods are sampled as in training, the same in every epoch.
-    chunks = pairs.split(2 * (settings.batch_size or pairs.shape[1]), dim=1)
-    logits = torch.cat([model(*feed.inputs(part, part[:, :0], seed)) for part in chunks])
-    return link_metrics(logits[: positive.shape[1]], logits[positive.shape[1] :])[0]
+    @torch.no_grad()
+    def _valid_auc(self, negative: Tensor) -> float:
+        """Return the validation AUC; nothing is held out: no validation link is in the graph."""
+        self.model.eval()
+        positive = self.split.valid
+        pairs = torch.cat([positive, negative], dim=1)
+        # Neighbourhoods are sampled as in training, the same in every epoch.
+        chunks = pairs.split(2 * (self.settings.batch_size or pairs.shape[1]), dim=1)
+        inputs = (self.feed.inputs(part, part[:, :0], self.seed) for part in chunks)
+        logits = torch.cat([self.model(*each) for each in inputs])
+        return link_metrics(logits[: positive.shape[1]], logits[positive.shape[1] :])[0]

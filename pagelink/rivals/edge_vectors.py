@@ -4,7 +4,7 @@ Models do not say which of their tensors are the representations of nodes, and s
 vectors of a node for every relation. What all of them have is messages. So of every edge (u, v),
 in the last propagation that carries it, two vectors are noted: what is sent along it (the message:
 the representation of u, as this relation has it) and what v hears by that propagation (all messages
-that v gets, collected).
+that v gets, collected). A `MaskPredictor` goes from these to the mask of an edge.
 """
 
 from __future__ import annotations

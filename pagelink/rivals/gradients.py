@@ -1,4 +1,4 @@
-"""Paths by the gradient of the model: one backward pass, nothing is measured."""
+"""Paths by the gradient of the model, taken once or integrated: nothing is measured."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from pagelink.graph.computation_graph import ComputationGraphs
-from pagelink.measure.candidates import FactIndex, steepest_paths
-from pagelink.measure.evidence import Work
+from pagelink.graph.lookup import FactIndex
+from pagelink.measure.candidates import steepest_paths
 from pagelink.model.edited_logits import edge_gradient
 from pagelink.model.inputs import ModelInput
 from pagelink.model.predictor import LinkPredictor
@@ -18,6 +18,7 @@ from pagelink.rivals.rival import Options, Rival, made_masks
 from pagelink.runtime.arrays import Doubles, Floats
 from pagelink.search.mask_learning import LearnedMasks
 from pagelink.search.paths import PathGraphs
+from pagelink.search.work import Work
 
 DRAWN = 100
 """Paths that are looked at for each one that is wanted."""
@@ -33,12 +34,12 @@ class Gradient(Rival):
 
     def attribution(self, work: Work) -> Floats:
         """What each edge of the batch adds to the logit of its link."""
-        return edge_gradient(self.predictor, work.recorded, len(work.batch.edges))
+        return work.gradient()
 
     def masks(self, work: Work) -> LearnedMasks:
         """Scale what the edges add, link by link, so that batches do not show in a result."""
         values = self.attribution(work).astype(np.float64)
-        gain = of_facts(self._facts, work.batch, work.paths, values)
+        gain = of_facts(self.setup.facts, work.batch, work.paths, values)
         found = steepest_paths(
             work.paths, gain, self.settings.paths_within_budget, work.links, DRAWN
         )

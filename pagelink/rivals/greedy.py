@@ -13,11 +13,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from pagelink.explain.explainer import PaGELink
-from pagelink.explain.result import Explanation
 from pagelink.measure.candidates import Candidates
 from pagelink.rivals.gradients import arc_gradient
-from pagelink.rivals.ground import Ground, Ranked
+from pagelink.rivals.ground import Ground, Ranked, paths_by_degree
 from pagelink.runtime.arrays import Bools, Doubles, Longs
 from pagelink.search.paths import FoundPaths, best_paths
 
@@ -44,7 +42,7 @@ class GreedySearch:
     candidates: Candidates
 
     def best(self, count: int) -> Ranked:
-        """Of the sets of one to so many paths on its way, the one of highest effect."""
+        """Of the sets of one to `count` paths on its way, the one of highest effect."""
         sizes = 1 + np.argmax(self.reached[:, 1 : count + 1], axis=1)
         return [paths[:size] for paths, size in zip(self.chain, sizes.tolist(), strict=True)]
 
@@ -53,18 +51,13 @@ class GreedySearch:
         return _known(self.reached[:, 1 : count + 1].max(1))
 
     def effects_of_all(self, count: int) -> Doubles:
-        """The effect of exactly so many paths, be it less than that of fewer of them."""
+        """The effect of exactly `count` paths, be it less than that of fewer of them."""
         sizes = np.minimum(count, [len(paths) for paths in self.chain])
         return _known(self.reached[np.arange(len(sizes)), sizes])
 
     def effects_or_none(self, count: int) -> Doubles:
         """The highest effect, where the search may also return no path at all."""
         return np.maximum(self.effects(count), 0.0)
-
-
-def rank_greedily(ground: Ground, num_paths: int, most: int = MOST_PATHS) -> Ranked:
-    """The paths of the greedy search, in the order they are added."""
-    return greedy_search(ground, num_paths, most).best(num_paths)
 
 
 def greedy_search(ground: Ground, num_paths: int, most: int = MOST_PATHS) -> GreedySearch:
@@ -108,8 +101,7 @@ def _known(values: Doubles) -> Doubles:
 def _all_paths(ground: Ground, most: int) -> tuple[FoundPaths, Bools]:
     """All paths of each link; of a link with too many, half of them by degree, half by gradient."""
     paths = ground.paths
-    no_mask = np.full(len(paths.arc_slot), np.inf, dtype=np.float32)
-    found = best_paths(paths, no_mask, most + 1)
+    found = paths_by_degree(paths, most + 1)
     exhaustive: Bools = found.lengths[:, most] == 0
     arcs = found.arcs[:, :most].copy()
     if not exhaustive.all():
@@ -132,41 +124,3 @@ def _relative_gradient(ground: Ground) -> npt.NDArray[np.float32]:
             gain[mine] /= max(float(np.abs(gain[mine]).mean()), 1e-30)
     relative: npt.NDArray[np.float32] = gain.astype(np.float32)
     return relative
-
-
-# Free edges: the facts of the highest mask, whether they make paths or not.
-#
-# That is what rivals without paths explain by: an edge-induced subgraph of so many facts.
-
-
-class FreeEdges:
-    """Takes facts out of the masks of an explainer's explanations.
-
-    Args:
-        explainer: the explainer, or any other one of the same graph.
-    """
-
-    def __init__(self, explainer: PaGELink) -> None:
-        graph = explainer.graph
-        self._graph = graph
-        self._edge_at: dict[int, Longs] = {}
-        for position, size in enumerate(graph.mask_sizes[: graph.num_relations]):
-            mine = np.flatnonzero(graph.relation == position)
-            self._edge_at[position] = np.full(size, -1, dtype=np.int64)
-            self._edge_at[position][graph.column[mine]] = mine
-
-    def facts(self, explanation: Explanation, budget: int) -> list[int]:
-        """The `budget` facts of the highest mask, best first; fewer if fewer have a mask.
-
-        The mask of a fact is the highest of its edges. Of equal ones, the fact that comes first in
-        the graph is first.
-        """
-        facts, values = [], []
-        for position, edge_type in enumerate(self._graph.edge_types[: self._graph.num_relations]):
-            columns, mask = explanation.edge_mask.stored(edge_type)
-            facts.append(self._graph.fact[self._edge_at[position][columns]])
-            values.append(mask)
-        fact, value = np.concatenate(facts), np.concatenate(values)
-        order = np.lexsort((fact, -value))
-        _, first = np.unique(fact[order], return_index=True)
-        return [int(f) for f in fact[order][np.sort(first)[:budget]]]

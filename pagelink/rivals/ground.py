@@ -1,7 +1,8 @@
 """Ground: links of an explainer with all their paths, and the model to ask about them.
 
 A path is the tuple of its facts in order from the source, which is enough: two paths of a link are
-equal if and only if these agree.
+equal if and only if these agree. Explanations are read into these terms: their paths as facts,
+their masks as scores of edges.
 """
 
 from __future__ import annotations
@@ -12,23 +13,33 @@ from dataclasses import dataclass
 import numpy as np
 
 from pagelink.explain.explainer import PaGELink
-from pagelink.explain.result import Explanation
-from pagelink.graph.batches import Batches
+from pagelink.explain.options import facts_along
+from pagelink.explain.result import EdgeMask, Explanation
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.edited_graphs import Edits
-from pagelink.graph.links import Link, LinkLike, LinkReader
-from pagelink.measure.candidates import CandidateFinder, Candidates, FactIndex
-from pagelink.measure.evidence import without_paths
-from pagelink.model.edited_logits import Influence
+from pagelink.graph.links import Link, LinkLike
+from pagelink.graph.lookup import FactIndex, slots_of_facts
+from pagelink.graph.typed_graph import TypedGraph
+from pagelink.measure.candidates import CandidateFinder, Candidates, ReferenceGraphs
+from pagelink.model.edited_logits import EditedLogits
 from pagelink.model.inputs import ModelInput
 from pagelink.runtime.arrays import Bools, Doubles, Longs
-from pagelink.search.paths import FoundPaths, PathGraphs, allowed_facts, build_path_graphs
+from pagelink.runtime.csr import Csr
+from pagelink.search.paths import (
+    FoundPaths,
+    PathGraphs,
+    allowed_facts,
+    best_paths,
+    build_path_graphs,
+)
 
 FactPath = tuple[int, ...]
 Ranked = list[list[FactPath]]
 """Per link, its paths, best first."""
 
 LINKS_AT_ONCE = 64
+PRUNED = -1.0
+"""Score of edges without a mask, below every mask."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +59,7 @@ class Ground:
     """G: the edges of the batch that the model sees."""
     bare: Bools
     """G0: G without any fact on a path."""
-    influence: Influence
+    influence: EditedLogits
 
     @classmethod
     def of(cls, explainer: PaGELink, pairs: Sequence[LinkLike]) -> Ground:
@@ -57,27 +68,24 @@ class Ground:
         Raises:
             LinkError: there is no such node.
         """
-        reader = LinkReader(explainer.graph, explainer.link_types)
-        links = [reader.read(pair) for pair in pairs]
+        links = [explainer.reader.read(pair) for pair in pairs]
         return cls._made(
-            explainer, links, ComputationGraphs.joined(_batches(explainer).extract(links))
+            explainer, links, ComputationGraphs.joined(explainer.setup.batches.extract(links))
         )
 
     @classmethod
     def cut(cls, explainer: PaGELink, pairs: Sequence[LinkLike]) -> Iterator[Ground]:
         """Yield all links in order, as many side by side as fit into a gigabyte."""
-        reader = LinkReader(explainer.graph, explainer.link_types)
-        links = [reader.read(pair) for pair in pairs]
-        for batch in _batches(explainer).cut(links, LINKS_AT_ONCE, 1.0):
+        links = [explainer.reader.read(pair) for pair in pairs]
+        for batch in explainer.setup.batches.cut(links, LINKS_AT_ONCE, 1.0):
             yield cls._made(explainer, batch.links, ComputationGraphs.joined(batch.graphs))
 
     @classmethod
     def _made(cls, explainer: PaGELink, links: list[Link], batch: ComputationGraphs) -> Ground:
         graph, predictor = explainer.graph, explainer.predictor
-        relation = np.array([graph.edge_types.index(link.type) for link in links])
+        relation = explainer.setup.relations(links)
         whole = predictor.needed(batch)
-        inputs = predictor.inputs(batch, whole, np.arange(len(links)), relation)
-        logits, recorded, _ = predictor.record(inputs)
+        logits, recorded = explainer.setup.logits(batch, relation)
         facts = FactIndex(graph)
         length = explainer.settings.max_length
         return cls(
@@ -85,13 +93,13 @@ class Ground:
             links=links,
             batch=batch,
             relation=relation,
-            logits=logits.cpu().double().numpy(),
+            logits=logits,
             recorded=recorded,
             paths=build_path_graphs(graph, batch, allowed_facts(graph, batch), length),
             facts=facts,
             whole=whole,
-            bare=without_paths(graph, facts, batch, whole, length),
-            influence=Influence(predictor, batch, relation),
+            bare=ReferenceGraphs.of(facts, batch, whole, length).bare,
+            influence=EditedLogits(predictor, batch, relation),
         )
 
     @property
@@ -103,6 +111,11 @@ class Ground:
         """The links by index of source and target."""
         node = self.explainer.graph.node
         return [(node(link.src)[1], node(link.dst)[1]) for link in self.links]
+
+    def edges(self, link: int) -> Longs:
+        """The edges of a link's computation graph, in its order."""
+        first, last = self.batch.edge_ptr[link : link + 2]
+        return self.batch.edges[first:last].astype(np.int64)
 
     def candidates(self, found: FoundPaths) -> Candidates:
         """The paths of a search over all links, ready to be taken out."""
@@ -121,17 +134,12 @@ class Ground:
 
     def slots(self, link: int, facts: Sequence[int]) -> Longs:
         """All edges of a link's graph that state some facts, by position in the batch."""
-        first, last = self.batch.edge_ptr[link : link + 2]
-        stated = np.isin(self.explainer.graph.fact[self.batch.edges[first:last]], list(facts))
-        found: Longs = first + np.flatnonzero(stated)
-        return found
+        return slots_of_facts(self.explainer.graph, self.batch, link, facts)
 
     def edits(self, links: Sequence[int], facts: Sequence[Sequence[int]]) -> Edits:
         """One copy for each set of facts: without them, or, where the graph lacks them, with."""
         slots = [self.slots(link, each) for link, each in zip(links, facts, strict=True)]
-        ptr = np.concatenate([[0], np.cumsum([len(each) for each in slots])]).astype(np.int64)
-        joined = np.concatenate([*slots, np.empty(0, dtype=np.int64)]).astype(np.int64)
-        return Edits(np.asarray(links, dtype=np.int64), ptr, joined)
+        return edits_of(links, slots)
 
     def effects(self, links: Sequence[int], facts: Sequence[Sequence[int]]) -> Doubles:
         """f(G) - f(G without the facts), for each set of facts."""
@@ -143,6 +151,17 @@ class Ground:
         """All facts on some path of a link, in ascending order."""
         slots = self.paths.arc_slot[self.paths.arcs_of(link)]
         return np.unique(self.explainer.graph.fact[self.batch.edges[slots]]).astype(np.int64)
+
+
+def paths_by_degree(paths: PathGraphs, count: int, links: Longs | None = None) -> FoundPaths:
+    """The best paths by -(sum of log D_v), the paper's Score without a mask.
+
+    Args:
+        paths: the path graphs.
+        count: number of paths per link at most.
+        links: of these links. None: of all.
+    """
+    return best_paths(paths, np.full(len(paths.arc_slot), np.inf, dtype=np.float32), count, links)
 
 
 def facts_of(paths: Sequence[FactPath]) -> list[int]:
@@ -157,28 +176,46 @@ def facts_of(paths: Sequence[FactPath]) -> list[int]:
 
 def fact_paths(explainer: PaGELink, explanations: Iterable[Explanation]) -> Ranked:
     """The paths of explanations, one list per explanation."""
-    graph = explainer.graph
-    edge_at = _edge_at(explainer)
-    position = {edge_type: i for i, edge_type in enumerate(graph.edge_types)}
     return [
-        [
-            tuple(int(graph.fact[edge_at[position[e.type]][e.index]]) for e in path.edges)
-            for path in explanation.paths
-        ]
+        [tuple(facts_along(explainer.graph, path)) for path in explanation.paths]
         for explanation in explanations
     ]
 
 
-def _batches(explainer: PaGELink) -> Batches:
-    one_by_one = explainer.predictor.mode != "subgraphs"
-    return Batches(explainer.extractor, explainer.reach.bytes_an_edge, one_by_one)
+def edge_scores(graph: TypedGraph, edges: Longs, mask: EdgeMask) -> Doubles:
+    """The mask of an explanation as one score per edge; pruned edges share the lowest."""
+    scores = np.full(len(edges), PRUNED)
+    relation = graph.relation[edges]
+    for position, edge_type in enumerate(graph.edge_types[: graph.num_relations]):
+        columns, values = mask.stored(edge_type)
+        if len(columns):
+            dense = np.full(graph.mask_sizes[position], PRUNED)
+            dense[columns] = values
+            mine = np.flatnonzero(relation == position)
+            scores[mine] = dense[graph.column[edges[mine]]]
+    return scores
 
 
-def _edge_at(explainer: PaGELink) -> list[Longs]:
-    """Per relation, the flat edge of each stored column."""
-    graph = explainer.graph
-    found = [np.full(size, -1, dtype=np.int64) for size in graph.mask_sizes]
-    for position, table in enumerate(found):
-        mine = np.flatnonzero(graph.relation == position)
-        table[graph.column[mine]] = mine
-    return found
+def free_facts(graph: TypedGraph, mask: EdgeMask, budget: int) -> list[int]:
+    """The facts of the highest mask, best first, whether they make paths or not.
+
+    That is what rivals without paths explain by: an edge-induced subgraph. The mask of a fact is
+    the highest of its edges. Of equal ones, the fact that comes first in the graph is first.
+
+    Args:
+        graph: the graph of the explainer.
+        mask: of an explanation.
+        budget: number of facts; fewer are returned if fewer have a mask.
+    """
+    scores = edge_scores(graph, np.arange(graph.num_edges), mask)
+    edges = np.flatnonzero(scores > PRUNED)
+    fact = graph.fact[edges]
+    order = np.lexsort((fact, -scores[edges]))
+    _, first = np.unique(fact[order], return_index=True)
+    return [int(f) for f in fact[order][np.sort(first)[:budget]]]
+
+
+def edits_of(links: Sequence[int], slots: Sequence[Longs]) -> Edits:
+    """One copy per list of slots, of the link at the same place."""
+    lists = Csr.of(list(slots))
+    return Edits(np.asarray(links, dtype=np.int64), lists.ptr, lists.values)

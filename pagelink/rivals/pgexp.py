@@ -23,12 +23,12 @@ from pagelink.explain.explainer import MEMORY
 from pagelink.graph.batches import GIGABYTE
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.links import Link, LinkLike
-from pagelink.measure.evidence import Work
 from pagelink.model.inputs import ModelInput
 from pagelink.rivals.edge_vectors import Features, MaskPredictor, edge_vectors
 from pagelink.rivals.rival import LOWEST, Options, Rival, made_masks
 from pagelink.runtime.arrays import Longs
 from pagelink.search.mask_learning import LearnedMasks
+from pagelink.search.work import Work
 from pagelink.settings import Settings
 
 TRAINING_MEMORY = 1.0
@@ -172,10 +172,9 @@ class PGExpLink(Rival):
         options: PGExpOptions = self.options
         left, room = options.num_links, TRAINING_MEMORY * GIGABYTE
         links = [link for link in self._drawn(seed) if link.message is None]
-        for cut in self._batches.cut(links, options.links_a_step, MEMORY):
+        for cut in self.setup.batches.cut(links, options.links_a_step, MEMORY):
             batch = ComputationGraphs.joined(cut.graphs)
-            relation = np.array([self.graph.edge_types.index(link.type) for link in cut.valid])
-            logits, recorded = self._logits(batch, relation)
+            logits, recorded = self.setup.logits(batch, self.setup.relations(cut.valid))
             predicted = np.isfinite(logits)
             if self.threshold is not None:
                 predicted &= logits >= self.threshold
@@ -188,9 +187,9 @@ class PGExpLink(Rival):
                 return
 
     def _drawn(self, seed: int) -> Iterator[Link]:
-        """Training links: those that were given, or so many that enough of them are predicted."""
+        """Training links: the given ones, or enough drawn ones that some are predicted."""
         if self._train_links is not None:
-            yield from map(self._reader.read_any, self._train_links)
+            yield from map(self.reader.read_any, self._train_links)
             return
         graph, rng = self.graph, np.random.default_rng((seed, 2))
         wanted = 4 * self.options.num_links

@@ -1,4 +1,8 @@
-"""The ranking that never looks at the model: cheapest paths by degree alone."""
+"""Plain explainers: paths by degree alone, random paths, and random masks.
+
+The first never looks at the model; random paths show what any set of paths of the same lengths
+would do, a random mask what a mask of no meaning reaches with the same search for paths.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +10,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pagelink.measure.evidence import Work
-from pagelink.rivals.ground import Ground, Ranked
+from pagelink.rivals.ground import Ground, Ranked, paths_by_degree
 from pagelink.rivals.rival import LOWEST, Rival, made_masks
 from pagelink.runtime.arrays import Longs
 from pagelink.search.constraints import ANYTHING
 from pagelink.search.mask_learning import LearnedMasks
-from pagelink.search.paths import FIXED_POINT, FoundPaths, PathGraphs, best_paths, cheapest_paths
+from pagelink.search.paths import FIXED_POINT, FoundPaths, PathGraphs, cheapest_paths
+from pagelink.search.work import Work
 
 MASKED = 1000
 """Paths whose edges have a mask of their own."""
@@ -29,9 +33,8 @@ class DegreeOnly(Rival):
 
     def masks(self, work: Work) -> LearnedMasks:
         """Rank edges by the paths they are on."""
-        no_mask = np.full(len(work.paths.arc_slot), np.inf, dtype=np.float32)
         most = max(MASKED, self.settings.paths_within_budget)
-        found = best_paths(work.paths, no_mask, most, work.links)
+        found = paths_by_degree(work.paths, most, work.links)
         logits = np.full(len(work.batch.edges), LOWEST, dtype=np.float32)
         # From the last to the first, so that the first path that holds an edge has the last word.
         for place in range(most - 1, -1, -1):
@@ -44,11 +47,10 @@ class DegreeOnly(Rival):
 
 def rank_by_degree(ground: Ground, num_paths: int) -> Ranked:
     """Rank paths by -(sum of log D_v), the paper's Score without a mask."""
-    no_mask = np.full(len(ground.paths.arc_slot), np.inf, dtype=np.float32)
-    return ground.ranked(best_paths(ground.paths, no_mask, num_paths))
+    return ground.ranked(paths_by_degree(ground.paths, num_paths))
 
 
-# Random simple paths: what any set of paths of the same lengths would do.
+# Random simple paths.
 
 
 TRIES = 50
@@ -133,7 +135,7 @@ class _Walks:
         self._counts: list[Longs] = []
 
     def _walks_left(self, length: int) -> Longs:
-        """Per node, its walks of so many arcs to the target, which is node 1."""
+        """Per node, its walks of this number of arcs to the target, which is node 1."""
         if not self._counts:
             start = np.zeros(self._size, dtype=np.int64)
             start[1] = 1
@@ -148,7 +150,7 @@ class _Walks:
     def draw(
         self, length: int | None, taken: Sequence[Arcs], rng: np.random.Generator
     ) -> Arcs | None:
-        """A simple path of so many facts (None: of any) that is not taken; None: none is found."""
+        """A simple path of a number of facts (None: any) that is not taken; None: none is found."""
         lengths = range(1, self._max_length + 1) if length is None else [length]
         counts = [int(self._walks_left(n)[0]) if self._size else 0 for n in lengths]
         if sum(counts) == 0:
@@ -170,7 +172,7 @@ class _Walks:
         return None
 
 
-# A mask at random: what a mask of no meaning reaches with the same search for paths.
+# A mask at random.
 
 
 class RandomMask(Rival):

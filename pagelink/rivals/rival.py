@@ -18,14 +18,19 @@ from torch_geometric.data import Data, HeteroData
 
 from pagelink.errors import SettingsError
 from pagelink.explain.explainer import PaGELink
+from pagelink.explain.pipeline import best_by_mask
+from pagelink.explain.result import Explanation
+from pagelink.graph.computation_graph import ComputationGraphs
+from pagelink.graph.links import Link
 from pagelink.graph.schema import EdgeType
-from pagelink.measure.candidates import CandidateFinder, Candidates
-from pagelink.measure.evidence import Measured, Work, measure_paths
-from pagelink.measure.selection import Selection, set_effects
-from pagelink.model.edited_logits import Influence
-from pagelink.runtime.arrays import Bools, Doubles, Floats, Longs
+from pagelink.measure.candidates import CandidateFinder, Trials
+from pagelink.measure.evidence import measure_chosen
+from pagelink.measure.selection import select_all
+from pagelink.runtime.arrays import Bools, Floats, Longs
+from pagelink.runtime.timer import Timer
 from pagelink.search.mask_learning import LearnedMasks
 from pagelink.search.paths import FoundPaths
+from pagelink.search.work import Work, prune_links, score_links
 from pagelink.settings import Settings
 
 LOWEST = -20.0
@@ -100,22 +105,20 @@ class Rival(PaGELink, ABC):
     def masks(self, work: Work) -> LearnedMasks:
         """The mask of each link of a batch; `RivalMasks`, if its paths are not by the mask."""
 
-    def _learn(self, work: Work) -> LearnedMasks:
-        return self.masks(work)
-
-    def _choose(
-        self, work: Work, masks: LearnedMasks
-    ) -> tuple[FoundPaths, dict[int, Measured] | None]:
+    def _method(
+        self, batch: ComputationGraphs, links: list[Link], seed: int, timer: Timer
+    ) -> list[Explanation]:
+        """The rival's own mask and paths, all of them measured as they come."""
+        work = prune_links(score_links(self.setup, batch, links), seed, timer)
+        masks = self.masks(work)
         found = masks.found if isinstance(masks, RivalMasks) else None
         if found is None:
-            found = self._best_by_mask(work, masks)
-        if not self._measures(work):
-            return found, None
-        finder = CandidateFinder(self._facts, work.batch, work.paths, work.links, masks.edge_logits)
-        measured = measure_paths(
-            self.predictor, self._facts, work, finder.taken(found), all_in_order, self.settings
-        )[1]
-        return found, measured
+            found = best_by_mask(work, masks)
+        if not work.is_measured():
+            return self.builder.build(work, masks, found)
+        finder = CandidateFinder(self.setup.facts, batch, work.paths, work.links, masks.edge_logits)
+        trials = Trials.of(work, finder.taken(found))
+        return self.builder.build(work, masks, found, measure_chosen(trials, select_all(trials)))
 
 
 @dataclass(frozen=True)
@@ -142,39 +145,4 @@ def made_masks(
         epochs=np.zeros(num_links, dtype=np.int64) if epochs is None else epochs,
         out_of_time=np.zeros(num_links, dtype=np.bool_) if out_of_time is None else out_of_time,
         found=found,
-    )
-
-
-def all_in_order(
-    influence: Influence,
-    candidates: Candidates,
-    alone: Doubles,
-    graph: Bools,
-    without_paths: Bools,
-    logits: Doubles,
-    logits_without_paths: Doubles,
-    settings: Settings,
-) -> Selection:
-    """Choose all candidates as they come: what is measured changes nothing."""
-    link, num_links = candidates.link, len(candidates.ptr) - 1
-    counts = np.diff(candidates.ptr)
-    members = np.full((num_links, max(int(counts.max(initial=0)), 1)), -1)
-    members[link, np.arange(len(link)) - candidates.ptr[link]] = np.arange(len(link))
-    by_removal = np.zeros(num_links, dtype=np.bool_)
-    effect, rest = set_effects(
-        influence, candidates, graph, without_paths, members, by_removal, logits,
-        logits_without_paths,
-    )  # fmt: skip
-    largest = np.abs(effect)
-    np.maximum.at(largest, link, np.abs(alone))
-    return Selection(
-        candidates=candidates,
-        members=members,
-        influence=np.where(counts > 0, effect, np.nan),
-        marginal=effect[:, None] - rest,
-        best=np.full(num_links, np.nan),  # no other set is measured to compare with
-        largest=largest,
-        inserted=by_removal,
-        alone=alone,
-        num_sets=(counts > 0).astype(np.int64),
     )

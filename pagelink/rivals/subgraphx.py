@@ -1,8 +1,12 @@
-"""The Shapley value of a group of players, exact where that is cheap, sampled elsewhere.
+"""SubgraphX-Link: Monte-Carlo tree search for the few nodes of the highest Shapley value.
 
-The group G acts as one player beside the others. Its Shapley value is the mean of
+The module has three steps: Shapley values of groups of players, the search over sets of nodes
+around a link, and the explainer that returns the best set as a mask.
+
+A group G acts as one player beside the others. Its Shapley value is the mean of
 v(S with G) - v(S) over the orders in which players may come, S being those before G: the size of S
-is even from none to all, and S is even among the sets of its size.
+is even from none to all, and S is even among the sets of its size. It is exact where that is cheap,
+sampled elsewhere.
 """
 
 from __future__ import annotations
@@ -16,19 +20,19 @@ from math import ceil, comb, sqrt
 import numpy as np
 import numpy.typing as npt
 
-from pagelink.graph.edited_graphs import Edits
-from pagelink.measure.evidence import Work
-from pagelink.model.edited_logits import Influence
+from pagelink.model.edited_logits import EditedLogits
+from pagelink.rivals.ground import edits_of
 from pagelink.rivals.rival import LOWEST, Options, Rival, made_masks
 from pagelink.runtime.arrays import Bools, Doubles, Longs
 from pagelink.search.mask_learning import LearnedMasks
+from pagelink.search.work import Work
 from pagelink.settings import Settings
 
 
 def coalitions(num_others: int, samples: int, rng: np.random.Generator) -> tuple[Bools, Doubles]:
     """Sets of other players that may come before the group, and how much each counts.
 
-    All of them if there are no more than `samples`, else so many at random.
+    All of them if there are no more than `samples`, else that number at random.
 
     Args:
         num_others: number of other players.
@@ -66,8 +70,8 @@ def coalitions(num_others: int, samples: int, rng: np.random.Generator) -> tuple
 # coalitions and is sent the answers, so that many links can be searched side by side.
 
 
-Question = Generator[Bools, Doubles, None]
-"""Asks [coalitions, nodes], who is there, and is sent one value for each."""
+Valuation = Generator[Bools, Doubles, None]
+"""Yields [coalitions, nodes], who is there, and is sent one value for each."""
 ROUNDED = 5
 """Digits of a value that count, so that the way a batch is computed decides no comparison."""
 
@@ -153,7 +157,7 @@ class TreeSearch:
     """The sets on the way down to the best one, from all nodes on."""
     _known: dict[bytes, _Set] = field(default_factory=dict)
 
-    def run(self) -> Question:
+    def run(self) -> Valuation:
         """Search; yields coalitions, wants their values."""
         everything = np.ones(self.around.num_nodes, dtype=np.bool_)
         root = _Set(self.around.joined(everything))
@@ -180,7 +184,7 @@ class TreeSearch:
     def _promise(self, child: _Set, seen: float) -> float:
         return child.mean() + self.explore * child.reward * (1 + seen) / (1 + child.visits)
 
-    def _grow(self, here: _Set) -> Question:
+    def _grow(self, here: _Set) -> Valuation:
         """Try moves: take out nodes of few facts first, as many as the depth asks for."""
         here.expanded = True
         degree = self.around.degrees(here.inside)
@@ -200,7 +204,7 @@ class TreeSearch:
             here.children.append(self._known[key])
         yield from self._value(fresh)
 
-    def _value(self, sets: list[_Set]) -> Question:
+    def _value(self, sets: list[_Set]) -> Valuation:
         """Ask for what is needed for the Shapley values of some sets, all at once."""
         asked, weights = [], []
         for each in sets:
@@ -222,7 +226,7 @@ class TreeSearch:
             start += 2 * count
 
 
-# SubgraphX-Link: Monte-Carlo tree search for the few nodes of the highest Shapley value.
+# The explainer.
 #
 # The players are the nodes of the pruned computation graph beside source and target. A player that
 # is absent takes all its edges with it; they are really removed, what pruning left out stays. The
@@ -271,9 +275,9 @@ class SubgraphXLink(Rival):
     def masks(self, work: Work) -> LearnedMasks:
         """Search the links side by side: one pass answers what all of them ask for."""
         searches = {link: self._search(work, link) for link in work.links.tolist()}
-        influence = Influence(self.predictor, work.batch, work.relation)
+        influence = EditedLogits(self.predictor, work.batch, work.relation)
         whole = self.predictor.needed(work.batch)
-        waiting: dict[int, tuple[Question, Bools]] = {}
+        waiting: dict[int, tuple[Valuation, Bools]] = {}
         for link, (_, search) in searches.items():
             questions = search.run()
             _ask(waiting, link, questions, None)
@@ -283,10 +287,13 @@ class SubgraphXLink(Rival):
             if until is not None and time.perf_counter() > until:
                 late |= set(waiting)
                 break
-            parts = [
-                searches[link][0].absent(asked) for link, (_, asked) in sorted(waiting.items())
+            absent = [
+                (link, slots)
+                for link, (_, asked) in sorted(waiting.items())
+                for slots in searches[link][0].absent(asked)
             ]
-            values = influence.logits(whole, _joined(sorted(waiting), parts))
+            links, slots = zip(*absent, strict=True)
+            values = influence.logits(whole, edits_of(links, slots))
             start = 0
             for link, (questions, asked) in sorted(waiting.items()):
                 _ask(waiting, link, questions, values[start : start + len(asked)])
@@ -342,9 +349,9 @@ class _Players:
 
 
 def _ask(
-    waiting: dict[int, tuple[Question, Bools]],
+    waiting: dict[int, tuple[Valuation, Bools]],
     link: int,
-    questions: Question,
+    questions: Valuation,
     values: Doubles | None,
 ) -> None:
     """Go on with a search until it asks again; it leaves when it is over."""
@@ -353,10 +360,3 @@ def _ask(
         waiting[link] = questions, asked
     except StopIteration:
         waiting.pop(link, None)
-
-
-def _joined(links: list[int], parts: list[list[Longs]]) -> Edits:
-    slots = [each for part in parts for each in part]
-    link = np.repeat(np.array(links, dtype=np.int64), [len(part) for part in parts])
-    ptr = np.concatenate([[0], np.cumsum([len(each) for each in slots])]).astype(np.int64)
-    return Edits(link, ptr, np.concatenate([*slots, np.empty(0, dtype=np.int64)]))

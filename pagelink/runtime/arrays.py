@@ -1,81 +1,12 @@
-"""Lists of different lengths in two arrays."""
+"""Types of arrays."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
-
-from pagelink.runtime.kernels import kernel
 
 Ints = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Ragged:
-    """Lists of numbers, one after the other: list i is `values[ptr[i]:ptr[i + 1]]`.
-
-    Example:
-        >>> lists = Ragged(np.array([0, 2, 3]), np.array([7, 8, 9]))
-        >>> lists.take(np.array([1, 0])).values.tolist()
-        [9, 7, 8]
-    """
-
-    ptr: Longs
-    values: Longs
-
-    @classmethod
-    def of(cls, lists: list[Longs]) -> Ragged:
-        """Put arrays one after the other."""
-        ptr = np.concatenate([[0], np.cumsum([len(each) for each in lists], dtype=np.int64)])
-        return cls(ptr, np.concatenate([*lists, np.empty(0, dtype=np.int64)]))
-
-    @classmethod
-    def grouped(cls, keys: npt.NDArray[np.integer[Any]], num_groups: int) -> Ragged:
-        """Per key from 0 up, where it is, in order.
-
-        Example:
-            >>> Ragged.grouped(np.array([1, 0, 1]), 2).values.tolist()
-            [1, 0, 2]
-        """
-        return cls(*_grouped(keys, num_groups))
-
-    def take(self, order: Longs) -> Ragged:
-        """The lists of these positions, in this order."""
-        start, length = self.ptr[order], self.ptr[order + 1] - self.ptr[order]
-        ptr = np.concatenate([[0], np.cumsum(length)])
-        place = np.arange(ptr[-1]) + np.repeat(start - ptr[:-1], length)
-        return Ragged(ptr, self.values[place])
-
-    def followed_by(self, other: Ragged) -> Ragged:
-        """These lists and then those."""
-        return Ragged(
-            np.concatenate([self.ptr, self.ptr[-1] + other.ptr[1:]]),
-            np.concatenate([self.values, other.values]),
-        )
-
-    def joined(self, ptr: Longs) -> Ragged:
-        """Put lists together: ptr[i]:ptr[i + 1] become one."""
-        return Ragged(self.ptr[ptr], self.values)
-
-
-@kernel
-def _grouped(keys, num_groups):  # type: ignore[no-untyped-def]
-    """Count, then place: in time of the number of keys, and equal ones stay in order."""
-    ptr = np.zeros(num_groups + 1, dtype=np.int64)
-    for i in range(len(keys)):
-        ptr[keys[i] + 1] += 1
-    for k in range(num_groups):
-        ptr[k + 1] += ptr[k]
-    place = ptr[:-1].copy()
-    positions = np.empty(len(keys), dtype=np.int64)
-    for i in range(len(keys)):
-        positions[place[keys[i]]] = i
-        place[keys[i]] += 1
-    return ptr, positions

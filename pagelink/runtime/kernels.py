@@ -1,6 +1,9 @@
-"""How kernels are compiled: to machine code, kept on disk, run without Python's lock.
+"""How kernels are compiled (to machine code, kept on disk) and run by several threads.
 
-A compile takes seconds and happens once for each version of a kernel, so it is announced.
+A compile takes seconds and happens once for each version of a kernel, so it is announced. Kernels
+run without Python's lock, so that threads are enough to work on the links of a batch, a range of
+links at a time. As many run as torch uses; which thread works on which range never shows in a
+result.
 """
 
 from __future__ import annotations
@@ -45,16 +48,10 @@ class _Announcer(event.Listener):
 event.register("numba:compile", _Announcer())  # type: ignore[no-untyped-call]
 
 
-# Work on the links of a batch by several threads, a range of links at a time.
-#
-# The kernels leave Python's lock alone, so that threads are enough. As many run as torch uses;
-# which thread works on which range never shows in a result.
-
-
 T = TypeVar("T")
 Range = tuple[int, int]
 
-RANGES_A_THREAD = 4
+RANGES_PER_THREAD = 4
 """More ranges than threads: who is done early takes the next one, as weights are guesses."""
 
 _pools: dict[int, ThreadPoolExecutor] = {}
@@ -89,7 +86,7 @@ def over_ranges(
     timed = deadline is not None and deadline.until is not None and not deadline.passed[0]
     if not timed and (threads == 1 or len(weights) <= 1):
         return [work(0, len(weights))]
-    ranges = balanced(weights, 1 if threads == 1 else threads * RANGES_A_THREAD)
+    ranges = balanced(weights, 1 if threads == 1 else threads * RANGES_PER_THREAD)
     running = [_pool(threads).submit(work, first, last) for first, last in ranges]
     if deadline is not None and deadline.until is not None:
         try:
@@ -100,7 +97,7 @@ def over_ranges(
 
 
 def balanced(weights: npt.NDArray[np.int64], count: int) -> list[Range]:
-    """Cut items, in order, into at most so many ranges of about the same weight.
+    """Cut items, in order, into at most `count` ranges of about the same weight.
 
     Example:
         >>> balanced(np.array([1, 1, 1, 5, 1, 1]), 2)

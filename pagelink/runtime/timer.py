@@ -9,7 +9,7 @@ class Timer:
     """Says when the links of a batch have used up their time, each its share.
 
     Args:
-        deadline: seconds for a link. None: there is no end.
+        deadline: seconds per link. None: there is no end.
         num_links: links that share the time.
         spent: seconds spent on them before.
     """

@@ -1,8 +1,11 @@
-"""Sums over all s-t walks of a length, by powers of the weighted adjacency and in log space.
+"""Mask learning: prediction loss plus path loss, one Adam step per epoch for a batch of links.
 
-The entry (s, t) of the l-th power of a weighted adjacency is the sum, over all walks of l arcs from
-s to t, of the product of their weights; parallel arcs add up. One row of the power is enough, so a
-vector is multiplied by the adjacency l times.
+Every edge of the pruned computation graph has a value M_e, its mask is sigmoid(M_e). The links of a
+batch share the passes through the model and nothing else: losses are summed, the start comes from
+the seed and the link, Adam works value by value.
+
+The path loss is over the best paths by the current mask, or, as an alternative (`Walks`), over all
+s-t walks of each length.
 """
 
 from __future__ import annotations
@@ -18,18 +21,18 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 from pagelink.errors import ModelError
-from pagelink.graph.computation_graph import ComputationGraphs
-from pagelink.graph.typed_graph import TypedGraph
 from pagelink.model.inputs import ModelInput
-from pagelink.model.predictor import LinkPredictor
 from pagelink.runtime.arrays import Bools, Doubles, Floats, Longs
-from pagelink.runtime.timer import Timer
 from pagelink.search.paths import PathGraphs, best_paths_in_time
-from pagelink.settings import Settings
+from pagelink.search.work import Work
 
 
 class Walks:
     """The walks from source to target in the path graphs of a batch.
+
+    The entry (s, t) of the l-th power of a weighted adjacency is the sum, over all walks of l arcs
+    from s to t, of the product of their weights; parallel arcs add up. One row of the power is
+    enough, so a vector is multiplied by the adjacency l times, in log space.
 
     No walk goes through its source or target in between: path graphs have no such arcs. Sequences
     of relations that paths are held to do not count here.
@@ -103,13 +106,6 @@ class Walks:
         return there.sum(1).to(summed.dtype).log() - torch.logsumexp(mean, dim=1)
 
 
-# Mask learning: prediction loss plus path loss, one Adam step per epoch for a batch of links.
-#
-# Every edge of the pruned computation graph has a value M_e, its mask is sigmoid(M_e). The links
-# of a batch share the passes through the model and nothing else: losses are summed, the start
-# comes from the seed and the link, Adam works value by value.
-
-
 @dataclass(frozen=True)
 class LearnedMasks:
     """The result of mask learning for a batch."""
@@ -122,74 +118,62 @@ class LearnedMasks:
     """Links whose deadline stopped the learning."""
 
 
-def start_logits(
-    graph: TypedGraph, batch: ComputationGraphs, kept: Bools, settings: Settings, seed: int
-) -> Floats:
+def start_logits(work: Work) -> Floats:
     """Return M before learning: even, or the paper's noise, from the seed and the link alone."""
+    graph, batch = work.setup.graph, work.batch
     logits = np.zeros(len(batch.edges), dtype=np.float32)
-    if settings.start == "even":
+    if work.setup.settings.start == "even":
         return logits
     node_type = [
         (graph.node_types.index(t[0]), graph.node_types.index(t[2])) for t in graph.edge_types
     ]
     for i in range(batch.num_links):
-        edges = np.flatnonzero(kept[batch.edge_ptr[i] : batch.edge_ptr[i + 1]]) + batch.edge_ptr[i]
+        first, last = batch.edge_ptr[i : i + 2]
+        edges = first + np.flatnonzero(work.kept[first:last])
         alive = np.zeros(batch.node_ptr[i + 1] - batch.node_ptr[i], dtype=np.bool_)
         alive[batch.src[edges]] = alive[batch.dst[edges]] = True
         nodes = batch.nodes[batch.node_ptr[i] : batch.node_ptr[i + 1]][alive]
         count = np.bincount(graph.node_type_of[nodes], minlength=len(graph.node_types))
         around = np.array([count[a] + (count[b] if a != b else 0) for a, b in node_type])
         deviation = np.sqrt(2) * np.sqrt(2 / np.maximum(2 * around, 1))
-        rng = np.random.default_rng((seed, int(batch.link_src[i]), int(batch.link_dst[i])))
+        rng = np.random.default_rng((work.seed, int(batch.link_src[i]), int(batch.link_dst[i])))
         relation = graph.relation[batch.edges[edges]]
         logits[edges] = rng.standard_normal(len(edges)) * deviation[relation]
     return logits
 
 
-def learn_masks(
-    predictor: LinkPredictor,
-    batch: ComputationGraphs,
-    kept: Bools,
-    paths: PathGraphs,
-    relation: Longs,
-    links: Longs,
-    settings: Settings,
-    seed: int,
-    timer: Timer | None = None,
-    recorded: ModelInput | None = None,
-) -> LearnedMasks:
-    """Learn the masks of some links of a batch, all of them side by side.
+def learn_masks(work: Work) -> LearnedMasks:
+    """Learn the masks of the links to explain, all of them side by side.
 
     Each epoch adds the gradients of
     L_pred = -log sigmoid(f) on the graph whose messages are weighted by the mask, and of
     L_path = -alpha * mean of M over E_path + beta * mean of M over the other edges,
     where E_path are the edges of the best paths by the current mask. A link whose E_path has not
     changed for `patience` epochs is done and leaves the model's input.
-
-    Args:
-        predictor: the model.
-        batch: the computation graphs.
-        kept: which edges pruning kept; they have a mask.
-        paths: the path graphs, within the kept edges.
-        relation: per link, the position of its link type in `graph.edge_types`.
-        links: the links to learn, each with a path.
-        settings: weights of the losses and the rest.
-        seed: where the start comes from.
-        timer: says when the time of the batch is over. None: never.
-        recorded: all links of the batch as they went through the model before, if they did.
     """
-    timer = timer or Timer(None)
-    start = start_logits(predictor.graph, batch, kept, settings, seed)
-    logits = np.where(kept, start, -np.inf).astype(np.float32)
+    predictor, batch, settings = work.setup.predictor, work.batch, work.setup.settings
+    start = start_logits(work)
+    logits = np.where(work.kept, start, -np.inf).astype(np.float32)
     epochs = np.zeros(batch.num_links, dtype=np.int64)
     out_of_time = np.zeros(batch.num_links, dtype=np.bool_)
-    if settings.epochs == 0 or len(links) == 0:
+    if settings.epochs == 0 or len(work.links) == 0:
         return LearnedMasks(logits, epochs, out_of_time)
-    state = _State(predictor, batch, kept, paths, start, links, settings)
-    active = links
+    state = _State(work, start)
+    active = work.links
+
+    def finish(done: Longs, late: bool = False) -> None:
+        nonlocal active
+        if not len(done):
+            return
+        state.write(done, logits)
+        epochs[done] = epoch
+        out_of_time[done] = late
+        active = np.setdiff1d(active, done)
+
     wanted = predictor.needed(batch)
+    recorded: ModelInput | None = work.recorded
     if settings.remove_pruned:
-        wanted = wanted & kept
+        wanted = wanted & work.kept
         recorded = None
     epoch = 0
     while len(active):
@@ -197,51 +181,33 @@ def learn_masks(
             inside = np.arange(batch.num_links)
         else:
             inside = active
-            recorded = predictor.record(predictor.inputs(batch, wanted, active, relation))[1]
+            recorded = predictor.record(predictor.inputs(batch, wanted, active, work.relation))[1]
         with predictor.weighted(recorded.renumbered(state.number)) as run:
             recorded = None
             while len(active) and 2 * len(active) > len(inside):
-                if timer.no_time_for_another():
-                    state.write(active, logits)
-                    epochs[active] = epoch
-                    out_of_time[active] = True
-                    return LearnedMasks(logits, epochs, out_of_time)
+                if work.timer.no_time_for_another():
+                    finish(active, late=True)
+                    break
                 state.step(run, active, np.searchsorted(inside, active))
                 epoch += 1
-                late = active[state.late[active]]
-                if len(late):  # their search alone has used up their time
-                    state.write(late, logits)
-                    epochs[late] = epoch
-                    out_of_time[late] = True
-                    active = np.setdiff1d(active, late)
-                done = active[state.steady[active] >= (settings.patience or settings.epochs)]
-                if epoch == settings.epochs:
-                    done = active
-                if len(done):
-                    state.write(done, logits)
-                    epochs[done] = epoch
-                    active = np.setdiff1d(active, done)
+                # Links whose search for paths alone has used up their time.
+                finish(active[state.late[active]], late=True)
+                last = epoch == settings.epochs
+                steady = state.steady[active] >= (settings.patience or settings.epochs)
+                finish(active if last else active[steady])
     return LearnedMasks(logits, epochs, out_of_time)
 
 
 class _State:
     """Values, optimizer and E_path of the links being learned."""
 
-    def __init__(
-        self,
-        predictor: LinkPredictor,
-        batch: ComputationGraphs,
-        kept: Bools,
-        paths: PathGraphs,
-        start: Floats,
-        links: Longs,
-        settings: Settings,
-    ) -> None:
+    def __init__(self, work: Work, start: Floats) -> None:
+        settings, batch, paths = work.setup.settings, work.batch, work.paths
         self._settings = settings
         self._paths = paths
         learned = np.zeros(batch.num_links, dtype=np.bool_)
-        learned[links] = True
-        mine = kept & np.repeat(learned, np.diff(batch.edge_ptr))
+        learned[work.links] = True
+        mine = work.kept & np.repeat(learned, np.diff(batch.edge_ptr))
         moved = batch.visible.copy()
         moved[paths.arc_slot] = True
         if settings.entropy or settings.size:
@@ -259,7 +225,7 @@ class _State:
         last = len(self._slots) - 1
         self._arc_value = np.minimum(np.searchsorted(self._slots, paths.arc_slot), last)
 
-        device = predictor.device
+        device = work.setup.predictor.device
         number = np.full(len(batch.edges), -1, dtype=np.int32)
         number[self._slots] = np.arange(len(self._slots))
         self.number = torch.from_numpy(number).to(device)

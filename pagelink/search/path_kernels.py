@@ -1,16 +1,25 @@
 """The kernel of the path search, on plain arrays; see `paths`.
 
-A best-first search over partial paths. One is opened when it is the cheapest by what it has cost
-and what the rest costs at least; equal ones by the order of their arcs. Of the ways on from a node,
-which are many at a hub, only the best is put on the heap, and the next best when that one is taken
-off: a way on is never better than those before it, so the order of the paths stays the same.
+Exactly the k cheapest simple paths of at most l_max arcs are found, in order:
+
+1. What the rest of a path costs at least: for each node and number of arcs left, the cost of the
+   cheapest walk to the target (Bellman-Ford, by number of arcs).
+2. A best-first search over partial paths. One is opened when it is the cheapest by what it has cost
+   and what the rest costs at least; equal ones by the order of their arcs.
+3. Of the ways on from a node, which are many at a hub, only the best is put on the heap, and the
+   next best when that one is taken off: a way on is never better than those before it, so the order
+   of the paths stays the same.
+4. A partial path that arrives at the target is the next best path.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from pagelink.graph.ego_kernels import grown, grown_rows
+from pagelink.runtime.arrays import Bools, Ints, Longs
 from pagelink.runtime.kernels import kernel
 
 UNREACHABLE = np.int64(2**62)
@@ -22,17 +31,43 @@ START, SIZE, LEFT, KEY = range(4)
 yet in order, and what the choice is found by: (arcs left, node, state of the automaton)."""
 
 
+class SearchArrays(NamedTuple):
+    """Where paths are searched: the arrays of `PathGraphs`, costs of arcs, and the automaton."""
+
+    node_ptr: Longs
+    arc_ptr: Longs
+    arc_dst: Ints
+    arc_cost: Longs
+    arc_symbol: Ints
+    next_state: Ints
+    accepting: Bools
+
+
+class FoundArrays(NamedTuple):
+    """What is found, a row per link: see `FoundPaths`."""
+
+    arcs: Longs
+    lengths: Longs
+    complete: Bools
+    opened: Longs
+    """Number of partial paths that were put on the heap."""
+
+
 @kernel
-def cheapest_paths_kernel(  # type: ignore[no-untyped-def]
-    first, last, links, node_ptr, arc_ptr, arc_dst, arc_cost, arc_symbol, next_state, accepting,
-    max_length, passed, out_arcs, out_length, out_complete, out_opened,
-):  # fmt: skip
+def cheapest_paths_kernel(first, last, links, graph, passed, out):  # type: ignore[no-untyped-def]
     """Find the cheapest simple paths of links[first:last]; stop when `passed` is set.
 
-    Writes to the rows of the links: arcs of each path, -1 behind a path's end; its length; whether
-    the search came to its end; and how many partial paths were put on the heap.
+    Args:
+        first: the first row.
+        last: the one behind the last.
+        links: per row, the link to search.
+        graph: the `SearchArrays`.
+        passed: a flag, set when the time is over.
+        out: the `FoundArrays` to write to.
     """
-    num_states = len(accepting)
+    node_ptr, arc_dst, arc_cost = graph.node_ptr, graph.arc_dst, graph.arc_cost
+    num_paths, max_length = out.arcs.shape[1:]
+    num_states = len(graph.accepting)
     most_nodes = 0
     for row in range(first, last):
         most_nodes = max(most_nodes, node_ptr[links[row] + 1] - node_ptr[links[row]])
@@ -50,22 +85,20 @@ def cheapest_paths_kernel(  # type: ignore[no-untyped-def]
         n = node_ptr[link + 1] - node_ptr[link]
         if n == 0:
             continue
-        ptr = arc_ptr[node_ptr[link] + link : node_ptr[link + 1] + link + 1]
-        done = _costs_to_target(
-            ptr, arc_dst, arc_cost, arc_symbol, next_state, accepting, max_length, passed, to_target
-        )
-        if not done:
-            out_complete[row] = False
+        # 1. Costs to the target.
+        ptr = graph.arc_ptr[node_ptr[link] + link : node_ptr[link + 1] + link + 1]
+        if not _costs_to_target(ptr, graph, max_length, passed, to_target):
+            out.complete[row] = False
             continue
-
+        # 2. Take the most promising partial path off the heap; the first is the source alone.
         partial[0] = 0
         partial[0, CHOICE] = -1
         sequence[0] = -1
         heap[0] = 0
         count, height, found, num_choices, num_ways = 1, 1, 0, 0, 0
-        while height > 0 and found < out_arcs.shape[1]:
+        while height > 0 and found < num_paths:
             if passed[0]:
-                out_complete[row] = False
+                out.complete[row] = False
                 break
             label = heap[0]
             height = _pop(heap, height, partial, sequence)
@@ -75,7 +108,7 @@ def cheapest_paths_kernel(  # type: ignore[no-untyped-def]
                 heap = grown(heap, height, 2 * len(heap))
             depth = partial[label, DEPTH]
             if partial[label, CHOICE] >= 0:
-                # The next best instead of the last arc.
+                # 3. In its place, the path with the next best way on instead of its last arc.
                 spent = partial[label, SPENT] - arc_cost[sequence[label, depth - 1]]
                 rank = partial[label, RANK] + 1
                 count, height = _put_next(
@@ -83,16 +116,17 @@ def cheapest_paths_kernel(  # type: ignore[no-untyped-def]
                     way_cost, arc_dst, arc_cost, partial, sequence, heap, count, height,
                 )  # fmt: skip
             u = 0 if depth == 0 else arc_dst[sequence[label, depth - 1]]
-            if u == 1:
+            if u == 1:  # 4. It is at the target.
                 for i in range(depth):
-                    out_arcs[row, found, i] = sequence[label, i]
-                out_length[row, found] = depth
+                    out.arcs[row, found, i] = sequence[label, i]
+                out.lengths[row, found] = depth
                 found += 1
                 continue
+            # 5. The ways on from where it is, collected when the first path comes by.
             state = 0
             if depth > 0:
                 before = choices[partial[label, CHOICE], KEY] % num_states
-                state = next_state[before, arc_symbol[sequence[label, depth - 1]]]
+                state = graph.next_state[before, graph.arc_symbol[sequence[label, depth - 1]]]
             rest = max_length - depth
             key = (rest * n + u) * num_states + state
             if choice_of[key] < 0:
@@ -103,8 +137,8 @@ def cheapest_paths_kernel(  # type: ignore[no-untyped-def]
                     way_arc = grown(way_arc, num_ways, 2 * room)
                     way_cost = grown(way_cost, num_ways, 2 * room)
                 size = _ways_on(
-                    ptr[u], ptr[u + 1], rest - 1, n, state, arc_dst, arc_cost, arc_symbol,
-                    next_state, to_target, way_arc[num_ways:], way_cost[num_ways:],
+                    ptr[u], ptr[u + 1], rest - 1, n, state, graph, to_target, way_arc[num_ways:],
+                    way_cost[num_ways:],
                 )  # fmt: skip
                 choices[num_choices, START] = num_ways
                 choices[num_choices, SIZE] = size
@@ -113,29 +147,28 @@ def cheapest_paths_kernel(  # type: ignore[no-untyped-def]
                 choice_of[key] = num_choices
                 num_choices += 1
                 num_ways += size
+            # 6. The path with the best of them is put on the heap.
             count, height = _put_next(
                 label, depth, partial[label, SPENT], choice_of[key], 0, choices, way_arc, way_cost,
                 arc_dst, arc_cost, partial, sequence, heap, count, height,
             )  # fmt: skip
-        out_opened[row] = count
+        out.opened[row] = count
         for i in range(num_choices):
             choice_of[choices[i, KEY]] = -1
 
 
 @kernel
-def _costs_to_target(  # type: ignore[no-untyped-def]
-    ptr, arc_dst, arc_cost, arc_symbol, next_state, accepting, max_length, passed, to_target
-):
+def _costs_to_target(ptr, graph, max_length, passed, to_target):  # type: ignore[no-untyped-def]
     """Cost of the cheapest walk of at most h arcs, for h below max_length, to the target, node 1.
 
     At (h * nodes + v) * states + q: from node v, where the automaton reads the walk from state q to
     an accepting one. Returns False if it was stopped.
     """
-    n, num_states = len(ptr) - 1, len(accepting)
+    n, num_states = len(ptr) - 1, len(graph.accepting)
     level = n * num_states
     to_target[:level] = UNREACHABLE
     for q in range(num_states):
-        if accepting[q]:
+        if graph.accepting[q]:
             to_target[num_states + q] = 0
     for h in range(1, max_length):
         below, here = (h - 1) * level, h * level
@@ -145,28 +178,26 @@ def _costs_to_target(  # type: ignore[no-untyped-def]
             for q in range(num_states):
                 best = to_target[below + u * num_states + q]
                 for a in range(ptr[u], ptr[u + 1]):
-                    after = next_state[q, arc_symbol[a]]
+                    after = graph.next_state[q, graph.arc_symbol[a]]
                     if after >= 0:
-                        rest = to_target[below + arc_dst[a] * num_states + after]
-                        best = min(best, arc_cost[a] + rest)
+                        rest = to_target[below + graph.arc_dst[a] * num_states + after]
+                        best = min(best, graph.arc_cost[a] + rest)
                 to_target[here + u * num_states + q] = best
     return passed[0] == 0
 
 
 @kernel
-def _ways_on(  # type: ignore[no-untyped-def]
-    begin, end, rest, n, state, arc_dst, arc_cost, arc_symbol, next_state, to_target, arcs, costs
-):
+def _ways_on(begin, end, rest, n, state, graph, to_target, arcs, costs):  # type: ignore[no-untyped-def]
     """Collect the arcs of a node from which the target can be reached in time, as a heap."""
-    num_states = len(next_state)
+    num_states = len(graph.next_state)
     size = 0
     for a in range(begin, end):
-        after = next_state[state, arc_symbol[a]]
+        after = graph.next_state[state, graph.arc_symbol[a]]
         if after >= 0:
-            beyond = to_target[(rest * n + arc_dst[a]) * num_states + after]
+            beyond = to_target[(rest * n + graph.arc_dst[a]) * num_states + after]
             if beyond != UNREACHABLE:
                 arcs[size] = a
-                costs[size] = arc_cost[a] + beyond
+                costs[size] = graph.arc_cost[a] + beyond
                 size += 1
     for i in range(size // 2 - 1, -1, -1):
         _sink(i, size, arcs, costs)

@@ -22,7 +22,7 @@ from pagelink.graph.typed_graph import TypedGraph
 from pagelink.runtime.arrays import Bools, Ints, Longs
 from pagelink.runtime.kernels import Deadline, over_ranges
 from pagelink.search.constraints import Automaton, Constraints
-from pagelink.search.path_kernels import cheapest_paths_kernel
+from pagelink.search.path_kernels import FoundArrays, SearchArrays, cheapest_paths_kernel
 from pagelink.search.walk_kernels import cut_out_walks
 
 FIXED_POINT = 2.0**32
@@ -120,17 +120,14 @@ def build_path_graphs(
         max_degree: D_max, for inner nodes. None: no bound.
         constraints: what else must hold of a path.
     """
-    ends = [np.ascontiguousarray(a, dtype=np.int64) for a in (batch.link_src, batch.link_dst)]
     nodes_allowed = np.empty(0, np.bool_) if constraints.nodes is None else constraints.nodes
     highest = np.iinfo(np.int64).max if max_degree is None else max_degree
     found = over_ranges(
         lambda first, last: cut_out_walks(
-            first, last, *ends, batch.node_ptr, batch.nodes, batch.edge_ptr, batch.edges, batch.src,
-            batch.dst, allowed, nodes_allowed, graph.degree, highest, max_length, graph.opposite,
-            graph.relation, graph.relation_class,
+            first, last, batch.arrays, graph.arrays, allowed, nodes_allowed, highest, max_length
         ),
         1 + np.diff(batch.edge_ptr),
-    )  # fmt: skip
+    )
     columns = (np.concatenate(column) for column in zip(*found, strict=True))
     node_count, nodes, out_degree, arc_dst, head, slot, is_reversed = columns
     node_ptr = np.cumsum(np.concatenate([[0], node_count]), dtype=np.int64)
@@ -199,7 +196,7 @@ def best_paths_in_time(
     links: Longs,
     seconds: float | None,
 ) -> FoundPaths:
-    """Find the best paths of some links, none of which may take longer than so many seconds.
+    """Find the best paths of some links, none of which may take longer than `seconds`.
 
     A link whose search takes longer costs the others nothing but that time: they are searched again
     by themselves.
@@ -236,20 +233,21 @@ def _search(
     next_state = automaton.next_state
     if automaton.reads_nothing:
         next_state = np.zeros((1, 1), dtype=np.int32)
-    arcs = np.full((len(chosen), num_paths, paths.max_length), -1, dtype=np.int64)
-    lengths = np.zeros((len(chosen), num_paths), dtype=np.int64)
-    complete = np.ones(len(chosen), dtype=np.bool_)
-    opened = np.zeros(len(chosen), dtype=np.int64)
+    graph = SearchArrays(
+        paths.node_ptr, paths.arc_ptr, paths.arc_dst, arc_cost, paths.arc_symbol, next_state,
+        automaton.accepting,
+    )  # fmt: skip
+    out = FoundArrays(
+        arcs=np.full((len(chosen), num_paths, paths.max_length), -1, dtype=np.int64),
+        lengths=np.zeros((len(chosen), num_paths), dtype=np.int64),
+        complete=np.ones(len(chosen), dtype=np.bool_),
+        opened=np.zeros(len(chosen), dtype=np.int64),
+    )
     deadline = Deadline(until)
     first_arc = paths.arc_ptr[paths.node_ptr[:-1] + np.arange(paths.num_links)]
-    weights = 1 + np.diff(first_arc, append=len(paths.arc_dst))[chosen]
     over_ranges(
-        lambda first, last: cheapest_paths_kernel(
-            first, last, chosen, paths.node_ptr, paths.arc_ptr, paths.arc_dst, arc_cost,
-            paths.arc_symbol, next_state, automaton.accepting, paths.max_length, deadline.passed,
-            arcs, lengths, complete, opened,
-        ),
-        weights,
+        lambda first, last: cheapest_paths_kernel(first, last, chosen, graph, deadline.passed, out),
+        1 + np.diff(first_arc, append=len(paths.arc_dst))[chosen],
         deadline,
-    )  # fmt: skip
-    return FoundPaths(arcs, lengths, complete), opened
+    )
+    return FoundPaths(out.arcs, out.lengths, out.complete), out.opened

@@ -30,15 +30,10 @@ def prune(
     """
     hub = np.iinfo(np.int64).max if hub_degree is None else hub_degree
     kept = np.empty(len(batch.edges), dtype=np.bool_)
-    ends = [np.ascontiguousarray(a, dtype=np.int64) for a in (batch.link_src, batch.link_dst)]
-
-    def work(first: int, last: int) -> None:
-        _prune_links(
-            first, last, *ends, batch.node_ptr, batch.nodes, batch.edge_ptr, batch.edges, batch.src,
-            batch.dst, graph.representative, graph.degree, core, hub, kept,
-        )  # fmt: skip
-
-    over_ranges(work, 1 + np.diff(batch.edge_ptr))
+    over_ranges(
+        lambda first, last: _prune_links(first, last, batch.arrays, graph.arrays, core, hub, kept),
+        1 + np.diff(batch.edge_ptr),
+    )
     return kept
 
 
@@ -81,11 +76,9 @@ def protected_core(
 
 
 @kernel
-def _prune_links(  # type: ignore[no-untyped-def]
-    first, last, link_src, link_dst, node_ptr, nodes, edge_ptr, edges, src, dst, representative,
-    degree, core, hub_degree, kept,
-):  # fmt: skip
+def _prune_links(first, last, batch, graph, core, hub_degree, kept):  # type: ignore[no-untyped-def]
     """Prune some links, one after the other in the same scratch."""
+    node_ptr, edge_ptr, src, dst = batch.node_ptr, batch.edge_ptr, batch.src, batch.dst
     most_nodes, most_edges = 0, 0
     for link in range(first, last):
         most_nodes = max(most_nodes, node_ptr[link + 1] - node_ptr[link])
@@ -99,21 +92,25 @@ def _prune_links(  # type: ignore[no-untyped-def]
     fact_dst = np.empty(most_edges, dtype=np.int32)
     neighbour = np.empty(2 * most_edges, dtype=np.int32)
     for link in range(first, last):
+        # 1. Hubs go; s and t stay, whatever their degree.
         base = node_ptr[link]
         n = node_ptr[link + 1] - base
         for i in range(n):
-            v = nodes[base + i]
-            safe[i] = v == link_src[link] or v == link_dst[link]
-            alive[i] = safe[i] or degree[v] <= hub_degree
+            v = batch.nodes[base + i]
+            safe[i] = v == batch.link_src[link] or v == batch.link_dst[link]
+            alive[i] = safe[i] or graph.degree[v] <= hub_degree
+        # 2. Each fact is one undirected edge, however often it is stored.
         count = 0
         for k in range(edge_ptr[link], edge_ptr[link + 1]):
             fact_src[count] = src[k]
             fact_dst[count] = dst[k]
-            count += representative[edges[k]]
+            count += graph.representative[batch.edges[k]]
+        # 3. The k-core of what is left.
         _peel(
             fact_src[:count], fact_dst[:count], safe[:n], core, alive[:n], ptr, inside, stack,
             neighbour,
         )  # fmt: skip
+        # 4. An edge is kept if both of its ends are.
         for k in range(edge_ptr[link], edge_ptr[link + 1]):
             kept[k] = alive[src[k]] and alive[dst[k]]
 
@@ -121,6 +118,7 @@ def _prune_links(  # type: ignore[no-untyped-def]
 @kernel
 def _peel(src, dst, safe, core, alive, ptr, degree, stack, neighbour):  # type: ignore[no-untyped-def]
     """Take weak nodes out of the living ones. The last four are scratch, in any state."""
+    # 1. Facts of each living node to living nodes; those with fewer than `core` wait on a stack.
     num_nodes = len(alive)
     degree[:num_nodes] = 0
     for i in range(len(src)):
@@ -136,6 +134,7 @@ def _peel(src, dst, safe, core, alive, ptr, degree, stack, neighbour):  # type: 
             height += 1
     if height == 0:
         return
+    # 2. The living neighbours of node v: neighbour[ptr[v]:ptr[v + 1]].
     for i in range(len(src)):
         u, v = src[i], dst[i]
         if alive[u] and alive[v]:
@@ -143,6 +142,7 @@ def _peel(src, dst, safe, core, alive, ptr, degree, stack, neighbour):  # type: 
             ptr[u + 1] += 1
             neighbour[ptr[v + 1]] = u
             ptr[v + 1] += 1
+    # 3. A node that goes takes one fact from each neighbour, which may then have to go as well.
     for i in range(height):
         alive[stack[i]] = False
     while height:

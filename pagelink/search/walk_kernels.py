@@ -9,17 +9,26 @@ from pagelink.runtime.kernels import kernel
 
 
 @kernel
-def cut_out_walks(  # type: ignore[no-untyped-def]
-    first, last, link_src, link_dst, node_ptr, nodes, edge_ptr, edges, src, dst, allowed,
-    node_allowed, degree, max_degree, max_length, opposite, relation, relation_class,
-):  # fmt: skip
+def cut_out_walks(first, last, batch, graph, allowed, node_allowed, max_degree, max_length):  # type: ignore[no-untyped-def]
     """The arcs u -> v of some links with hops(s, u) + 1 + hops(v, t) <= max_length.
+
+    Args:
+        first: the first of the links.
+        last: the one behind the last of them.
+        batch: the `BatchArrays`.
+        graph: the `GraphArrays`.
+        allowed: per edge of the batch, whether it stands for a fact that may lie on a path.
+        node_allowed: per node of the graph, whether it may lie inside a path. Empty: all may.
+        max_degree: D_max of inner nodes.
+        max_length: l_max.
 
     Returns:
         Per link the number of its nodes; per node, s and t first and the others in order,
         which it is and how many arcs leave it; per arc, by tail, head and relation: number of the
         head among the link's nodes, flat head, walked edge of the batch, whether it is reversed.
     """
+    node_ptr, nodes, edge_ptr, edges = batch.node_ptr, batch.nodes, batch.edge_ptr, batch.edges
+    src, dst, relation_class = batch.src, batch.dst, graph.relation_class
     most_nodes, most_facts = 0, 0
     for link in range(first, last):
         most_nodes = max(most_nodes, node_ptr[link + 1] - node_ptr[link])
@@ -49,26 +58,28 @@ def cut_out_walks(  # type: ignore[no-untyped-def]
     other_order = np.empty(64, dtype=np.int64)
     num_nodes, num_arcs = 0, 0
     for link in range(first, last):
+        # 1. Where s and t are, which nodes may lie inside a path, and the facts that may be on one.
         base, begin, end = node_ptr[link], edge_ptr[link], edge_ptr[link + 1]
         n = node_ptr[link + 1] - base
         s, t = 0, 0
         for i in range(n):
             v = nodes[base + i]
-            if v == link_src[link]:
+            if v == batch.link_src[link]:
                 s = i
-            if v == link_dst[link]:
+            if v == batch.link_dst[link]:
                 t = i
-            inner[i] = degree[v] <= max_degree and (len(node_allowed) == 0 or node_allowed[v])
+            inner[i] = graph.degree[v] <= max_degree and (len(node_allowed) == 0 or node_allowed[v])
         count = 0
         for k in range(begin, end):
             if allowed[k]:
                 facts[count] = k
                 count += 1
         mine = facts[:count]
+        # 2. Distances from s, and to t, through nodes that may lie inside.
         _neighbours(src, dst, mine, n, ptr, neighbour)
         _hops(s, t, inner, max_length, ptr, neighbour, queue, from_s[:n])
         _hops(t, s, inner, max_length, ptr, neighbour, queue, to_t[:n])
-
+        # 3. Each fact is an arc both ways; those on a walk that is short enough are taken.
         count = 0
         number[:n] = -1
         for k in mine:
@@ -77,7 +88,7 @@ def cut_out_walks(  # type: ignore[no-untyped-def]
                 if u != t and v != s and from_s[u] + 1 + to_t[v] <= max_length:
                     if count == len(arcs):
                         arcs = grown_rows(arcs, 2 * count)
-                    arcs[count, 0] = relation_class[relation[edges[k]]]
+                    arcs[count, 0] = relation_class[graph.relation[edges[k]]]
                     arcs[count, 1] = v
                     arcs[count, 2] = u
                     arcs[count, 3] = 2 * k + turn
@@ -85,7 +96,7 @@ def cut_out_walks(  # type: ignore[no-untyped-def]
                     count += 1
         if count == 0:
             continue
-
+        # 4. Number the nodes of these arcs: s, t, and the others in ascending order.
         if num_nodes + n > len(out_node):
             out_node = grown(out_node, num_nodes, 2 * (num_nodes + n))
             out_degree = grown(out_degree, num_nodes, 2 * (num_nodes + n))
@@ -99,8 +110,7 @@ def cut_out_walks(  # type: ignore[no-untyped-def]
                 out_node[num_nodes + m] = nodes[base + i]
                 m += 1
         out_degree[num_nodes : num_nodes + m] = 0
-
-        # By relation, then by head, then by tail, each time keeping the order before.
+        # 5. Sort the arcs by relation, by head, and by tail, each time keeping the order before.
         if count > len(order):
             order = np.empty(2 * count, dtype=np.int64)
             other_order = np.empty(2 * count, dtype=np.int64)
@@ -111,7 +121,8 @@ def cut_out_walks(  # type: ignore[no-untyped-def]
         for i in range(count):
             arcs[i, 2] = number[arcs[i, 2]]
         _sort(arcs[:count, 2], order, other_order, m, bucket)
-
+        # 6. Write them out. A fact walked against its edge is walked along the edge that is stored
+        # the other way, if there is one.
         if num_arcs + count > len(out_dst):
             size = 2 * (num_arcs + count)
             out_dst = grown(out_dst, num_arcs, size)
@@ -124,8 +135,9 @@ def cut_out_walks(  # type: ignore[no-untyped-def]
             out_degree[num_nodes + arcs[arc, 2]] += 1
             out_dst[num_arcs] = number[arcs[arc, 1]]
             out_head[num_arcs] = nodes[base + arcs[arc, 1]]
-            turned = backwards and opposite[edges[k]] >= 0
-            out_slot[num_arcs] = _slot(edges, begin, end, opposite[edges[k]]) if turned else k
+            other = graph.opposite[edges[k]]
+            turned = backwards and other >= 0
+            out_slot[num_arcs] = _slot(edges, begin, end, other) if turned else k
             out_reversed[num_arcs] = backwards and not turned
             num_arcs += 1
         node_count[link - first] = m

@@ -1,4 +1,9 @@
-"""Rows of numbers that go through disk: appended, put into buckets, read back in pieces."""
+"""Sorting of edges that do not fit into memory: rows go through disk, bucket by bucket.
+
+Rows of numbers are appended to a file (`Spool`) or put into buckets by ranges of a key
+(`Buckets`); each bucket fits into memory, is sorted there, and is appended to the result. On the
+way it is found out what the manifest says of a relation: its fingerprint and its set of pairs.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +17,8 @@ import numpy.typing as npt
 
 from pagelink.graph.reverse_relations import PairSet, PairSum, distinct
 from pagelink.graph.schema import Fingerprint
-from pagelink.runtime.arrays import Ints, Longs, Ragged
+from pagelink.runtime.arrays import Ints, Longs
+from pagelink.runtime.csr import Csr
 from pagelink.runtime.kernels import kernel
 
 TOP_BIT = np.uint32(1 << 31)
@@ -44,13 +50,9 @@ class Spool:
         return rows.reshape(-1, self.width)
 
     def pieces(self, rows: int) -> Iterator[Ints]:
-        """Yield all rows, so many at a time."""
+        """Yield all rows, at most `rows` at a time."""
         for first in range(0, self.count, rows):
             yield self.read(first, first + rows)
-
-    def remove(self) -> None:
-        """Delete the file."""
-        self.path.unlink(missing_ok=True)
 
 
 class Buckets:
@@ -63,7 +65,7 @@ class Buckets:
     def add(self, keys: npt.NDArray[np.signedinteger], rows: Ints) -> None:
         """Write each row to the bucket of its key."""
         bucket = np.searchsorted(self.starts, keys, side="right") - 1
-        places = Ragged.grouped(bucket, len(self.spools))
+        places = Csr.grouped(bucket, len(self.spools))
         ordered = rows[places.values]
         for number in np.flatnonzero(np.diff(places.ptr)).tolist():
             self.spools[number].append(ordered[places.ptr[number] : places.ptr[number + 1]])
@@ -72,7 +74,7 @@ class Buckets:
         """Yield the rows of each bucket, in order, and delete it."""
         for spool in self.spools:
             rows = spool.read()
-            spool.remove()
+            spool.path.unlink()
             yield rows
 
 
@@ -124,11 +126,14 @@ def _radix_order(keys, num_bits):  # type: ignore[no-untyped-def]
     keys, other_keys, other_order = keys.copy(), np.empty_like(keys), np.empty_like(order)
     start = np.empty(2049, dtype=np.int64)
     for shift in range(0, num_bits, 11):
+        # 1. Count the keys by the digit of 11 bits at this place.
         start[:] = 0
         for i in range(len(keys)):
             start[((keys[i] >> shift) & 2047) + 1] += 1
+        # 2. Where the keys of each digit begin.
         for digit in range(2048):
             start[digit + 1] += start[digit]
+        # 3. Put each key there, in the order they came: what smaller digits said is kept.
         for i in range(len(keys)):
             digit = (keys[i] >> shift) & 2047
             place = start[digit]
@@ -136,9 +141,6 @@ def _radix_order(keys, num_bits):  # type: ignore[no-untyped-def]
             other_keys[place], other_order[place] = keys[i], order[i]
         keys, other_keys, order, other_order = other_keys, keys, other_order, order
     return order
-
-
-# Edges of a relation sorted on disk by target and source, and what is learnt on the way.
 
 
 @dataclass(frozen=True)
@@ -197,14 +199,17 @@ def count_ends(edges: Edges, end: int, limit: int) -> Longs:
 
 def sort_edges(edges: Edges, folder: Path, name: str, limit: int) -> SortedEdges:
     """Sort the edges of a relation, at most about `limit` of them in memory at a time."""
+    # 1. Cut the targets into ranges of which each fits into memory.
     in_counts = count_ends(edges, 1, limit)
     starts = cut_ranges(in_counts, limit)
+    # 2. Put each edge, with its column, into the bucket of its target.
     buckets = Buckets(folder, f"{name}-by-target", starts, 3)
     column = 0
     for piece in edges.pieces(limit):
         columns = np.arange(column, column + len(piece), dtype=np.int32)
         buckets.add(piece[:, 1], np.column_stack([piece, columns]))
         column += len(piece)
+    # 3. Sort bucket after bucket; equal edges stay in the order of their columns.
     spool = Spool(folder / f"{name}-sorted", 3)
     digest, pairs = Fingerprint(), PairSum()
     for rows in buckets.drain():
@@ -212,7 +217,7 @@ def sort_edges(edges: Edges, folder: Path, name: str, limit: int) -> SortedEdges
         spool.append(rows)
         digest.add(rows[:, 0].astype("<i8"))
         pairs.add(rows[:, 0], rows[:, 1])
-    # The targets come after all sources; in order they are known from their counts.
+    # 4. The fingerprint has all sources, then all targets; these are known from their counts.
     for first, last in zip(starts, [*starts[1:], len(in_counts)], strict=True):
         digest.add(np.repeat(np.arange(first, last, dtype="<i8"), in_counts[first:last]))
     return SortedEdges(spool, edges.num_dst, pairs.found, digest.text)

@@ -1,14 +1,21 @@
 """The flat graph of a store made on disk: edges by target, facts, arcs.
 
-The arrays are those of `TypedGraph`, in the same order; see `pagelink/graph.py` for what they mean.
-Each step reads what the one before left in buckets, and holds one bucket at a time.
+The arrays are those of `TypedGraph`, in the same order; see `graph/typed_graph.py` for what they
+mean. They are made in four steps, of which each reads what the one before left in buckets, and
+holds one bucket at a time:
+
+1. The edges of all relations, merged by target; each goes into a bucket by its fact.
+2. The facts, numbered; their edges go into buckets by edge, their arcs into buckets by tail.
+3. What each edge knows of its fact.
+4. The arcs, by tail and head.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +32,7 @@ from pagelink.store.external_sort import (
     cut_ranges,
     order_by,
 )
-from pagelink.store.files import ArrayWriter, StoreFiles
+from pagelink.store.manifest import ArrayWriter, StoreFiles
 
 Step = Callable[[str, int, int], None]
 """Told of each step: its name, and how much of how much is done."""
@@ -38,18 +45,36 @@ class FlatBuild:
     files: StoreFiles
     folder: Path
     """For temporary files."""
-    node_offset: Mapping[str, int]
-    num_nodes: int
+    sizes: Mapping[str, int]
+    """The node types in order, with their numbers of nodes."""
     edges: Mapping[EdgeType, Edges]
     relation_class: Ints
     limit: int
     """Edges held in memory at a time."""
     step: Step
 
+    @cached_property
+    def node_offset(self) -> dict[str, int]:
+        """The first flat node of each type."""
+        return dict(zip(self.sizes, accumulate(self.sizes.values(), initial=0), strict=False))
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes of all types."""
+        return sum(self.sizes.values())
+
     @property
     def num_edges(self) -> int:
         """Number of edges of all relations."""
         return sum(each.count for each in self.edges.values())
+
+    def drain(self, buckets: Buckets, word: str, total: int) -> Iterator[tuple[Ints, int]]:
+        """Yield the rows of each bucket and how many came before; say how far the step is."""
+        done = 0
+        for rows in buckets.drain():
+            yield rows, done
+            done += len(rows)
+            self.step(word, done, total)
 
     def is_turned(self, position: int, edge_type: EdgeType, src: Ints, dst: Ints) -> Ints:
         """Return which edges run against the direction that stands for their fact."""
@@ -70,16 +95,19 @@ def write_flat_graph(build: FlatBuild, sorted_edges: Sequence[SortedEdges]) -> N
             found = count_ends(edges, end, build.limit)
             counts[first : first + len(found)] += found
     most_arcs += in_counts
+    # 1. Edges.
     facts = Buckets(build.folder, "facts", _fact_ranges(build), 4)
     _write_edges(build, sorted_edges, in_counts, facts)
     del in_counts
-    by_edge = Buckets(
-        build.folder, "edges", np.arange(0, max(build.num_edges, 1), build.limit), 3
-    )  # fmt: skip
+    # 2. Facts.
+    ranges = np.arange(0, max(build.num_edges, 1), build.limit)
+    by_edge = Buckets(build.folder, "facts-of-edges", ranges, 3)
     by_tail = Buckets(build.folder, "arcs", cut_ranges(most_arcs, build.limit), 4)
     del most_arcs
     degree = _write_facts(build, facts, by_edge, by_tail)
+    # 3. What edges know of their facts.
     _write_edge_facts(build, by_edge)
+    # 4. Arcs.
     build.files.array("degree", degree.astype(np.int32))
     build.files.array("arc_ptr", _pointers(degree))
     _write_arcs(build, by_tail, int(degree.sum()))
@@ -117,18 +145,13 @@ def _write_edges(
     total = build.num_edges
     build.files.array("in_ptr", _pointers(in_counts))
     starts = cut_ranges(in_counts, build.limit)
-    names = ("src", "dst", "relation", "column")
+    kinds = dict.fromkeys(("src", "dst", "relation", "column"), np.int32)
     done = 0
-    with ExitStack() as stack:
-        writers = [
-            stack.enter_context(ArrayWriter(build.files, name, np.int32, (total,)))
-            for name in names
-        ]
+    with build.files.columns(total, **kinds) as write:
         for first, last in zip(starts, [*starts[1:], build.num_nodes], strict=True):
             rows = _edges_into(build, sorted_edges, int(first), int(last))
             rows = rows[order_by(rows[:, 1])]
-            for writer, values in zip(writers, rows.T, strict=False):
-                writer.write(values)
+            write(*rows.T[:4])
             low, high = np.where(rows[:, 4:] > 0, rows[:, [1, 0]], rows[:, [0, 1]]).T
             classes = build.relation_class[rows[:, 2]]
             edge = np.arange(done, done + len(rows), dtype=np.int32)
@@ -139,7 +162,7 @@ def _write_edges(
             done += len(rows)
             build.step("sorting edges", done, total)
     for each in sorted_edges:
-        each.spool.remove()
+        each.spool.path.unlink()
 
 
 def _edges_into(
@@ -164,12 +187,12 @@ def _edges_into(
 def _write_facts(build: FlatBuild, facts: Buckets, by_edge: Buckets, by_tail: Buckets) -> Longs:
     """Number the facts, list their edges, and pass on what edges and arcs need; return degrees."""
     degree = np.zeros(build.num_nodes, dtype=np.int64)
-    num_facts = done = 0
+    num_facts = 0
     with (
         ArrayWriter(build.files, "fact_ptr", np.int64, (-1,)) as ptr_file,
         ArrayWriter(build.files, "fact_edges", np.int64, (build.num_edges,)) as edges_file,
     ):
-        for rows in facts.drain():
+        for rows, done in build.drain(facts, "finding facts", build.num_edges):
             rows = rows[order_by(rows[:, 0], rows[:, 1], rows[:, 2])]
             edge, turned = _unflagged(rows[:, 3])
             ptr, opposite, stands, arcs = _facts(rows, edge, turned)
@@ -180,45 +203,26 @@ def _write_facts(build: FlatBuild, facts: Buckets, by_edge: Buckets, by_tail: Bu
             by_tail.add(arcs[:, 0], arcs)
             degree += np.bincount(arcs[:, 0], minlength=build.num_nodes)
             num_facts += len(ptr) - 1
-            done += len(rows)
-            build.step("finding facts", done, build.num_edges)
-        ptr_file.write(np.array([done], dtype=np.int64))
+        ptr_file.write(np.array([build.num_edges], dtype=np.int64))
     return degree
 
 
 def _write_edge_facts(build: FlatBuild, by_edge: Buckets) -> None:
-    total, done = build.num_edges, 0
-    with (
-        ArrayWriter(build.files, "fact", np.int32, (total,)) as fact_file,
-        ArrayWriter(build.files, "opposite", np.int32, (total,)) as opposite_file,
-        ArrayWriter(build.files, "representative", np.bool_, (total,)) as stands_file,
-    ):
-        for rows in by_edge.drain():
+    kinds = {"fact": np.int32, "opposite": np.int32, "representative": np.bool_}
+    with build.files.columns(build.num_edges, **kinds) as write:
+        for rows, done in build.drain(by_edge, "writing facts", build.num_edges):
             edge, stands = _unflagged(rows[:, 0])
             order = np.empty(len(rows), dtype=np.int64)
             order[edge - done] = np.arange(len(rows))
-            fact_file.write(rows[order, 1])
-            opposite_file.write(rows[order, 2])
-            stands_file.write(stands[order])
-            done += len(rows)
-            build.step("writing facts", done, total)
+            write(rows[order, 1], rows[order, 2], stands[order])
 
 
 def _write_arcs(build: FlatBuild, by_tail: Buckets, total: int) -> None:
-    done = 0
-    with (
-        ArrayWriter(build.files, "arc_dst", np.int32, (total,)) as dst_file,
-        ArrayWriter(build.files, "arc_edge", np.int32, (total,)) as edge_file,
-        ArrayWriter(build.files, "arc_reversed", np.bool_, (total,)) as reversed_file,
-    ):
-        for rows in by_tail.drain():
+    kinds = {"arc_dst": np.int32, "arc_edge": np.int32, "arc_reversed": np.bool_}
+    with build.files.columns(total, **kinds) as write:
+        for rows, _ in build.drain(by_tail, "writing arcs", total):
             rows = rows[order_by(rows[:, 0], rows[:, 1], rows[:, 2])]
-            edge, is_reversed = _unflagged(rows[:, 3])
-            dst_file.write(rows[:, 1])
-            edge_file.write(edge)
-            reversed_file.write(is_reversed)
-            done += len(rows)
-            build.step("writing arcs", done, total)
+            write(rows[:, 1], *_unflagged(rows[:, 3]))
 
 
 def _flagged(numbers: Ints, flags: Ints) -> Ints:
@@ -251,6 +255,7 @@ def _facts(rows, edge, turned):  # type: ignore[no-untyped-def]
     num_facts = num_arcs = 0
     i = 0
     while i < count:
+        # 1. The rows i..j-1 are the edges of one fact; of each direction, the first one counts.
         kind, low, high = rows[i, 0], rows[i, 1], rows[i, 2]
         forth = back = -1
         j = i
@@ -260,10 +265,12 @@ def _facts(rows, edge, turned):  # type: ignore[no-untyped-def]
             elif not turned[j] and forth < 0:
                 forth = edge[j]
             j += 1
+        # 2. Each edge gets the first one of the other direction; a loop stands for nothing.
         first = forth if forth >= 0 else back
         for k in range(i, j):
             opposite[k] = forth if turned[k] else back
             stands[k] = low != high and edge[k] == first
+        # 3. Two arcs, there and back: along an edge of its own, or the only one backwards.
         if low != high:
             src, dst = (low, high) if forth >= 0 else (high, low)
             both = forth >= 0 and back >= 0
@@ -273,6 +280,7 @@ def _facts(rows, edge, turned):  # type: ignore[no-untyped-def]
             arcs[num_arcs, 3] = first
             arcs[num_arcs + 1, 3] = back if both else first - 2**31
             num_arcs += 2
+        # 4. The next fact.
         num_facts += 1
         ptr[num_facts] = j
         i = j

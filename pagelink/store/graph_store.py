@@ -17,28 +17,26 @@ import pyarrow as pa
 import torch
 from torch_geometric.data import HeteroData
 
-from pagelink.errors import GraphError, StoreError
-from pagelink.graph.reverse_relations import PairSet, given_reverse, reverse_of_sets
-from pagelink.graph.schema import EdgeType, Schema, check_link_type, graph_schema, read_data
-from pagelink.graph.typed_graph import TypedGraph, relation_classes
-from pagelink.runtime.arrays import Ragged
-from pagelink.store.files import begin_store
+from pagelink.errors import StoreError
+from pagelink.graph.reverse_relations import (
+    PairSet,
+    given_reverse,
+    relation_classes,
+    reverse_of_sets,
+)
+from pagelink.graph.schema import EdgeType, Schema, check_link_type
+from pagelink.graph.typed_graph import TypedGraph
+from pagelink.runtime.csr import Csr
 from pagelink.store.manifest import (
     MANIFEST,
     Array,
     Signature,
     check_file,
-    finish_store,
-    is_store,
     map_array,
     read_manifest,
     signature,
-    write_errors,
 )
 from pagelink.store.strings import PARTS, StoredStrings
-from pagelink.store.values import make_manifest, write_values
-
-__all__ = ["GraphStore", "is_store", "save_store"]
 
 FLAT_ARRAYS = (
     "in_ptr", "src", "dst", "relation", "column", "fact", "opposite", "representative", "arc_ptr",
@@ -174,25 +172,21 @@ class GraphStore:
             edge_counts=(*(each["count"] for each in relations), *(0 for _ in new)),
             mask_sizes=tuple(each["count"] for each in relations),
             reverse=pairs,
-            names=self._words("name"),
+            names=self._values("nodes", "name"),
             relation_class=classes,
-            attributes=self._tables(),
-            ids=self._words("id"),
+            attributes=self._values("relations", "attributes"),
+            ids=self._values("nodes", "id"),
             store=self,
             **flat,
         )
 
-    def _words(self, key: str) -> dict[str, Sequence[str]]:
+    def _values(self, part: str, key: str) -> dict[Any, Any]:
+        """Return one of the values of all node types (`nodes`) or `relations` that have it."""
         return {
-            each["type"]: self._value(each["values"][key])
-            for each in self.manifest["nodes"] if key in each["values"]
-        }  # fmt: skip
-
-    def _tables(self) -> dict[EdgeType, Any]:
-        return {
-            _edge_type(each["type"]): self._value(each["values"]["attributes"])
-            for each in self.manifest["relations"] if "attributes" in each["values"]
-        }  # fmt: skip
+            t if isinstance(t := each["type"], str) else _edge_type(t): self._value(values[key])
+            for each in self.manifest[part]
+            if key in (values := each["values"])
+        }
 
     def _value(self, value: dict[str, Any]) -> Any:
         ((kind, said),) = value.items()
@@ -226,9 +220,9 @@ class StoredGraph(TypedGraph):
         return len(self.edges_of_facts.ptr) - 1
 
     @cached_property
-    def edges_of_facts(self) -> Ragged:
+    def edges_of_facts(self) -> Csr:
         """All edges of each fact: every copy and both directions, in order."""
-        return Ragged(self.store._map("fact_ptr.npy"), self.store._map("fact_edges.npy"))
+        return Csr(self.store._map("fact_ptr.npy"), self.store._map("fact_edges.npy"))
 
     @cached_property
     def node_type_of(self) -> Any:
@@ -242,54 +236,6 @@ class StoredGraph(TypedGraph):
         position = self.store.edge_types.index(link_type)
         near = self.store.manifest["relations"][position]["near_reverses"]
         return [_edge_type(other) for other in near]
-
-
-def save_store(data: HeteroData, folder: Path | str) -> GraphStore:
-    """Write a graph that is in memory as a store.
-
-    Args:
-        data: the graph. Its node and edge values are tensors with a row per node or edge, `name`
-            and `id`, `x_names`, and `attributes`; others cannot be stored.
-        folder: to make; there may be a half-written store in it.
-
-    Raises:
-        StoreError: the folder cannot be written, or the graph holds what a store cannot hold.
-        GraphError: the graph is malformed.
-
-    Example:
-        >>> import tempfile
-        >>> data = HeteroData()
-        >>> data["user"].name, data["user"].num_nodes = ["Ada", "Bo"], 2
-        >>> data["user", "knows", "user"].edge_index = torch.tensor([[0], [1]])
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     store = save_store(data, Path(folder) / "store")
-        ...     store.graph().find_node("user", "Bo")
-        1
-    """
-    folder = Path(folder)
-    if not isinstance(data, HeteroData):
-        raise GraphError(f"save_store needs a HeteroData, got {type(data).__name__}.")
-    raw = read_data(data)
-    lost = [t for t in data.edge_types if t not in raw.edges]
-    if lost:
-        raise StoreError(f"data[{lost[0]}] cannot be stored: it has no edge_index.")
-    graph = TypedGraph.from_data(data)
-    with write_errors(folder), begin_store(folder) as files:
-        for name in FLAT_ARRAYS:
-            files.array(name, getattr(graph, name))
-        files.array("node_type", graph.node_type_of)
-        files.array("fact_ptr", graph.edges_of_facts.ptr)
-        files.array("fact_edges", graph.edges_of_facts.values)
-        none = np.empty(0, dtype=np.int64)
-        files.array("edge_index", np.concatenate([none, *(e.ravel() for e in raw.edges.values())]))
-        node_values, edge_values = write_values(files, data)
-        manifest = make_manifest(
-            raw.sizes, node_values, {t: PairSet.of(e) for t, e in raw.edges.items()},
-            {t: graph.near_reverses(t) for t in raw.edges}, edge_values,
-            graph.relation_class.tolist(), graph.reverse, graph_schema(data), files.entries,
-        )  # fmt: skip
-        finish_store(folder, manifest)
-    return GraphStore.open(folder)
 
 
 def _opened_again(folder: Path, digest: str) -> GraphStore:

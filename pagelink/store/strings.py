@@ -12,8 +12,7 @@ import pyarrow as pa
 from pagelink.graph.schema import Fingerprint
 from pagelink.runtime.arrays import Longs
 from pagelink.runtime.kernels import kernel
-from pagelink.store.files import ArrayWriter, StoreFiles
-from pagelink.store.manifest import Array
+from pagelink.store.manifest import Array, ArrayWriter, StoreFiles
 
 PARTS = ("text", "start", "hash", "place")
 _BLOCK = 1 << 16
@@ -62,12 +61,7 @@ class StoredStrings(Sequence[str]):
 
     def block(self, first: int, last: int) -> pa.LargeStringArray:
         """Return the texts from one position to before another, as a copy."""
-        start = np.array(self._start[first : last + 1])
-        text = np.array(self._text[start[0] : start[-1]])
-        start -= start[0]
-        return pa.LargeStringArray.from_buffers(
-            len(start) - 1, pa.py_buffer(start), pa.py_buffer(text)
-        )
+        return texts_between(self._text, self._start, first, last)
 
     def find(self, text: str) -> list[int]:
         """Return where a text is, in order; by binary search on disk."""
@@ -164,6 +158,15 @@ def string_arrays(texts: pa.Array) -> tuple[Array, Array, Array, Array]:
     """Return the arrays of a `StoredStrings` in memory."""
     text, start = utf8_of(texts)
     return text[start[0] : start[-1]], start - start[0], *_in_order(hashes(text, start))
+
+
+def texts_between(text: Array, start: Array, first: int, last: int) -> pa.LargeStringArray:
+    """Return some of the texts that lie one after the other as an Arrow array, a copy."""
+    starts = np.array(start[first : last + 1])
+    content = np.array(text[starts[0] : starts[-1]])
+    starts -= starts[0]
+    buffers = pa.py_buffer(starts), pa.py_buffer(content)
+    return pa.LargeStringArray.from_buffers(len(starts) - 1, *buffers)
 
 
 def utf8_of(texts: pa.Array) -> tuple[Bytes, Longs]:

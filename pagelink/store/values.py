@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import torch
 from torch_geometric.data import HeteroData
 
-from pagelink.errors import GraphError, StoreError
-from pagelink.graph.reverse_relations import PairSet
-from pagelink.graph.schema import EdgeType, Fingerprint, Schema
-from pagelink.store.files import ArrayWriter, StoreFiles
-from pagelink.store.manifest import Entry
+from pagelink.errors import StoreError
+from pagelink.graph.schema import EdgeType, Schema
+from pagelink.store.manifest import StoreFiles
 from pagelink.store.strings import StringsWriter, write_strings
 
 TEXT_KEYS = ("name", "id")
@@ -83,14 +81,52 @@ def _file_name(key: str) -> str:
 
 def write_ipc(files: StoreFiles, name: str, schema: pa.Schema, pieces: Iterable[pa.Table]) -> str:
     """Write a table that comes in pieces as Arrow IPC; dictionaries are written out."""
-    plain = pa.schema(
-        [f.with_type(f.type.value_type) if pa.types.is_dictionary(f.type) else f for f in schema]
-    )
+    plain = _plain(schema)
     file = f"{name}.arrow"
     with pa.OSFile(str(files.folder / file), "wb") as sink, pa.ipc.new_file(sink, plain) as writer:
         for batch in _batches(piece.cast(plain) for piece in pieces):
             writer.write_batch(batch)
     return files.add(file)
+
+
+def _plain(schema: pa.Schema) -> pa.Schema:
+    return pa.schema(
+        [f.with_type(f.type.value_type) if pa.types.is_dictionary(f.type) else f for f in schema]
+    )
+
+
+class TableSpool:
+    """Rows of tables that come by relation in any order, kept in one file, read back by relation.
+
+    One file for all of them: there may be more relations than a process may have open files.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._out: Any = None
+        self._batches_of: dict[EdgeType, list[int]] = {}
+        self._count = 0
+
+    def add(self, edge_type: EdgeType, rows: pa.Table) -> None:
+        """Put down the next rows of a relation; all tables have the same schema."""
+        schema = _plain(rows.schema)
+        if self._out is None:
+            self._out = pa.ipc.new_file(str(self._path), schema)
+        for batch in rows.cast(schema).combine_chunks().to_batches():
+            self._out.write_batch(batch)
+            self._batches_of.setdefault(edge_type, []).append(self._count)
+            self._count += 1
+
+    def drain(self) -> Iterator[tuple[EdgeType, pa.Schema, Iterator[pa.Table]]]:
+        """Yield the relations, each with the pieces of its table."""
+        if self._out is None:
+            return
+        self._out.close()
+        with pa.memory_map(str(self._path)) as source:
+            reader = pa.ipc.open_file(source)
+            for edge_type, numbers in self._batches_of.items():
+                pieces = (pa.Table.from_batches([reader.get_batch(i)]) for i in numbers)
+                yield edge_type, reader.schema, pieces
 
 
 def _batches(pieces: Iterable[pa.Table]) -> Iterator[pa.RecordBatch]:
@@ -116,120 +152,32 @@ def _one_batch(rows: pa.Table) -> pa.RecordBatch:
     return batch.take(pa.array(range(batch.num_rows)))
 
 
-def make_manifest(
-    sizes: Mapping[str, int],
-    node_values: list[dict[str, Value]],
-    sets: Mapping[EdgeType, PairSet],
-    near_reverses: Mapping[EdgeType, list[EdgeType]],
-    edge_values: list[dict[str, Value]],
-    relation_class: list[int],
-    reverse: Mapping[EdgeType, EdgeType],
-    schema: Schema,
-    files: Mapping[str, Entry],
-) -> dict[str, Any]:
-    """Put together what the manifest of a store says."""
-    counts = {tuple(each["type"]): each["count"] for each in schema["relations"]}
-    return {
-        "nodes": [
-            {"type": t, "count": size, "values": values}
-            for (t, size), values in zip(sizes.items(), node_values, strict=True)
-        ],
-        "relations": [
-            {
-                "type": list(t), "count": counts[t], "pairs": vars(sets[t]),
-                "near_reverses": [list(other) for other in near_reverses[t]], "values": values,
-            }
-            for t, values in zip(sets, edge_values, strict=True)
-        ],
-        "relation_class": relation_class,
-        "reverse": [[list(first), list(second)] for first, second in reverse.items()],
-        "schema": schema,
-        "files": dict(sorted(files.items())),
-    }  # fmt: skip
+@dataclass
+class NodeValues:
+    """What a store that is being made has of the nodes of one type."""
 
-
-# The nodes of one type of a store that is being made: ids, names, features, attributes.
-
-
-Texts: TypeAlias = Sequence[str] | Any
-"""Texts as a list, or as an Arrow array."""
-
-
-class NodesWriter:
-    """Writes what nodes of a type have; ids and names come in pieces."""
-
-    def __init__(self, files: StoreFiles, node_type: str, position: int) -> None:
-        self.count = 0
-        self._files = files
-        self._type = node_type
-        self._prefix = f"node{position}"
-        self._texts: dict[str, StringsWriter] = {}
-        self._names_differ = False
-        self._values: dict[str, Value] = {}
-        self._schema: Schema = {"num_features": 0, "names": None, "features": None}
-
-    @property
-    def schema(self) -> Schema:
-        """What `graph_schema` says of the nodes, when all is complete."""
-        return {"count": self.count, **self._schema}
-
-    def add(self, count: int, ids: Texts | None, names: Texts | None) -> None:
-        """Add nodes behind the others."""
-        texts = {k: _as_array(v) for k, v in (("id", ids), ("name", names)) if v is not None}
-        if self.count and texts.keys() != self._texts.keys():
-            raise GraphError(f"Some nodes of type {self._type!r} have ids or names, some do not.")
-        for key, values in texts.items():
-            if len(values) != count or values.null_count:
-                raise GraphError(
-                    f"{count} {key}s of {self._type!r} are due, got {len(values)}, "
-                    f"{values.null_count} of them empty."
-                )
-            if key not in self._texts:
-                self._texts[key] = StringsWriter(self._files, f"{self._prefix}.{key}")
-            self._texts[key].add(values)
-        if len(texts) == 2 and count and not self._names_differ:
-            self._names_differ = not pc.all(pc.equal(texts["id"], texts["name"])).as_py()
-        self.count += count
-
-    def set_features(self, pieces: Iterable[npt.NDArray[Any]], names: Sequence[str] | None) -> None:
-        """Write the features of all nodes."""
-        digest, writer = Fingerprint(), None
-        for piece in pieces:
-            if writer is None:
-                shape = (self.count, piece.shape[1])
-                writer = ArrayWriter(self._files, f"{self._prefix}.x", piece.dtype, shape)
-                self._schema["num_features"] = piece.shape[1]
-            writer.write(piece)
-            digest.add(piece)
-        if writer is None:
-            raise GraphError(f"Features of {self._type!r}: give at least one piece.")
-        writer.close()
-        self._values["x"] = {"array": writer.file}
-        self._schema["features"] = digest.text
-        if names is not None:
-            self._values["x_names"] = {"plain": list(names)}
-
-    def set_attributes(self, schema: pa.Schema, pieces: Iterable[pa.Table]) -> None:
-        """Write the attributes of all nodes."""
-        name = f"{self._prefix}.attributes"
-        self._values["attributes"] = {"table": write_ipc(self._files, name, schema, pieces)}
+    prefix: str
+    """Of the names of its files."""
+    count: int = 0
+    texts: dict[str, StringsWriter] = field(default_factory=dict)
+    names_differ: bool = False
+    """From the ids."""
+    values: dict[str, Value] = field(default_factory=dict)
+    schema: Schema = field(
+        default_factory=lambda: {"num_features": 0, "names": None, "features": None}
+    )
+    """What `graph_schema` says of the nodes beside their count."""
 
     def complete(self) -> dict[str, Value]:
         """Complete the files, and return how each value is stored."""
-        values: dict[str, Value] = {}
-        if "id" in self._texts:
-            values["id"] = {"strings": self._texts["id"].close()}
-        if "name" in self._texts:
-            self._schema["names"] = self._texts["name"].fingerprint
-            if "id" in self._texts and not self._names_differ:
-                self._texts["name"].discard()
-                values["name"] = values["id"]
+        found: dict[str, Value] = {}
+        if "id" in self.texts:
+            found["id"] = {"strings": self.texts["id"].close()}
+        if "name" in self.texts:
+            self.schema["names"] = self.texts["name"].fingerprint
+            if "id" in self.texts and not self.names_differ:
+                self.texts["name"].discard()
+                found["name"] = found["id"]
             else:
-                values["name"] = {"strings": self._texts["name"].close()}
-        return values | self._values
-
-
-def _as_array(texts: Texts) -> pa.Array:
-    if isinstance(texts, pa.ChunkedArray):
-        return texts.combine_chunks()
-    return texts if isinstance(texts, pa.Array) else pa.array(texts, pa.string())
+                found["name"] = {"strings": self.texts["name"].close()}
+        return found | self.values

@@ -1,30 +1,45 @@
-"""StoreWriter: a store made of pieces, for graphs that do not fit into memory."""
+"""StoreWriter: a store made of pieces, for graphs that do not fit into memory.
+
+`save_store` hands it a graph that is in memory.
+"""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
+from torch_geometric.data import HeteroData
 
-from pagelink.errors import GraphError, SettingsError
-from pagelink.graph.reverse_relations import PairSet, reverse_name, reverse_of_sets, without_reverse
-from pagelink.graph.schema import EdgeType, Schema
-from pagelink.graph.typed_graph import relation_classes
+from pagelink.errors import GraphError, SettingsError, StoreError
+from pagelink.graph.reverse_relations import (
+    PairSet,
+    relation_classes,
+    reverse_name,
+    reverse_of_sets,
+    without_reverse,
+)
+from pagelink.graph.schema import EdgeType, Fingerprint, graph_schema, read_data
 from pagelink.store.external_sort import Edges, SortedEdges, Spool, num_mirrored, sort_edges
 from pagelink.store.facts import FlatBuild, Step, write_flat_graph
-from pagelink.store.files import ArrayWriter, begin_store
 from pagelink.store.graph_store import GraphStore
-from pagelink.store.manifest import finish_store, write_errors
-from pagelink.store.values import NodesWriter, Texts, Value, make_manifest, write_ipc
+from pagelink.store.manifest import ArrayWriter, StoreFiles, finish_store, write_errors
+from pagelink.store.strings import StringsWriter
+from pagelink.store.values import NodeValues, TableSpool, Value, write_ipc, write_values
 
 EDGES_IN_MEMORY = 4_000_000
 MOST_EDGES = 2**30
 TEMPORARY = "temporary"
+
+
+Texts: TypeAlias = Sequence[str] | Any
+"""Texts as a list, or as an Arrow array."""
 
 
 class StoreWriter:
@@ -64,14 +79,15 @@ class StoreWriter:
         if edges_in_memory < 1:
             raise SettingsError(f"edges_in_memory must be at least 1, got {edges_in_memory}.")
         self.folder = Path(out)
-        self.files = begin_store(self.folder)
+        self.files = StoreFiles(self.folder)
         self.temporary = self.folder / TEMPORARY
         self.limit = edges_in_memory
         self.step: Step = progress or (lambda word, done, total: None)
-        self._nodes: dict[str, NodesWriter] = {}
+        self._nodes: dict[str, NodeValues] = {}
         self._edges: dict[EdgeType, Spool] = {}
         self._reach: dict[EdgeType, npt.NDArray[np.int64]] = {}
         self._edge_values: dict[EdgeType, dict[str, Value]] = {}
+        self._mixed_attributes = TableSpool(self.temporary / "attributes.arrow")
         with write_errors(self.folder):
             self.temporary.mkdir()
 
@@ -80,12 +96,7 @@ class StoreWriter:
 
     def __exit__(self, *failed: object) -> None:
         shutil.rmtree(self.temporary, ignore_errors=True)
-        self.files.__exit__(*failed)
-
-    @property
-    def sizes(self) -> dict[str, int]:
-        """The node types so far, with their numbers of nodes."""
-        return {t: nodes.count for t, nodes in self._nodes.items()}
+        self.files.close(failed[0] is not None)
 
     def add_nodes(
         self,
@@ -96,10 +107,23 @@ class StoreWriter:
         names: Texts | None = None,
     ) -> None:
         """Add nodes behind those of their type; all of a type have ids, or none, and so on."""
-        if node_type not in self._nodes:
-            self._nodes[node_type] = NodesWriter(self.files, node_type, len(self._nodes))
-        with write_errors(self.folder):
-            self._nodes[node_type].add(count, ids, names)
+        nodes = self._nodes.setdefault(node_type, NodeValues(f"node{len(self._nodes)}"))
+        texts = {k: _as_array(v) for k, v in (("id", ids), ("name", names)) if v is not None}
+        if nodes.count and texts.keys() != nodes.texts.keys():
+            raise GraphError(f"Some nodes of type {node_type!r} have ids or names, some do not.")
+        for key, values in texts.items():
+            if len(values) != count or values.null_count:
+                raise GraphError(
+                    f"{count} {key}s of {node_type!r} are due, got {len(values)}, "
+                    f"{values.null_count} of them empty."
+                )
+            with write_errors(self.folder):
+                if key not in nodes.texts:
+                    nodes.texts[key] = StringsWriter(self.files, f"{nodes.prefix}.{key}")
+                nodes.texts[key].add(values)
+        if len(texts) == 2 and count and not nodes.names_differ:
+            nodes.names_differ = not pc.all(pc.equal(texts["id"], texts["name"])).as_py()
+        nodes.count += count
 
     def set_features(
         self,
@@ -109,16 +133,29 @@ class StoreWriter:
     ) -> None:
         """Give all nodes of a type their features, rows in pieces of shape [n, num_features]."""
         nodes = self._of(node_type)
-        with write_errors(self.folder):
-            nodes.set_features(pieces, names)
+        pieces = iter(pieces)
+        first = next(pieces, None)
+        if first is None:
+            raise GraphError(f"Features of {node_type!r}: give at least one piece.")
+        shape, digest = (nodes.count, first.shape[1]), Fingerprint()
+        with (
+            write_errors(self.folder),
+            ArrayWriter(self.files, f"{nodes.prefix}.x", first.dtype, shape) as writer,
+        ):
+            for piece in chain([first], pieces):
+                writer.write(piece)
+                digest.add(piece)
+        nodes.schema |= {"num_features": first.shape[1], "features": digest.text}
+        nodes.values["x"] = {"array": writer.file}
+        if names is not None:
+            nodes.values["x_names"] = {"plain": list(names)}
 
     def set_node_attributes(
         self, node_type: str, schema: pa.Schema, pieces: Iterable[pa.Table]
     ) -> None:
         """Give all nodes of a type their attributes, a table in pieces."""
         nodes = self._of(node_type)
-        with write_errors(self.folder):
-            nodes.set_attributes(schema, pieces)
+        nodes.values["attributes"] = self._table(nodes.prefix, schema, pieces)
 
     def add_edges(self, edge_type: EdgeType, edge_index: npt.NDArray[np.integer[Any]]) -> None:
         """Add edges behind those of their relation; `edge_index` is of shape [2, n]."""
@@ -126,19 +163,18 @@ class StoreWriter:
             raise GraphError(
                 f"{edge_type}: edges have the shape [2, n], got {list(edge_index.shape)}."
             )
-        if edge_type not in self._edges:
-            with write_errors(self.folder):
-                self._edges[edge_type] = Spool(self.temporary / f"edges-{len(self._edges)}", 2)
-            self._reach[edge_type] = np.full(2, -1, dtype=np.int64)
-            self._edge_values[edge_type] = {}
         if edge_index.min(initial=0) < 0 or edge_index.max(initial=0) >= 2**31:
             raise GraphError(f"{edge_type}: an edge has a node below 0 or above 2^31.")
-        if edge_index.shape[1]:
-            np.maximum(self._reach[edge_type], edge_index.max(axis=1), out=self._reach[edge_type])
         if sum(each.count for each in self._edges.values()) + edge_index.shape[1] >= MOST_EDGES:
             _refuse_size()  # at once, not after hours of sorting
         with write_errors(self.folder):
-            self._edges[edge_type].append(edge_index.T.astype(np.int32))
+            if edge_type not in self._edges:
+                self._edges[edge_type] = Spool(self.temporary / f"edges-{len(self._edges)}", 2)
+                self._reach[edge_type] = np.full(2, -1, dtype=np.int64)
+                self._edge_values[edge_type] = {}
+            rows = edge_index.T.astype(np.int32)
+            self._edges[edge_type].append(rows)
+        self._reach[edge_type] = np.maximum(self._reach[edge_type], rows.max(axis=0, initial=-1))
 
     def sort_relations(self) -> None:
         """Put the relations into the order of their names."""
@@ -151,11 +187,13 @@ class StoreWriter:
 
         All relations have been added before, and are in order.
         """
-        name = f"relation{list(self._edges).index(edge_type)}.attributes"
+        prefix = f"relation{list(self._edges).index(edge_type)}"
+        self._edge_values[edge_type]["attributes"] = self._table(prefix, schema, pieces)
+
+    def add_edge_attributes(self, edge_type: EdgeType, rows: pa.Table) -> None:
+        """Give the next edges of a relation their attributes; relations come in any order."""
         with write_errors(self.folder):
-            self._edge_values[edge_type]["attributes"] = {
-                "table": write_ipc(self.files, name, schema, pieces)
-            }
+            self._mixed_attributes.add(edge_type, rows)
 
     def finish(
         self, *, add_reverse: bool = True, notes: Mapping[str, Any] | None = None
@@ -167,12 +205,18 @@ class StoreWriter:
             notes: what else the manifest is to say, as plain values.
         """
         with write_errors(self.folder):
+            for edge_type, schema, pieces in self._mixed_attributes.drain():
+                self.set_edge_attributes(edge_type, schema, pieces)
             manifest = self._write(self._checked_edges(), add_reverse)
             shutil.rmtree(self.temporary)
             finish_store(self.folder, {**manifest, **(notes or {})})
         return GraphStore.open(self.folder)
 
-    def _of(self, node_type: str) -> NodesWriter:
+    def _table(self, prefix: str, schema: pa.Schema, pieces: Iterable[pa.Table]) -> Value:
+        with write_errors(self.folder):
+            return {"table": write_ipc(self.files, f"{prefix}.attributes", schema, pieces)}
+
+    def _of(self, node_type: str) -> NodeValues:
         if node_type not in self._nodes:
             raise GraphError(f"There are no nodes of type {node_type!r}; add them first.")
         return self._nodes[node_type]
@@ -198,9 +242,9 @@ class StoreWriter:
             for edge_type in without_reverse({t: each.pairs for t, each in in_order.items()}):
                 edges[reverse_name(edge_type)] = edges[edge_type].turned
                 self._edge_values[reverse_name(edge_type)] = self._edge_values[edge_type]
-        offsets = np.cumsum([0, *self.sizes.values()]).tolist()
+        sizes = {t: nodes.count for t, nodes in self._nodes.items()}
         count = sum(each.count for each in edges.values())
-        if offsets[-1] >= 2**31 or count >= MOST_EDGES:
+        if sum(sizes.values()) >= 2**31 or count >= MOST_EDGES:
             _refuse_size()
         in_order = self._sorted(edges, in_order)
         sets = {t: each.pairs for t, each in in_order.items()}
@@ -209,16 +253,35 @@ class StoreWriter:
         near = {t: [] if t in pairs else self._near(t, edges, sets) for t in edges}
         self._write_columns(edges, count)
         types = np.arange(len(self._nodes), dtype=np.int32)
-        self.files.array("node_type", np.repeat(types, list(self.sizes.values())))
-        build = FlatBuild(
-            self.files, self.temporary, dict(zip(self._nodes, offsets, strict=False)), offsets[-1],
-            edges, classes, self.limit, self.step,
-        )  # fmt: skip
+        self.files.array("node_type", np.repeat(types, list(sizes.values())))
+        build = FlatBuild(self.files, self.temporary, sizes, edges, classes, self.limit, self.step)
         write_flat_graph(build, list(in_order.values()))
-        return make_manifest(
-            self.sizes, node_values, sets, near, [self._edge_values[t] for t in edges],
-            classes.tolist(), pairs, self._schema(in_order), self.files.entries,
-        )  # fmt: skip
+        return {
+            "nodes": [
+                {"type": t, "count": nodes.count, "values": values}
+                for (t, nodes), values in zip(self._nodes.items(), node_values, strict=True)
+            ],
+            "relations": [
+                {
+                    "type": list(t),
+                    "count": each.count,
+                    "pairs": vars(sets[t]),
+                    "near_reverses": near[t],
+                    "values": self._edge_values[t],
+                }
+                for t, each in edges.items()
+            ],
+            "relation_class": classes.tolist(),
+            "reverse": [[list(first), list(second)] for first, second in pairs.items()],
+            "schema": {
+                "nodes": {t: {"count": n.count, **n.schema} for t, n in self._nodes.items()},
+                "relations": [
+                    {"type": list(t), "count": each.count, "edges": in_order[t].fingerprint}
+                    for t, each in edges.items()
+                ],
+            },
+            "files": dict(sorted(self.files.entries.items())),
+        }
 
     def _sorted(
         self, edges: dict[EdgeType, Edges], done: dict[EdgeType, SortedEdges]
@@ -235,7 +298,7 @@ class StoreWriter:
 
     def _near(
         self, edge_type: EdgeType, edges: dict[EdgeType, Edges], sets: dict[EdgeType, PairSet]
-    ) -> list[EdgeType]:
+    ) -> list[list[str]]:
         """Return relations that nearly mirror one, as `TypedGraph.near_reverses` does."""
         found = []
         for other in edges:
@@ -245,7 +308,7 @@ class StoreWriter:
             if 0 < 0.9 * more <= fewer:
                 shared = num_mirrored(edges[edge_type], edges[other], self.limit)
                 if shared >= 0.9 * more:
-                    found.append(other)
+                    found.append(list(other))
         return found
 
     def _write_columns(self, edges: dict[EdgeType, Edges], count: int) -> None:
@@ -255,14 +318,51 @@ class StoreWriter:
                     for piece in each.pieces(self.limit):
                         writer.write(piece[:, end])
 
-    def _schema(self, in_order: dict[EdgeType, SortedEdges]) -> Schema:
-        return {
-            "nodes": {t: nodes.schema for t, nodes in self._nodes.items()},
-            "relations": [
-                {"type": list(t), "count": each.spool.count, "edges": each.fingerprint}
-                for t, each in in_order.items()
-            ],
-        }
+
+def save_store(data: HeteroData, folder: Path | str) -> GraphStore:
+    """Write a graph that is in memory as a store.
+
+    Args:
+        data: the graph. Its node and edge values are tensors with a row per node or edge, `name`
+            and `id`, `x_names`, and `attributes`; others cannot be stored.
+        folder: to make; there may be a half-written store in it.
+
+    Raises:
+        StoreError: the folder cannot be written, or the graph holds what a store cannot hold.
+        GraphError: the graph is malformed.
+
+    Example:
+        >>> import tempfile
+        >>> data = HeteroData()
+        >>> data["user"].name, data["user"].num_nodes = ["Ada", "Bo"], 2
+        >>> data["user", "knows", "user"].edge_index = torch.tensor([[0], [1]])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     store = save_store(data, Path(folder) / "store")
+        ...     store.graph().find_node("user", "Bo")
+        1
+    """
+    if not isinstance(data, HeteroData):
+        raise GraphError(f"save_store needs a HeteroData, got {type(data).__name__}.")
+    raw = read_data(data)
+    lost = [t for t in data.edge_types if t not in raw.edges]
+    if lost:
+        raise StoreError(f"data[{lost[0]}] cannot be stored: it has no edge_index.")
+    schema = graph_schema(data)["nodes"]
+    with StoreWriter(folder) as writer:
+        for node_type, size in raw.sizes.items():
+            writer.add_nodes(node_type, size)
+        for edge_type, edges in raw.edges.items():
+            writer.add_edges(edge_type, edges)
+        with write_errors(writer.folder):
+            node_values, edge_values = write_values(writer.files, data)
+        for (node_type, nodes), values in zip(writer._nodes.items(), node_values, strict=True):
+            nodes.values, nodes.schema = values, schema[node_type]
+        writer._edge_values = dict(zip(raw.edges, edge_values, strict=True))
+        return writer.finish(add_reverse=False)
+
+
+def _as_array(texts: Texts) -> pa.Array:
+    return texts if isinstance(texts, pa.Array) else pa.array(texts, pa.string())
 
 
 def _refuse_size() -> NoReturn:

@@ -1,8 +1,7 @@
-"""How many answers tell a given difference, by a normal approximation."""
+"""Makes a study: predicted links, explained by all explainers, frozen as questions in a file."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -14,98 +13,19 @@ from pagelink.models.checkpoint import Checkpoint
 from pagelink.rivals.ground import Ground
 from pagelink.study.explaining import (
     BUDGET,
+    Explainers,
     Pair,
     Progress,
-    choose_links,
-    explain_all,
-    make_explainer,
+    Removal,
+    Words,
+    balanced,
+    measure,
     settings_of,
 )
-from pagelink.study.questions import PER_PERSON, WANTED, Option, Question, StudyAbout
-from pagelink.study.shown import Removal, Words, balanced, measure
+from pagelink.study.questions import PER_PERSON, TRUTHS, WANTED, Option, StudyAbout, StudyQuestion
+from pagelink.study.statistics import ALIKE, answers_for_accuracy, answers_for_shares, design_effect
 from pagelink.study.storage import refuse_existing, write_study
-from pagelink.views.naming import words
-
-LEVEL, POWER = 0.05, 0.8
-ALIKE = 0.05
-"""How alike answers of one person are taken to be: the correlation within a person."""
-
-
-@dataclass(frozen=True)
-class Needed:
-    """Answers that are needed to tell a difference, and those a study will have."""
-
-    difference: float
-    best: int
-    """Answers to "which is best", if they were independent."""
-    forecast: int
-    """Answers to forecasts in all variants together, if they were independent."""
-    best_planned: int
-    forecast_planned: int
-    design_effect: float
-    """By what these grow where answers of one person are alike by `ALIKE`."""
-
-
-def answers_for_shares(difference: float, together: float = 1.0) -> int:
-    """Return the answers that tell the first explainer's share of choices from the next one's.
-
-    With shares p and q of one choice among several, the difference of the observed shares has the
-    variance (p + q - (p - q)^2) / n. A two-sided test at 5 % finds it in four of five studies.
-
-    Args:
-        difference: p - q, between 0 and 1.
-        together: p + q; 1 is the most that can be needed.
-
-    Example:
-        >>> answers_for_shares(0.1), answers_for_shares(0.1, together=0.6)
-        (778, 464)
-    """
-    return math.ceil(_quantiles() * (together - difference**2) / difference**2)
-
-
-def answers_for_accuracy(difference: float) -> int:
-    """Return the answers of each variant that tell the accuracy with from that without.
-
-    For two proportions p and q of independent answers; most are needed around one half.
-
-    Example:
-        >>> answers_for_accuracy(0.1)
-        389
-    """
-    p, q = 0.5 + difference / 2, 0.5 - difference / 2
-    return math.ceil(_quantiles() * (p * (1 - p) + q * (1 - q)) / difference**2)
-
-
-def design_effect(per_person: int) -> float:
-    """Return by what factor clustered answers are worth less: 1 + (m - 1) times `ALIKE`.
-
-    Example:
-        >>> round(design_effect(20), 2)
-        1.95
-    """
-    return 1 + (per_person - 1) * ALIKE
-
-
-def needed(
-    difference: float, num_best: int, num_forecasts: int, variants: int, wanted: int,
-    per_person: int,
-) -> Needed:  # fmt: skip
-    """Return what a study needs and what it will have at `wanted` answers a question."""
-    return Needed(
-        difference, answers_for_shares(difference), variants * answers_for_accuracy(difference),
-        wanted * num_best, wanted * num_forecasts, design_effect(per_person),
-    )  # fmt: skip
-
-
-def _quantiles() -> float:
-    """Return (z_{1 - level / 2} + z_{power})^2."""
-    from scipy.stats import norm
-
-    return float(norm.ppf(1 - LEVEL / 2) + norm.ppf(POWER)) ** 2
-
-
-# Makes a study: predicted links, explained by all explainers, frozen as questions in a file.
-
+from pagelink.views.text import words
 
 Bar = Callable[[str], AbstractContextManager[Progress]]
 """Makes a progress bar with a word."""
@@ -159,12 +79,11 @@ def create(checkpoint: Checkpoint, path: Path, plan: Plan, bar: Bar) -> Made:
         StudyError: the file exists, or the model predicts no test link that has a path.
     """
     refuse_existing(path)
-    quick = make_explainer(checkpoint, "degree", plan.budget, plan.seed)
-    pairs = choose_links(checkpoint, quick, plan.links, plan.seed)
+    explainers = Explainers(checkpoint, plan.budget, plan.seed)
+    quick = explainers.make("degree")
+    pairs = explainers.choose_links(quick, plan.links)
     with bar("explaining") as step:
-        facts = explain_all(
-            checkpoint, plan.explainers, pairs, plan.budget, plan.seed, step
-        )  # fmt: skip
+        facts = explainers.explain_all(plan.explainers, pairs, step)
     shown = [{fact for each in of_link.values() for fact in each} for of_link in facts]
     with bar("asking the model") as step:
         removals, logits = measure(Ground.cut(quick, pairs), shown, plan.seed, step)
@@ -195,7 +114,7 @@ def create(checkpoint: Checkpoint, path: Path, plan: Plan, bar: Bar) -> Made:
     truths = [removal.truth for removal in taken.values()]
     return Made(
         path, len(pairs), len(taken),
-        {truth: truths.count(truth) for truth in ("rise", "fall", "stay")},
+        {truth: truths.count(truth) for truth in TRUTHS},
         sum(len(o.explainers) > 1 for q in questions if q.kind == "best" for o in q.options),
         {
             name: empty for name in plan.explainers
@@ -218,24 +137,21 @@ def _questions(
     facts: Sequence[Mapping[str, tuple[int, ...]]],
     logits: Sequence[float],
     taken: Mapping[int, Removal],
-) -> list[Question]:
+) -> list[StudyQuestion]:
     best, forecasts = [], []
     for number, pair in enumerate(pairs):
         options = options_of(said, pair, facts[number])
         link, score = said.link(pair), said.score(logits[number])
-        best.append(Question("best", number, link, score, options))
+        best.append(StudyQuestion("best", number, link, score, options))
         if number in taken:
             removal = taken[number]
             forecasts.append(
-                Question(
+                StudyQuestion(
                     "forecast", number, link, score, (Option((), None), *options),
                     said.fact(removal.fact), removal.truth, removal.change,
                 )
             )  # fmt: skip
     return [*best, *forecasts]
-
-
-# What is said of a study when it is made: what is in it, and what it can tell.
 
 
 def lines_about(made: Made, plan: Plan, difference: float) -> list[str]:
@@ -260,18 +176,16 @@ def lines_about(made: Made, plan: Plan, difference: float) -> list[str]:
         for name, count in made.empty.items()
     ]
     each = min(plan.per_person, made.num_links)  # nobody is asked about one link twice
-    size = needed(
-        difference, made.num_links, made.num_forecasts, len(plan.explainers) + 1, plan.wanted, each
-    )  # fmt: skip
+    best, forecast = answers_for_shares(difference), answers_for_accuracy(difference)
     lines += [
         f"To tell a difference of {100 * difference:g} points (two-sided at 5 %, found in four of "
         "five studies):",
-        f"- between the shares of two explainers, {size.best:,} answers are enough; "
-        f"{plan.wanted} a question are {size.best_planned:,};",
+        f"- between the shares of two explainers, {best:,} answers are enough; "
+        f"{plan.wanted} a question are {plan.wanted * made.num_links:,};",
         "- between right forecasts with one explainer's explanation and without, "
-        f"{size.forecast:,} answers over all variants; {plan.wanted} a question are "
-        f"{size.forecast_planned:,}.",
+        f"{(len(plan.explainers) + 1) * forecast:,} answers over all variants; {plan.wanted} a "
+        f"question are {plan.wanted * made.num_forecasts:,}.",
         f"Answers of one person are alike: with {each} each, alike by {ALIKE:g}, "
-        f"{size.design_effect:.1f} times as many are needed.",
+        f"{design_effect(each):.1f} times as many are needed.",
     ]
     return lines

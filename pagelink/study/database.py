@@ -10,13 +10,30 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
 
 from pagelink.errors import StudyBusyError, StudyError
-from pagelink.study.questions import BACKGROUNDS, LONGEST_LINE, Page, Shown, StudyAbout, choices_of
+from pagelink.study.questions import (
+    BACKGROUNDS,
+    LONGEST_LINE,
+    Answer,
+    Page,
+    Records,
+    Shown,
+    StudyAbout,
+    choices_of,
+)
 from pagelink.study.storage import WAIT, choose, connect, read_about
 
 _KEY_BYTES = 16
+_ANSWERS = """
+SELECT answer.participant, question.id, kind, link, fact, truth, shown, choice, given - first_seen,
+    level, line
+FROM answer
+JOIN assignment USING (participant, question)
+JOIN question ON question.id = answer.question
+JOIN participant ON participant.id = answer.participant
+ORDER BY answer.participant, assignment.number
+"""
 
 
 class Study:
@@ -64,12 +81,7 @@ class Study:
     def __enter__(self) -> Study:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.close()
 
     @contextlib.contextmanager
@@ -85,20 +97,19 @@ class Study:
                 f"{self.path} is held by others, and nothing was saved. Try again."
             )
         try:
+            self._connection.execute("BEGIN IMMEDIATE")
             try:
-                self._connection.execute("BEGIN IMMEDIATE")
-                try:
-                    yield self._connection
-                    self._connection.execute("COMMIT")
-                except BaseException:
-                    if self._connection.in_transaction:
-                        self._connection.execute("ROLLBACK")
-                    raise
-            except sqlite3.Error as error:
-                raise StudyBusyError(
-                    f"{self.path} cannot be read or written ({error}), and nothing was saved. Is "
-                    "the disk full, the file read-only, or held by another program?"
-                ) from error
+                yield self._connection
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+        except sqlite3.Error as error:
+            raise StudyBusyError(
+                f"{self.path} cannot be read or written ({error}), and nothing was saved. Is "
+                "the disk full, the file read-only, or held by another program?"
+            ) from error
         finally:
             self._lock.release()
 
@@ -117,8 +128,7 @@ class Study:
     def is_participant(self, key: str) -> bool:
         """Return whether somebody has this key."""
         with self.transaction() as now:
-            found = now.execute("SELECT 1 FROM participant WHERE key = ?", (key,)).fetchone()
-        return found is not None
+            return _find(now, key) is not None
 
     def set_background(self, key: str, level: str | None, line: str | None) -> None:
         """Keep what somebody says of themselves; None: nothing.
@@ -169,10 +179,10 @@ class Study:
                 chosen = choose(now, person, key, self.about.seed, moment)
                 if chosen is None:
                     return None
-                question = chosen.question
+                question, options = chosen
                 now.execute(
                     "INSERT INTO assignment VALUES (?, ?, ?, ?, ?, ?)",
-                    (person, question, asked + 1, json.dumps(chosen.options, separators=(",", ":")),
+                    (person, question, asked + 1, json.dumps(options, separators=(",", ":")),
                      moment, moment),
                 )  # fmt: skip
             return self._page(now, person, question)
@@ -234,28 +244,58 @@ class Study:
             "WHERE participant = ? AND question.id = ?",
             (person, question),
         ).fetchone()
-        shown = []
-        for option in json.loads(options):
-            row = now.execute(
-                "SELECT svg, sentences FROM option JOIN drawing ON drawing.id = option.drawing "
-                "WHERE question = ? AND number = ?",
-                (question, option),
-            ).fetchone()
-            if row is not None:
-                shown.append(Shown(row[0], tuple(json.loads(row[1]))))
+        drawn = now.execute(
+            "SELECT svg, sentences FROM json_each(?) AS place "
+            "JOIN option ON option.question = ? AND option.number = place.value "
+            "JOIN drawing ON drawing.id = option.drawing ORDER BY place.key",
+            (options, question),
+        )
+        shown = [Shown(svg, tuple(json.loads(sentences))) for svg, sentences in drawn]
         return Page(
             question, kind, asked, link, score, fact, tuple(shown), choices_of(kind, len(shown)),
             number, self.total,
         )  # fmt: skip
 
 
+def read_records(study: Study) -> Records:
+    """Read all answers at one moment."""
+    with study.transaction() as now:
+        explainers = {
+            (question, number): tuple(json.loads(names))
+            for question, number, names in now.execute(
+                "SELECT question, number, explainers FROM option"
+            )
+        }
+        rows = now.execute(_ANSWERS).fetchall()
+        (joined,) = now.execute("SELECT COUNT(*) FROM participant").fetchone()
+        kinds = dict(now.execute("SELECT kind, COUNT(*) FROM question GROUP BY kind"))
+        truths = dict(
+            now.execute(
+                "SELECT truth, COUNT(*) FROM question WHERE truth IS NOT NULL GROUP BY truth"
+            )
+        )
+    answers = [
+        Answer(
+            person, question, kind, link, fact, truth,
+            tuple(explainers[question, number] for number in json.loads(shown)), choice, seconds,
+            level, line,
+        )
+        for person, question, kind, link, fact, truth, shown, choice, seconds, level, line in rows
+    ]  # fmt: skip
+    return Records(answers, joined, kinds, truths)
+
+
+def _find(now: sqlite3.Connection, key: str) -> int | None:
+    """The number of whoever has a key."""
+    row = now.execute("SELECT id FROM participant WHERE key = ?", (key,)).fetchone()
+    return None if row is None else int(row[0])
+
+
 def _person(now: sqlite3.Connection, key: str) -> int:
-    row: tuple[int] | None = now.execute(
-        "SELECT id FROM participant WHERE key = ?", (key,)
-    ).fetchone()
-    if row is None:
+    person = _find(now, key)
+    if person is None:
         raise StudyError(
             "Nobody of this study has this key. Use the personal link as it was sent, or ask for "
             "a new one."
         )
-    return row[0]
+    return person

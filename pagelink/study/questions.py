@@ -1,16 +1,24 @@
-"""What a study asks: its questions as they are frozen, and as one person sees them."""
+"""What a study asks, and what people answer.
+
+Questions as they are frozen, as one person sees them, and the answers as plain rows.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
+
+from pagelink.measure.verdict import UNNOTICED
 
 Kind = Literal["best", "forecast"]
 """Which explanation is best; or what the model does without a fact."""
 Truth = Literal["rise", "fall", "stay"]
+TRUTHS: tuple[Truth, ...] = get_args(Truth)
 NONE = "none"
 """The choice of no explanation at all."""
+WITHOUT = "without"
+"""The variant of a forecast that shows no explanation."""
 WANTED = 3
 """Answers that every question is to have."""
 PER_PERSON = 20
@@ -21,7 +29,7 @@ FORECAST = "What will the score of the model do if this one fact is taken away?"
 MOVES: tuple[tuple[Truth, str], ...] = (
     ("rise", "It rises"),
     ("fall", "It falls"),
-    ("stay", "It stays as it is, or moves by 1 % at most"),
+    ("stay", f"It stays as it is, or moves by {100 * UNNOTICED:g} % at most"),
 )
 NONE_LABEL = "None of these"
 
@@ -53,7 +61,7 @@ class Option:
 
 
 @dataclass(frozen=True)
-class Question:
+class StudyQuestion:
     """One question as it is frozen, for all people."""
 
     kind: Kind
@@ -94,7 +102,7 @@ class Page:
     number: int
     """It is this person's n-th."""
     total: int
-    """Of so many for this person."""
+    """The number of questions for this person."""
 
 
 @dataclass(frozen=True)
@@ -127,3 +135,60 @@ def choices_of(kind: Kind, num_shown: int) -> tuple[tuple[str, str], ...]:
         return MOVES
     numbered = tuple((str(n), f"Explanation {n}") for n in range(1, num_shown + 1))
     return (*numbered, (NONE, NONE_LABEL))
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One answer of one person."""
+
+    participant: int
+    """Their number; the key is told nowhere."""
+    question: int
+    kind: Kind
+    link: str
+    fact: str | None
+    truth: Truth | None
+    order: tuple[tuple[str, ...], ...]
+    """The explainers of what was shown, in the order shown; without an explanation, `((),)`."""
+    choice: str
+    seconds: float
+    level: str | None
+    line: str | None
+
+    @property
+    def position(self) -> int | None:
+        """Best: the place that was chosen, from 0; None for none of these."""
+        return None if self.kind != "best" or self.choice == NONE else int(self.choice) - 1
+
+    @property
+    def chosen(self) -> tuple[str, ...]:
+        """Best: whose explanation was chosen; `("none",)` for none of these."""
+        return (NONE,) if self.position is None else self.order[self.position]
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """Forecast: whose explanation was shown beside it, `("without",)` for nobody's."""
+        return self.order[0] or (WITHOUT,)
+
+    @property
+    def correct(self) -> bool:
+        """Forecast: the model does what was said."""
+        return self.choice == self.truth
+
+
+@dataclass(frozen=True)
+class Records:
+    """All that people did."""
+
+    answers: list[Answer]
+    joined: int
+    """People who have a key."""
+    questions: dict[Kind, int]
+    """How many there are of each kind."""
+    truths: dict[str, int]
+    """How often each answer to a forecast is right, over the questions."""
+
+    @property
+    def num_people(self) -> int:
+        """People who answered at least one question."""
+        return len({answer.participant for answer in self.answers})

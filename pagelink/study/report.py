@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
 
-from pagelink.study.database import Study
-from pagelink.study.questions import BACKGROUNDS, MOVES, NONE
+from pagelink.study.database import Study, read_records
+from pagelink.study.questions import BACKGROUNDS, NONE, TRUTHS, WITHOUT, Answer, Records
 from pagelink.study.statistics import (
-    WITHOUT,
     Agreement,
-    Answer,
     Disagreed,
     Figure,
     Positions,
-    Records,
     agreement,
     credit,
     difference_figure,
@@ -24,7 +22,6 @@ from pagelink.study.statistics import (
     mean_figure,
     most_disagreed,
     positions,
-    read_records,
 )
 
 PAPER_SHARE, PAPER_ANSWERS = 0.7879, 340
@@ -32,7 +29,6 @@ FEW_ANSWERS, FEW_PEOPLE, FEW_QUESTIONS = 30, 5, 5
 """With fewer, no figure is to be relied on."""
 NOT_SAID = "not said"
 SHOWN, SHOWN_FORECASTS = 10, 5
-_TRUTHS: tuple[str, ...] = tuple(value for value, _ in MOVES)
 
 
 @dataclass(frozen=True)
@@ -120,15 +116,13 @@ def make_report(study: Study, seed: int = 0) -> Report:
     best = [answer for answer in records.answers if answer.kind == "best"]
     forecasts = [answer for answer in records.answers if answer.kind == "forecast"]
     shares = shares_of(best, about.explainers, seed)
-    counts: dict[int, int] = {}
-    for answer in records.answers:
-        counts[answer.question] = counts.get(answer.question, 0) + 1
+    counts = Counter(answer.question for answer in records.answers)
     total = sum(records.truths.values())
     return Report(
         title=about.title,
         link_type=about.link_type,
         simulated=(about.settings or {}).get("simulated"),
-        people=len({answer.participant for answer in records.answers}),
+        people=records.num_people,
         joined=records.joined,
         answers=len(records.answers),
         questions=about.num_questions,
@@ -179,15 +173,11 @@ def forecasts_of(answers: Sequence[Answer], explainers: Sequence[str], seed: int
         gain = None
         if variant != WITHOUT:
             gain = difference_figure(answers, right, side, without, seed)
-        confusion = {
-            truth: {
-                choice: sum(a.truth == truth and a.choice == choice for a in mine)
-                for choice in _TRUTHS
-            }
-            for truth in _TRUTHS
+        counts = Counter((answer.truth, answer.choice) for answer in mine)
+        confusion: dict[str, dict[str, int]] = {
+            truth: {choice: counts[truth, choice] for choice in TRUTHS} for truth in TRUTHS
         }
-        accuracy = mean_figure(mine, [float(answer.correct) for answer in mine], seed)
-        found.append(Forecast(variant, accuracy, gain, confusion))
+        found.append(Forecast(variant, _accuracy(mine, seed), gain, confusion))
     return found
 
 
@@ -201,22 +191,21 @@ def _backgrounds(
         people = {answer.participant for answer in (*own, *told)}
         if not people:
             continue
-        shown = [a for a in told if a.variants != (WITHOUT,)]
-        bare = [a for a in told if a.variants == (WITHOUT,)]
-        found.append(
-            Background(
-                level, len(people), shares_of(own, explainers, seed),
-                *(mean_figure(of, [float(a.correct) for a in of], seed) for of in (shown, bare)),
-            )
-        )  # fmt: skip
+        shown = _accuracy([a for a in told if a.variants != (WITHOUT,)], seed)
+        bare = _accuracy([a for a in told if a.variants == (WITHOUT,)], seed)
+        shares = shares_of(own, explainers, seed)
+        found.append(Background(level, len(people), shares, shown, bare))
     return found
+
+
+def _accuracy(forecasts: Sequence[Answer], seed: int) -> Figure:
+    return mean_figure(forecasts, [float(answer.correct) for answer in forecasts], seed)
 
 
 def _cautions(records: Records) -> list[str]:
     if not records.answers:
         return ["Nobody has answered yet: there is nothing to report."]
-    people = len({answer.participant for answer in records.answers})
-    found = []
+    people, found = records.num_people, []
     for kind, words in (("best", "Which explains best"), ("forecast", "Forecasts")):
         given = [answer for answer in records.answers if answer.kind == kind]
         if kind in records.questions and len(given) < FEW_ANSWERS:
@@ -250,13 +239,13 @@ def _beside_the_paper(shares: Sequence[Share], explainers: Sequence[str]) -> str
     figure = ours.share
     if figure.value is None or len(figure.known) < 2 or figure.answers < FEW_ANSWERS:
         return f"{said}; {options}. There are too few answers to compare."
-    both = f"{100 * figure.value:.1f} %"
+    here = f"its share here, {100 * figure.value:.1f} %"
     if all(low > PAPER_SHARE for low, _ in figure.known):
-        verdict = f"Its share here, {both}, is above that by both intervals."
+        compared = f"I{here[1:]}, is above that by both intervals."
     elif all(high < PAPER_SHARE for _, high in figure.known):
-        verdict = f"Its share here, {both}, is below that by both intervals."
+        compared = f"I{here[1:]}, is below that by both intervals."
     elif all(low <= PAPER_SHARE <= high for low, high in figure.known):
-        verdict = f"Both intervals of its share here, {both}, hold that figure."
+        compared = f"Both intervals of {here}, hold that figure."
     else:
-        verdict = f"One interval of its share here, {both}, holds that figure, the other does not."
-    return f"{said}; {options}. {verdict}"
+        compared = f"One interval of {here}, holds that figure, the other does not."
+    return f"{said}; {options}. {compared}"

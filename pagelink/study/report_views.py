@@ -1,9 +1,14 @@
-"""The report of a study as tables of words, for the terminal and for the page alike."""
+"""The report of a study: printed, as a page with plots that needs nothing else, and raw as CSV.
+
+Terminal and page show the same tables of words.
+"""
 
 from __future__ import annotations
 
+import csv
+import io
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -11,15 +16,24 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pagelink.study.questions import BACKGROUNDS, NONE, NONE_LABEL
+from pagelink.study.questions import BACKGROUNDS, NONE, NONE_LABEL, WITHOUT, Answer
 from pagelink.study.report import PAPER_SHARE, Report
-from pagelink.study.statistics import WITHOUT, Figure, Interval
-from pagelink.views.lettering import shorten
+from pagelink.study.statistics import Figure, Interval
 from pagelink.views.templates import render
+from pagelink.views.text import shorten
 
 NOTHING = "-"
 BEST, FORECASTS = "Which explains best", "What will the model do without a fact"
 MOVE_WORDS: dict[str, str] = {"rise": "rises", "fall": "falls", "stay": "stays"}
+COLUMNS = (
+    "participant", "question", "kind", "link", "fact", "variant", "order_shown", "choice",
+    "explainer", "true_answer", "correct", "seconds", "background", "background_line",
+)  # fmt: skip
+WIDTH, LEFT, RIGHT, TOP, ROW = 720.0, 172.0, 70.0, 14.0, 40.0
+_STEPS = (0.05, 0.1, 0.2, 0.25, 0.5)
+_MOST_TICKS = 6
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_INTERVALS = ("over questions", "over people")
 
 
 @dataclass(frozen=True)
@@ -32,14 +46,14 @@ class WordTable:
     note: str = ""
 
 
-def per_cent(value: float | None) -> str:
+def per_cent(value: float | None, *, signed: bool = False) -> str:
     """Return a share in words.
 
     Example:
-        >>> per_cent(0.5327), per_cent(None)
-        ('53.3 %', '-')
+        >>> per_cent(0.5327), per_cent(0.02, signed=True), per_cent(None)
+        ('53.3 %', '+2.0 %', '-')
     """
-    return NOTHING if value is None else f"{100 * value:.1f} %"
+    return NOTHING if value is None else f"{_points(value, signed)} %"
 
 
 def between(interval: Interval | None, *, signed: bool = False) -> str:
@@ -51,8 +65,11 @@ def between(interval: Interval | None, *, signed: bool = False) -> str:
     """
     if interval is None:
         return NOTHING
-    low, high = (f"{100 * end:+.1f}" if signed else f"{100 * end:.1f}" for end in interval)
-    return f"{low} to {high} %"
+    return " to ".join(_points(end, signed) for end in interval) + " %"
+
+
+def _points(share: float, signed: bool) -> str:
+    return f"{100 * share:{'+' if signed else ''}.1f}"
 
 
 def name_words(name: str) -> str:
@@ -92,36 +109,29 @@ def tables(report: Report) -> list[WordTable]:
 
 def _shares(report: Report) -> WordTable:
     rows = tuple(
-        (
-            name_words(each.name), *_figure(each.share), per_cent(each.chance),
-        )
+        (name_words(each.name), *_figure(each.share), per_cent(each.chance))
         for each in report.shares
         if each.share.answers
-    )  # fmt: skip
-    answers = report.shares[0].share.answers
+    )
     return WordTable(
-        BEST, ("", "share", "over questions", "over people", "by chance"), rows,
-        f"Of {answers} answers; 95 % intervals, which have no width where all or none chose so. "
-        "Explainers that show the same facts are one option and share its choice in equal parts. "
-        f"{report.paper}",
+        BEST, ("", "share", *_INTERVALS, "by chance"), rows,
+        f"Of {report.shares[0].share.answers} answers; 95 % intervals, which have no width where "
+        "all or none chose so. Explainers that show the same facts are one option and share its "
+        f"choice in equal parts. {report.paper}",
     )  # fmt: skip
 
 
 def _agreement(report: Report) -> WordTable:
+    kinds = {"which explains best": report.agreement, "forecasts": report.forecast_agreement}
     rows = []
-    for words, each in (
-        ("which explains best", report.agreement), ("forecasts", report.forecast_agreement),
-    ):  # fmt: skip
+    for words, each in kinds.items():
         if each.alpha is not None:
-            interval = NOTHING
-            if each.interval is not None:
-                interval = f"{each.interval[0]:.2f} to {each.interval[1]:.2f}"
+            interval = " to ".join(f"{end:.2f}" for end in each.interval or ()) or NOTHING
             rows.append(
                 (words, f"{each.alpha:.2f}", interval, f"{each.questions}", f"{each.answers}")
             )
     return WordTable(
-        "Do people agree", ("", "alpha", "over questions", "questions", "answers"),
-        tuple(rows),
+        "Do people agree", ("", "alpha", "over questions", "questions", "answers"), tuple(rows),
         "Krippendorff's alpha: 1 if all agree, 0 if no more than by chance. Of questions with two "
         "or more answers.",
     )  # fmt: skip
@@ -133,7 +143,7 @@ def _forecasts(report: Report) -> WordTable:
         for each in report.forecasts
     )
     return WordTable(
-        FORECASTS, ("", "right", "over questions", "over people", "answers"), rows,
+        FORECASTS, ("", "right", *_INTERVALS, "answers"), rows,
         "Guessing is right in 33.3 %, always giving the commonest right answer in "
         f"{per_cent(report.always_the_same)}. Where explainers show the same facts, an answer "
         "counts for each of them.",
@@ -147,19 +157,14 @@ def _gains(report: Report) -> WordTable:
         if each.gain is not None
     )
     return WordTable(
-        "What an explanation adds", ("", "gain", "over questions", "over people"), rows,
+        "What an explanation adds", ("", "gain", *_INTERVALS), rows,
         "The share of right forecasts minus that without explanation, in points.",
     )  # fmt: skip
 
 
-def _figure(figure: Figure, *, signed: bool = False) -> tuple[str, str, str]:
-    value = per_cent(figure.value)
-    if signed and figure.value is not None:
-        value = f"{100 * figure.value:+.1f} %"
-    return (
-        value, between(figure.by_question, signed=signed),
-        between(figure.by_participant, signed=signed),
-    )  # fmt: skip
+def _figure(figure: Figure, *, signed: bool = False) -> tuple[str, ...]:
+    intervals = (between(each, signed=signed) for each in figure.intervals)
+    return per_cent(figure.value, signed=signed), *intervals
 
 
 def _confusion(report: Report) -> WordTable:
@@ -216,31 +221,13 @@ def _disagreed(report: Report) -> WordTable:
     rows = []
     for each in report.disagreed:
         about = each.link if each.fact is None else f"{each.link}, without: {each.fact}"
-        said = (f"{_said(label, each.kind)} {count}" for label, count in each.answers.items())
-        share = f"{100 * each.disagreement:.0f} %"
-        rows.append((f"{each.question}", about, ", ".join(said), share))
-    return WordTable(
-        "Where people disagreed most", ("question", "about", "answers", "pairs that differ"),
-        tuple(rows),
-    )  # fmt: skip
-
-
-def _said(label: str, kind: str) -> str:
-    return name_words(label) if kind == "best" else MOVE_WORDS[label]
-
-
-def plain(figures: Sequence[Figure]) -> list[float]:
-    """All numbers of some figures, to find the range of a plot."""
-    ends = [end for figure in figures for interval in figure.known for end in interval]
-    return [*ends, *(figure.value for figure in figures if figure.value is not None)]
-
-
-# The report of a study: printed, and as a page with plots that needs nothing else.
-
-
-WIDTH, LEFT, RIGHT, TOP, ROW = 720.0, 172.0, 70.0, 14.0, 40.0
-_STEPS = (0.05, 0.1, 0.2, 0.25, 0.5)
-_MOST_TICKS = 6
+        said = ", ".join(
+            f"{name_words(label) if each.kind == 'best' else MOVE_WORDS[label]} {count}"
+            for label, count in each.answers.items()
+        )
+        rows.append((f"{each.question}", about, said, f"{100 * each.disagreement:.0f} %"))
+    columns = ("question", "about", "answers", "pairs that differ")
+    return WordTable("Where people disagreed most", columns, tuple(rows))
 
 
 @dataclass(frozen=True)
@@ -249,20 +236,11 @@ class Bar:
 
     label: str
     y: float
-    start: float
     end: float
     words: str
-    whiskers: tuple[tuple[float, float] | None, tuple[float, float] | None]
+    whiskers: tuple[tuple[float, ...] | None, ...]
     """Over questions, over people."""
     chance: float | None
-
-
-@dataclass(frozen=True)
-class Tick:
-    """A line of the grid."""
-
-    x: float
-    label: str
 
 
 def print_report(report: Report, console: Console) -> None:
@@ -316,38 +294,52 @@ def draw_bars(
         rows: label, figure, and its value by chance.
         reference: a value to draw a line at, and what it is.
     """
-    values = [0.0, *plain([figure for _, figure, _ in rows])]
-    if reference is not None:
-        values.append(reference[0])
+    figures = [figure for _, figure, _ in rows]
+    values = [0.0 if reference is None else reference[0], *(each.value or 0.0 for each in figures)]
+    values += [end for figure in figures for interval in figure.known for end in interval]
     high = min(1.0, math.ceil(max(values) * 10) / 10) or 1.0
 
     def at(value: float) -> float:
         return LEFT + (WIDTH - LEFT - RIGHT) * value / high
 
-    bars = []
-    for number, (label, figure, chance) in enumerate(rows):
-        bars.append(
-            Bar(
-                shorten(label, LEFT - 12, 13), TOP + number * ROW, at(0), at(figure.value or 0.0),
-                per_cent(figure.value),
-                (_span(figure.by_question, at), _span(figure.by_participant, at)),
-                None if chance is None or chance > high else at(chance),
-            )
-        )  # fmt: skip
+    bars = [
+        Bar(
+            shorten(label, LEFT - 12, 13), TOP + number * ROW, at(figure.value or 0.0),
+            per_cent(figure.value),
+            tuple(each and tuple(map(at, each)) for each in figure.intervals),
+            None if chance is None or chance > high else at(chance),
+        )
+        for number, (label, figure, chance) in enumerate(rows)
+    ]  # fmt: skip
     step = next((step for step in _STEPS if high / step <= _MOST_TICKS), 0.5)
-    ticks = [
-        Tick(at(number * step), f"{100 * number * step:.0f} %")
-        for number in range(int(high / step + 1e-9) + 1)
-    ]
+    marked = [number * step for number in range(int(high / step + 1e-9) + 1)]
     bottom = TOP + len(rows) * ROW
     return render(
-        "study-bars.svg", title=title, bars=bars, ticks=ticks, width=WIDTH, height=bottom + 64,
-        top=TOP, bottom=bottom, left=LEFT, reference=None if reference is None else
-        (at(reference[0]), reference[1]),
+        "study-bars.svg", title=title, bars=bars,
+        ticks=[(at(value), f"{100 * value:.0f} %") for value in marked],
+        width=WIDTH, height=bottom + 64, top=TOP, bottom=bottom, left=LEFT,
+        reference=None if reference is None else (at(reference[0]), reference[1]),
     )  # fmt: skip
 
 
-def _span(
-    interval: tuple[float, float] | None, at: Callable[[float], float]
-) -> tuple[float, float] | None:
-    return None if interval is None else (at(interval[0]), at(interval[1]))
+def to_csv(answers: Sequence[Answer]) -> str:
+    """Return the raw data, one row per answer."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for each in answers:
+        best = each.kind == "best"
+        cells = (
+            each.participant, each.question, each.kind, each.link, each.fact,
+            "" if best else "+".join(each.variants),
+            "|".join("+".join(names) or WITHOUT for names in each.order), each.choice,
+            "+".join(each.chosen) if best else "", each.truth,
+            "" if best else int(each.correct), f"{each.seconds:.1f}", each.level, each.line,
+        )  # fmt: skip
+        writer.writerow(map(_safe, cells))
+    return text.getvalue()
+
+
+def _safe(cell: object) -> object:
+    """A text that a spreadsheet would take for a formula is marked as text."""
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell

@@ -12,14 +12,12 @@ import numpy as np
 
 from pagelink.errors import SettingsError, did_you_mean
 from pagelink.study.database import Study
-from pagelink.study.questions import BACKGROUNDS, NONE, Page
-from pagelink.study.statistics import WITHOUT
+from pagelink.study.questions import BACKGROUNDS, NONE, TRUTHS, WITHOUT, Page
 from pagelink.study.storage import copy_without_answers
 
 WITH = "with"
 """All explainers that are not named."""
 CHANCE = 1 / 3
-_MOVES = ("rise", "fall", "stay")
 
 
 @dataclass(frozen=True)
@@ -132,7 +130,7 @@ def _choice(
         right = behaviour.understanding.get(WITHOUT, CHANCE)
     elif named:
         right = max(named)  # who is shown the facts of two understands as the better one makes
-    wrong = [move for move in _MOVES if move != truth]
+    wrong = [move for move in TRUTHS if move != truth]
     return truth if rng.random() < right else str(rng.choice(wrong))
 
 

@@ -1,13 +1,16 @@
-"""The answers of a study as plain rows, and as CSV."""
+"""Figures of a study: with intervals, how far people agree, and how many answers are needed.
+
+Answers to one question are alike, and so are answers of one person; so intervals come two ways,
+over questions and over people: whole questions, or whole people, are drawn, never single answers.
+"""
 
 from __future__ import annotations
 
-import csv
-import io
-import json
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 import numpy.typing as npt
@@ -15,176 +18,53 @@ import numpy.typing as npt
 from pagelink.errors import StudyError
 from pagelink.metrics.averages import bootstrap_interval
 from pagelink.runtime.arrays import Doubles
-from pagelink.study.database import Study
-from pagelink.study.questions import NONE, Kind, Truth
-
-WITHOUT = "without"
-"""The variant of a forecast that shows no explanation."""
-COLUMNS = (
-    "participant", "question", "kind", "link", "fact", "variant", "order_shown", "choice",
-    "explainer", "true_answer", "correct", "seconds", "background", "background_line",
-)  # fmt: skip
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
-
-_ANSWERS = """
-SELECT answer.participant, question.id, kind, link, fact, truth, shown, choice, given - first_seen,
-    level, line
-FROM answer
-JOIN assignment USING (participant, question)
-JOIN question ON question.id = answer.question
-JOIN participant ON participant.id = answer.participant
-ORDER BY answer.participant, assignment.number
-"""
-
-
-@dataclass(frozen=True)
-class Answer:
-    """One answer of one person."""
-
-    participant: int
-    """Their number; the key is told nowhere."""
-    question: int
-    kind: Kind
-    link: str
-    fact: str | None
-    truth: Truth | None
-    order: tuple[tuple[str, ...], ...]
-    """The explainers of what was shown, in the order shown; without an explanation, `((),)`."""
-    choice: str
-    seconds: float
-    level: str | None
-    line: str | None
-
-    @property
-    def position(self) -> int | None:
-        """Best: the place that was chosen, from 0; None for none of these."""
-        return None if self.kind != "best" or self.choice == NONE else int(self.choice) - 1
-
-    @property
-    def chosen(self) -> tuple[str, ...]:
-        """Best: whose explanation was chosen; `("none",)` for none of these."""
-        return (NONE,) if self.position is None else self.order[self.position]
-
-    @property
-    def variants(self) -> tuple[str, ...]:
-        """Forecast: whose explanation was shown beside it, `("without",)` for nobody's."""
-        return self.order[0] or (WITHOUT,)
-
-    @property
-    def correct(self) -> bool:
-        """Forecast: the model does what was said."""
-        return self.choice == self.truth
-
-
-@dataclass(frozen=True)
-class Records:
-    """All that people did."""
-
-    answers: list[Answer]
-    joined: int
-    """People who have a key."""
-    questions: dict[Kind, int]
-    """How many there are of each kind."""
-    truths: dict[str, int]
-    """How often each answer to a forecast is right, over the questions."""
-
-
-def read_records(study: Study) -> Records:
-    """Read all answers at one moment."""
-    with study.transaction() as now:
-        explainers = {
-            (question, number): tuple(json.loads(names))
-            for question, number, names in now.execute(
-                "SELECT question, number, explainers FROM option"
-            )
-        }
-        rows = now.execute(_ANSWERS).fetchall()
-        (joined,) = now.execute("SELECT COUNT(*) FROM participant").fetchone()
-        kinds = dict(now.execute("SELECT kind, COUNT(*) FROM question GROUP BY kind"))
-        truths = dict(
-            now.execute(
-                "SELECT truth, COUNT(*) FROM question WHERE truth IS NOT NULL GROUP BY truth"
-            )
-        )
-    answers = [
-        Answer(
-            person, question, kind, link, fact, truth,
-            tuple(explainers[question, number] for number in json.loads(shown)), choice, seconds,
-            level, line,
-        )
-        for person, question, kind, link, fact, truth, shown, choice, seconds, level, line in rows
-    ]  # fmt: skip
-    return Records(answers, joined, kinds, truths)
-
-
-def to_csv(answers: Sequence[Answer]) -> str:
-    """Return the raw data, one row an answer."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    for each in answers:
-        best = each.kind == "best"
-        writer.writerow(
-            map(
-                _safe,
-                (
-                    each.participant, each.question, each.kind, each.link, each.fact,
-                    "" if best else "+".join(each.variants),
-                    "|".join("+".join(names) or WITHOUT for names in each.order), each.choice,
-                    "+".join(each.chosen) if best else "", each.truth,
-                    "" if best else int(each.correct), f"{each.seconds:.1f}", each.level, each.line,
-                ),
-            )
-        )  # fmt: skip
-    return text.getvalue()
-
-
-def _safe(cell: object) -> object:
-    """A text that a spreadsheet would take for a formula is marked as text."""
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
-
-
-# Figures of a study with intervals two ways: over questions, and over people.
-#
-# Answers to one question are alike, and so are answers of one person; so whole questions, or whole
-# people, are drawn, never single answers.
-
+from pagelink.study.questions import NONE, Answer
 
 Interval = tuple[float, float]
 LEVEL = 0.95
 DRAWS = 4000
 FEWEST = 2
 """Questions, or people, below which there is no interval."""
+FEWEST_EXPECTED = 5.0
+"""Choices expected at a place below which the test says nothing."""
+POWER = 0.8
+ALIKE = 0.05
+"""How alike answers of one person are taken to be: the correlation within a person."""
 
 
 @dataclass(frozen=True)
 class Figure:
     """A figure with its intervals."""
 
-    value: float | None
+    value: float | None = None
     """None: nobody answered."""
-    answers: int
-    by_question: Interval | None
-    by_participant: Interval | None
+    answers: int = 0
+    by_question: Interval | None = None
+    by_participant: Interval | None = None
+
+    @property
+    def intervals(self) -> tuple[Interval | None, Interval | None]:
+        """Over questions, over people."""
+        return self.by_question, self.by_participant
 
     @property
     def known(self) -> list[Interval]:
         """The intervals that there are."""
-        return [each for each in (self.by_question, self.by_participant) if each is not None]
+        return [each for each in self.intervals if each is not None]
 
 
 def mean_figure(answers: Sequence[Answer], values: Sequence[float], seed: int) -> Figure:
-    """Return the mean of one value an answer."""
+    """Return the mean of one value per answer."""
     if not answers:
-        return Figure(None, 0, None, None)
+        return Figure()
     of = np.asarray(values, dtype=np.float64)
     intervals = []
     for groups in groups_of(answers):
         sums, counts = np.bincount(groups, of), np.bincount(groups).astype(np.float64)
-        interval = None
-        if len(sums) >= FEWEST:
-            interval = bootstrap_interval(sums, seed, LEVEL, DRAWS, over=counts)
-        intervals.append(interval)
+        known = len(sums) >= FEWEST
+        intervals.append(
+            bootstrap_interval(sums, seed, LEVEL, DRAWS, over=counts) if known else None
+        )
     return Figure(float(of.mean()), len(answers), *intervals)
 
 
@@ -196,12 +76,11 @@ def difference_figure(
     of = np.asarray(values, dtype=np.float64)
     sides = [np.asarray(side, dtype=np.float64) for side in (first, second)]
     if not all(side.any() for side in sides):
-        return Figure(None, 0, None, None)
+        return Figure()
     one, other = (float(of @ side / side.sum()) for side in sides)
     intervals = []
     for groups in groups_of(answers):
-        size = int(groups.max()) + 1
-        drawn = np.random.default_rng(seed).multinomial(size, np.full(size, 1 / size), DRAWS)
+        drawn = _draws(int(groups.max()) + 1, seed)
         with np.errstate(invalid="ignore", divide="ignore"):
             means = [
                 (drawn @ np.bincount(groups, of * side)) / (drawn @ np.bincount(groups, side))
@@ -209,14 +88,21 @@ def difference_figure(
             ]
         found = means[0] - means[1]
         found = found[np.isfinite(found)]  # a draw without one of the sides says nothing
-        interval = None
         # Of one question, or one person, nothing is known of how others differ.
         fewest = min(len(np.unique(groups[side > 0])) for side in sides)
-        if fewest >= FEWEST and len(found):
-            low, high = np.quantile(found, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-            interval = float(low), float(high)
-        intervals.append(interval)
+        intervals.append(_bounds(found) if fewest >= FEWEST and len(found) else None)
     return Figure(one - other, int(sides[0].sum() + sides[1].sum()), *intervals)
+
+
+def _draws(size: int, seed: int) -> npt.NDArray[np.int64]:
+    """How often each of some questions, or people, is drawn: one row per draw."""
+    return np.random.default_rng(seed).multinomial(size, np.full(size, 1 / size), DRAWS)
+
+
+def _bounds(drawn: Doubles) -> Interval:
+    """The interval that holds the figures of most draws."""
+    low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return float(low), float(high)
 
 
 def groups_of(answers: Sequence[Answer]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -319,17 +205,13 @@ def _interval(answers: Sequence[Answer], seed: int) -> Interval | None:
     table = _table(answers)
     if len(table) < FEWEST:
         return None
-    drawn = np.random.default_rng(seed).multinomial(
-        len(table), np.full(len(table), 1 / len(table)), DRAWS
-    )
-    sizes = table.sum(axis=1)
+    drawn, sizes = _draws(len(table), seed), table.sum(axis=1)
     observed = (sizes**2 - (table**2).sum(axis=1)) / (sizes - 1)
     totals, number = drawn @ table, drawn @ sizes
     expected = (number**2 - (totals**2).sum(axis=1)) / (number - 1)
     # All labels of a draw are one: alpha is 1, as nltk has it.
     ratio = np.divide(drawn @ observed, expected, out=np.zeros(DRAWS), where=expected > 0)
-    low, high = np.quantile(1 - ratio, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return float(low), float(high)
+    return _bounds(1 - ratio)
 
 
 def _table(answers: Sequence[Answer]) -> Doubles:
@@ -364,10 +246,6 @@ def most_disagreed(answers: Sequence[Answer], count: int) -> list[Disagreed]:
 
 
 # Whether the place on the page decided: a check that people were blind to the explainers.
-
-
-FEWEST_EXPECTED = 5.0
-"""Choices expected at a place below which the test says nothing."""
 
 
 @dataclass(frozen=True)
@@ -407,3 +285,52 @@ def positions(best: Sequence[Answer]) -> Positions:
 
     tested = chisquare([each.chosen for each in places], [each.expected for each in places])
     return Positions(places, float(tested.pvalue))
+
+
+# How many answers tell a given difference, by a normal approximation.
+
+
+def answers_for_shares(difference: float, together: float = 1.0) -> int:
+    """Return the answers that tell the first explainer's share of choices from the next one's.
+
+    With shares p and q of one choice among several, the difference of the observed shares has the
+    variance (p + q - (p - q)^2) / n. A two-sided test at 5 % finds it in four of five studies.
+
+    Args:
+        difference: p - q, between 0 and 1.
+        together: p + q; 1 is the most that can be needed.
+
+    Example:
+        >>> answers_for_shares(0.1), answers_for_shares(0.1, together=0.6)
+        (778, 464)
+    """
+    return math.ceil(_quantiles() * (together - difference**2) / difference**2)
+
+
+def answers_for_accuracy(difference: float) -> int:
+    """Return the answers of each variant that tell the accuracy with from that without.
+
+    For two proportions p and q of independent answers; most are needed around one half.
+
+    Example:
+        >>> answers_for_accuracy(0.1)
+        389
+    """
+    p, q = 0.5 + difference / 2, 0.5 - difference / 2
+    return math.ceil(_quantiles() * (p * (1 - p) + q * (1 - q)) / difference**2)
+
+
+def design_effect(per_person: int) -> float:
+    """Return by what factor clustered answers are worth less: 1 + (m - 1) times `ALIKE`.
+
+    Example:
+        >>> round(design_effect(20), 2)
+        1.95
+    """
+    return 1 + (per_person - 1) * ALIKE
+
+
+def _quantiles() -> float:
+    """Return (z_{1 - level / 2} + z_{power})^2."""
+    normal = NormalDist()
+    return (normal.inv_cdf((1 + LEVEL) / 2) + normal.inv_cdf(POWER)) ** 2

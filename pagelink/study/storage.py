@@ -7,16 +7,15 @@ import hashlib
 import json
 import random
 import sqlite3
-from collections.abc import Mapping, Sequence
-from contextlib import closing
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from pagelink.errors import StudyError
 from pagelink.runtime.files import complete_file
-from pagelink.study.questions import Kind, Question, Shown, StudyAbout
+from pagelink.study.questions import Kind, Shown, StudyAbout, StudyQuestion
 
 APPLICATION = 0x50674C6B
 """SQLite's `application_id` of a study: "PgLk"."""
@@ -27,28 +26,22 @@ _MAGIC = b"SQLite format 3\0"
 _SYNCHRONOUS = "PRAGMA synchronous = FULL"  # an answer that was taken outlives a power cut
 
 
-def write_study(path: Path, about: StudyAbout, questions: Sequence[Question]) -> Path:
+def write_study(path: Path, about: StudyAbout, questions: Sequence[StudyQuestion]) -> Path:
     """Write the file of a new study.
 
     Raises:
         StudyError: there is such a file; answers are never overwritten.
     """
-    refuse_existing(path)
-    with complete_file(path) as temporary:
-        with closing(sqlite3.connect(temporary, isolation_level=None)) as connection:
-            connection.execute(f"PRAGMA application_id = {APPLICATION}")
-            connection.execute(f"PRAGMA user_version = {VERSION}")
-            connection.executescript(files("pagelink.study").joinpath("schema.sql").read_text())
-            connection.execute("BEGIN")
-            connection.execute(
-                "INSERT INTO about VALUES (?)", (json.dumps(dataclasses.asdict(about)),)
-            )
-            drawings: dict[Shown, int] = {}
-            for number, question in enumerate(questions, start=1):
-                _write(connection, number, question, drawings)
-            connection.execute("COMMIT")
-        # Making a study takes a while; whoever made one of this name meanwhile keeps it.
-        refuse_existing(path)
+    with _new_file(path) as connection:
+        connection.execute(f"PRAGMA application_id = {APPLICATION}")
+        connection.execute(f"PRAGMA user_version = {VERSION}")
+        connection.executescript(files("pagelink.study").joinpath("schema.sql").read_text())
+        connection.execute("BEGIN")
+        connection.execute("INSERT INTO about VALUES (?)", (_as_json(about),))
+        drawings: dict[Shown, int] = {}
+        for number, question in enumerate(questions, start=1):
+            _write(connection, number, question, drawings)
+        connection.execute("COMMIT")
     return path
 
 
@@ -64,22 +57,30 @@ def copy_without_answers(path: Path, out: Path, simulated: Mapping[str, Any]) ->
         StudyError: the file cannot be read, or `out` exists.
     """
     refuse_existing(out)
-    with closing(connect(path)) as connection:
+    with closing(connect(path)) as connection, _new_file(out) as copy:
         about = read_about(connection, path)
-        with complete_file(out) as temporary:
-            with closing(sqlite3.connect(temporary, isolation_level=None)) as copy:
-                connection.backup(copy)
-                copy.execute("PRAGMA journal_mode = DELETE")  # one file, complete in itself
-                copy.executescript(
-                    "DELETE FROM answer; DELETE FROM assignment; DELETE FROM participant;"
-                )
-                told = {**(about.settings or {}), "simulated": dict(simulated)}
-                copy.execute(
-                    "UPDATE about SET value = ?",
-                    (json.dumps(dataclasses.asdict(dataclasses.replace(about, settings=told))),),
-                )
-            refuse_existing(out)
+        connection.backup(copy)
+        copy.execute("PRAGMA journal_mode = DELETE")  # one file, complete in itself
+        copy.executescript("DELETE FROM answer; DELETE FROM assignment; DELETE FROM participant;")
+        told = {**(about.settings or {}), "simulated": dict(simulated)}
+        changed = _as_json(dataclasses.replace(about, settings=told))
+        copy.execute("UPDATE about SET value = ?", (changed,))
     return out
+
+
+@contextmanager
+def _new_file(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open a file that is there, whole, when it is closed, and never takes the place of another."""
+    refuse_existing(path)
+    with complete_file(path) as temporary:
+        with closing(sqlite3.connect(temporary, isolation_level=None)) as connection:
+            yield connection
+        # Making a study takes a while; whoever made one of this name meanwhile keeps it.
+        refuse_existing(path)
+
+
+def _as_json(about: StudyAbout) -> str:
+    return json.dumps(dataclasses.asdict(about))
 
 
 def refuse_existing(path: Path) -> None:
@@ -96,7 +97,7 @@ def refuse_existing(path: Path) -> None:
 
 
 def _write(
-    connection: sqlite3.Connection, number: int, question: Question, drawings: dict[Shown, int]
+    connection: sqlite3.Connection, number: int, question: StudyQuestion, drawings: dict[Shown, int]
 ) -> None:
     connection.execute(
         "INSERT INTO question VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -221,18 +222,10 @@ GROUP BY option.question, option.number
 """
 
 
-@dataclass(frozen=True)
-class Chosen:
-    """A question for a person, with the options shown, in order."""
-
-    question: int
-    options: tuple[int, ...]
-
-
 def choose(
     connection: sqlite3.Connection, person: int, key: str, seed: int, now: float
-) -> Chosen | None:
-    """Return the next question of a person; None if nothing is left.
+) -> tuple[int, list[int]] | None:
+    """Return the next question of a person and the options shown, in order; None: nothing is left.
 
     A question that others look at counts as half an answer for half an hour, so that people who
     come at once are not all asked the same. Links that the person was asked about are left out:
@@ -244,23 +237,15 @@ def choose(
         return None
     question, kind, _ = min(rows, key=lambda row: (row[2], _drawn(seed, key, row[0])))
     if kind == "forecast":
-        return Chosen(question, (_variant(connection, question, key, seed, given),))
-    numbers = [
-        number
-        for (number,) in connection.execute(
-            "SELECT number FROM option WHERE question = ? ORDER BY number", (question,)
-        )
-    ]
+        return question, [_variant(connection, question, key, seed, given)]
+    options = "SELECT number FROM option WHERE question = ? ORDER BY number"
+    numbers = [number for (number,) in connection.execute(options, (question,))]
     random.Random(_drawn(seed, key, question, "order")).shuffle(numbers)
-    return Chosen(question, tuple(numbers))
+    return question, numbers
 
 
 def _variant(
-    connection: sqlite3.Connection,
-    question: int,
-    key: str,
-    seed: int,
-    given: dict[str, float],
+    connection: sqlite3.Connection, question: int, key: str, seed: int, given: dict[str, float]
 ) -> int:
     """The least answered variant of a question; of equal ones, the least answered in the study."""
     here = connection.execute(_VARIANTS, {**given, "question": question}).fetchall()

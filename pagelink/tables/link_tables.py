@@ -14,10 +14,10 @@ import pyarrow.parquet
 
 from pagelink.errors import GraphError
 from pagelink.graph.links import LinkLike
+from pagelink.tables.files import DELIMITERS, SUFFIXES
 
 REQUIRED = ("src", "dst")
 OPTIONAL = ("link_type",)
-DELIMITERS = {".csv": ",", ".tsv": "\t"}
 ROWS_AT_ONCE = 65_536
 """Rows of a Parquet file that are in memory at a time."""
 
@@ -49,14 +49,9 @@ def iter_links(path: Path) -> Iterator[LinkRow]:
     """
     if not path.is_file():
         raise GraphError(f"{path}: there is no such file.")
-    if path.suffix.lower() == ".parquet":
-        yield from _iter_parquet(path)
-        return
-    try:
-        for line, cells, places in _iter_lines(path):
-            yield LinkRow(line, _link(cells, places))
-    except UnicodeDecodeError as error:
-        raise GraphError(f"{path}: not UTF-8 text: {error}.") from error
+    if path.suffix.lower() not in SUFFIXES:
+        raise GraphError(f"{path}: a table of links ends in .csv, .tsv or .parquet.")
+    return _iter_text(path) if path.suffix.lower() in DELIMITERS else _iter_parquet(path)
 
 
 def count_links(path: Path) -> int:
@@ -72,19 +67,18 @@ def count_links(path: Path) -> int:
     return sum(1 for _ in iter_links(path))
 
 
-def _iter_lines(path: Path) -> Iterator[tuple[int, list[str], list[int]]]:
-    """The lines of a text table that are not empty: number, cells, where the columns are."""
-    if path.suffix.lower() not in DELIMITERS:
-        raise GraphError(f"{path}: a table of links ends in .csv, .tsv or .parquet.")
+def _iter_text(path: Path) -> Iterator[LinkRow]:
     with path.open(encoding="utf-8-sig", newline="") as file:
         reader = csv.reader(file, delimiter=DELIMITERS[path.suffix.lower()])
         try:
             places = _places(path, next(reader, []))
             for cells in reader:
                 if cells:
-                    yield reader.line_num, cells, places
+                    yield LinkRow(reader.line_num, _link(cells, places))
         except csv.Error as error:
             raise GraphError(f"{path}, line {reader.line_num}: {error}.") from error
+        except UnicodeDecodeError as error:
+            raise GraphError(f"{path}: not UTF-8 text: {error}.") from error
 
 
 @contextmanager

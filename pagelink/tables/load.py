@@ -1,4 +1,8 @@
-"""Graphs as tables: load_graph and save_graph."""
+"""Graphs as tables: load_graph, build_store and save_graph.
+
+`load_graph` and `build_store` are the two endings of one road: the tables are read by the same
+reader, which hands nodes and edges on in pieces, to a graph in memory or to the writer of a store.
+"""
 
 from __future__ import annotations
 
@@ -11,21 +15,22 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
 import torch
 from torch_geometric.data import HeteroData
 
-from pagelink.errors import GraphError, SettingsError, did_you_mean
-from pagelink.graph.reverse_relations import (
-    add_reverse_relations,
-    relations_without_reverse,
-    reverse_name,
-)
+from pagelink.errors import GraphError, SettingsError
+from pagelink.graph.reverse_relations import relations_without_reverse, reverse_name
 from pagelink.graph.schema import EdgeType, RawGraph, read_data
+from pagelink.store.facts import Step
 from pagelink.store.graph_store import GraphStore
 from pagelink.store.manifest import is_store
-from pagelink.tables.files import SUFFIXES, as_integers, file_errors, write_table
-from pagelink.tables.folders import EDGE_COLUMNS, NODE_COLUMNS, file_stem, read_folder
-from pagelink.tables.triples import read_triples
+from pagelink.store.writer import EDGES_IN_MEMORY, StoreWriter
+from pagelink.tables.columns import as_integers
+from pagelink.tables.files import PIECE_ROWS, SUFFIXES, file_errors
+from pagelink.tables.memory import GraphInMemory
+from pagelink.tables.reader import EDGE_COLUMNS, NODE_COLUMNS, file_stem, find_tables
 
 Format = Literal["csv", "parquet"]
 
@@ -83,22 +88,55 @@ def load_graph(path: Path | str, *, add_reverse: bool = True) -> HeteroData:
     """
     path = Path(path)
     with file_errors(path, "read"):
-        check_source(path)
         if is_store(path):
             return GraphStore.open(path).data
-        data = read_folder(path) if path.is_dir() else read_triples(path)
-    if add_reverse:
-        add_reverse_relations(data)
-    return data
+        graph = GraphInMemory()
+        find_tables(path).read_into(graph)
+    return graph.finish(add_reverse=add_reverse)
 
 
-def check_source(path: Path) -> None:
-    """Refuse a graph that is not there."""
-    if not path.is_dir() and not path.is_file():
-        siblings = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
-        raise GraphError(
-            f"{path}: there is no such file or folder.{did_you_mean(path.name, siblings)}"
-        )
+def build_store(
+    source: Path | str,
+    out: Path | str,
+    *,
+    add_reverse: bool = True,
+    progress: Step | None = None,
+    edges_in_memory: int = EDGES_IN_MEMORY,
+) -> GraphStore:
+    r"""Make a store of the tables that `load_graph` reads; the store is that of the same graph.
+
+    The tables are read in pieces and the edges go through the disk: memory is needed for a small
+    multiple of the nodes, not for the edges.
+
+    Args:
+        source: a folder of node and edge tables, or a table of triples.
+        out: the folder to make. A half-written store in it is removed first.
+        add_reverse: as for `load_graph`.
+        progress: told of each step by name, done and total.
+        edges_in_memory: how many edges are sorted at a time.
+
+    Raises:
+        GraphError: something is missing or wrong in the tables; with the file and the line.
+        StoreError: the store cannot be written.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     triples = Path(folder) / "triples.csv"
+        ...     _ = triples.write_text("head,relation,tail\nAda,knows,Bo\nBo,knows,Cy\n")
+        ...     store = build_store(triples, Path(folder) / "store")
+        ...     list(store.data["entity"].name)
+        ['Ada', 'Bo', 'Cy']
+    """
+    source, out = Path(source), Path(out)
+    if is_store(source):
+        raise GraphError(f"{source}: this is a store already.")
+    with file_errors(source, "read"):
+        tables = find_tables(source)
+    with StoreWriter(out, edges_in_memory=edges_in_memory, progress=progress) as writer:
+        # Pieces in step with the edges held, so that a small limit goes through many of them.
+        tables.read_into(writer, min(PIECE_ROWS, edges_in_memory))
+        return writer.finish(add_reverse=add_reverse)
 
 
 def save_graph(
@@ -153,16 +191,17 @@ def save_graph(
     raw = read_data(data)
     _refuse_what_is_lost(data)
     skipped = set() if with_reverse else _added_by_loading(data, raw)
+    write = pa.csv.write_csv if format == "csv" else pa.parquet.write_table
     with _complete_folder(path) as folder:
         ids = {}
         for node_type in data.node_types:
             table = _node_table(data[node_type], node_type, raw)
             ids[node_type] = table["id"]
-            write_table(table, folder / f"{file_stem(node_type)}.{format}")
+            write(table, folder / f"{file_stem(node_type)}.{format}")
         for edge_type in raw.edges:
             if edge_type not in skipped:
                 table = _edge_table(data[edge_type], edge_type, raw, ids)
-                write_table(table, folder / f"{file_stem(*edge_type)}.{format}")
+                write(table, folder / f"{file_stem(*edge_type)}.{format}")
     return path
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from pagelink.runtime.arrays import Longs
+from pagelink.runtime.arrays import Bools, Longs
 from pagelink.runtime.kernels import kernel
-from pagelink.store.strings import hashes, read_only, utf8_of
+from pagelink.store.strings import Bytes, hashes, read_only, texts_between, utf8_of
 
 # Integers are looked up in a table if it has at most so many places for each of them.
 SPARSEST = 4
@@ -42,31 +42,24 @@ class TextIndex:
         """Return the number of each text; new ones get the next."""
         text, start = utf8_of(texts)
         self._make_room(len(start) - 1, int(start[-1] - start[0]))
-        numbers = np.empty(len(start) - 1, dtype=np.int64)
-        self._count = _add(
-            self._slots, self._slot_hash, self._text, self._start, self._count,
-            read_only(text), read_only(start), hashes(text, start), numbers,
-        )  # fmt: skip
+        numbers, self._count = self._numbers(text, start, True)
         return numbers
 
     def find(self, texts: pa.Array) -> Longs:
         """Return the number of each text, or -1."""
         texts = texts.cast(pa.large_string()) if pa.types.is_integer(texts.type) else texts
-        text, start = utf8_of(texts)
-        found: Longs = _find(
-            self._slots, self._slot_hash, self._text, self._start,
-            read_only(text), read_only(start), hashes(text, start),
-        )  # fmt: skip
-        return found
+        return self._numbers(*utf8_of(texts), False)[0]
+
+    def _numbers(self, text: Bytes, start: Longs, add: bool) -> tuple[Longs, int]:
+        index = self._slots, self._slot_hash, self._text, self._start, self._count
+        sought = read_only(text), read_only(start), hashes(text, start)
+        numbers, count = _numbers(*index, *sought, add)
+        return numbers, count
 
     def texts(self, first: int = 0, last: int | None = None) -> pa.LargeStringArray:
         """Return the texts by number."""
         last = self._count if last is None else min(last, self._count)
-        start = self._start[first : last + 1]
-        text = self._text[start[0] : start[-1]].copy()
-        return pa.LargeStringArray.from_buffers(
-            last - first, pa.py_buffer(start - start[0]), pa.py_buffer(text)
-        )
+        return texts_between(self._text, self._start, first, last)
 
     def _make_room(self, more: int, more_bytes: int) -> None:
         used = int(self._start[self._count])
@@ -93,6 +86,8 @@ class IntegerIndex:
 
     def find(self, keys: pa.Array) -> Longs:
         """Return the number of each integer, given as such or as text, or -1."""
+        if pa.types.is_uint64(keys.type):  # those above 2^63 are not to become negative
+            keys = keys.cast(pa.large_string())
         if pa.types.is_integer(keys.type):
             integers = keys.to_numpy(zero_copy_only=False).astype(np.int64)
             valid = np.ones(len(integers), dtype=np.bool_)
@@ -105,52 +100,56 @@ class IntegerIndex:
 
 
 class IdCollector:
-    """Collects different ids that come in pieces; as integers for as long as all of them are.
+    """Collects ids that come in pieces; as integers for as long as all of them are.
 
     Example:
         >>> ids = IdCollector()
-        >>> ids.add(pa.array(["7", "8"])), ids.add(pa.array(["x", "7"]))
-        (None, (0, 3))
+        >>> ids.add(pa.array(["7", "8"]))
+        >>> ids.add(pa.array(["x", "7"]))
+        >>> ids.index().find(pa.array(["x"])).tolist(), ids.twice
+        ([2], (0, 3))
     """
 
     def __init__(self) -> None:
         self._integers: list[Longs] | None = []
         self._texts = TextIndex()
+        self.twice: tuple[int, int] | None = None
+        """The places of the first id that is there twice; known when there is an index."""
 
-    def add(self, ids: pa.Array) -> tuple[int, int] | None:
-        """Take the next ids; return the places of the first that is there twice, if it is known."""
+    def add(self, ids: pa.Array) -> None:
+        """Take the next ids."""
         if self._integers is not None:
             integers, valid = decimal(ids)
             if valid.all():
                 self._integers.append(integers)
-                return None
-        return self._without_integers() or self._add_texts(ids)
+                return
+            self._integers_to_texts()
+        self._add_texts(ids)
 
-    def index(self) -> tuple[TextIndex | IntegerIndex | None, tuple[int, int] | None]:
-        """Return an index of all ids, or the places of the first that is there twice."""
+    def index(self) -> TextIndex | IntegerIndex:
+        """Return an index of all ids, if none is there twice."""
         if self._integers:
             integers = np.concatenate(self._integers)
             if len(integers) and np.ptp(integers) < SPARSEST * len(integers) + _FIRST_SLOTS:
-                twice = _first_twice(integers)
-                return (None, twice) if twice else (IntegerIndex(integers), None)
-            twice = self._without_integers()
-            return (None, twice) if twice else (self._texts, None)
-        return self._texts, None
+                self.twice = _first_twice(integers)
+                return IntegerIndex(integers)
+            self._integers_to_texts()
+        return self._texts
 
-    def _without_integers(self) -> tuple[int, int] | None:
+    def _integers_to_texts(self) -> None:
         pieces, self._integers = self._integers, None
         for piece in pieces or ():
-            twice = self._add_texts(pa.array(piece).cast(pa.large_string()))
-            if twice:
-                return twice
-        return None
+            self._add_texts(pa.array(piece).cast(pa.large_string()))
 
-    def _add_texts(self, ids: pa.Array) -> tuple[int, int] | None:
+    def _add_texts(self, ids: pa.Array) -> None:
+        if self.twice is not None:
+            return
         before = len(self._texts)
         numbers = self._texts.add(ids)
         again = np.flatnonzero(numbers != np.arange(before, before + len(numbers)))
-        # Up to here no id was there twice, so that its number is its place.
-        return (int(numbers[again[0]]), before + int(again[0])) if len(again) else None
+        if len(again):
+            # Up to here no id was there twice, so that its number is its place.
+            self.twice = int(numbers[again[0]]), before + int(again[0])
 
 
 def _first_twice(integers: Longs) -> tuple[int, int] | None:
@@ -162,16 +161,18 @@ def _first_twice(integers: Longs) -> tuple[int, int] | None:
     return int(np.flatnonzero(integers == integers[row])[0]), row
 
 
-def decimal(texts: pa.Array) -> tuple[Longs, npt.NDArray[np.bool_]]:
+def decimal(texts: pa.Array) -> tuple[Longs, Bools]:
     """Return texts as integers, and which of them are written as one, without a needless letter.
 
     Example:
-        >>> decimal(pa.array(["12", "-3", "007"]))[1].tolist()
+        >>> decimal(pa.array(["12", "0", "007"]))[1].tolist()
         [True, True, False]
     """
-    text, start = utf8_of(texts)
-    integers, valid = _decimal(read_only(text), read_only(start))
-    return integers, valid
+    plain = pc.or_(pc.equal(texts, "0"), pc.invert(pc.starts_with(texts, "0")))
+    fits = pc.less_equal(pc.binary_length(texts), 18)  # so many digits always do
+    valid = pc.and_(pc.and_(pc.ascii_is_decimal(texts), plain), fits)
+    integers = pc.if_else(valid, texts, pa.scalar("0", texts.type)).cast(pa.int64())
+    return integers.to_numpy(), valid.to_numpy(zero_copy_only=False)
 
 
 def _longer(array: Any, least: int) -> Any:
@@ -183,9 +184,11 @@ def _longer(array: Any, least: int) -> Any:
 @kernel
 def _slot_of(slots, slot_hash, text, start, other, first, last, h):  # type: ignore[no-untyped-def]
     """Return the slot a text is in, or the empty one where it would be."""
+    # 1. The last bits of the hash say where to begin.
     mask = len(slots) - 1
     slot = np.int64(h & np.uint64(mask))
     while slots[slot] >= 0:
+        # 2. Letters are only compared where hash and length agree.
         number = slots[slot]
         if slot_hash[slot] == h and start[number + 1] - start[number] == last - first:
             same = True
@@ -195,16 +198,21 @@ def _slot_of(slots, slot_hash, text, start, other, first, last, h):  # type: ign
                     break
             if same:
                 return slot
+        # 3. Another text is in this slot: go on to the next.
         slot = (slot + 1) & mask
     return slot
 
 
 @kernel
-def _add(slots, slot_hash, text, start, count, other, other_start, other_hash, numbers):  # type: ignore[no-untyped-def]
+def _numbers(slots, slot_hash, text, start, count, other, other_start, other_hash, add):  # type: ignore[no-untyped-def]
+    """Return the number of each text or -1, and how many texts there are then."""
+    numbers = np.empty(len(other_hash), dtype=np.int64)
     for i in range(len(numbers)):
+        # 1. Find the slot of the text, or the empty one where it belongs.
         first, last = other_start[i], other_start[i + 1]
         slot = _slot_of(slots, slot_hash, text, start, other, first, last, other_hash[i])
-        if slots[slot] < 0:
+        # 2. If it is new, give it the next number, and put its letters behind the others.
+        if add and slots[slot] < 0:
             slots[slot] = count
             slot_hash[slot] = other_hash[i]
             end = start[count]
@@ -212,21 +220,14 @@ def _add(slots, slot_hash, text, start, count, other, other_start, other_hash, n
                 text[end + k] = other[first + k]
             count += 1
             start[count] = end + last - first
+        # 3. Its number, -1 in an empty slot.
         numbers[i] = slots[slot]
-    return count
-
-
-@kernel
-def _find(slots, slot_hash, text, start, other, other_start, other_hash):  # type: ignore[no-untyped-def]
-    found = np.empty(len(other_hash), dtype=np.int64)
-    for i in range(len(other_hash)):
-        first, last = other_start[i], other_start[i + 1]
-        found[i] = slots[_slot_of(slots, slot_hash, text, start, other, first, last, other_hash[i])]
-    return found
+    return numbers, count
 
 
 @kernel
 def _move(slots, slot_hash, new_slots, new_hash):  # type: ignore[no-untyped-def]
+    """Put what is in the slots into more of them; texts are distinct, so only hashes are needed."""
     mask = len(new_slots) - 1
     for old in range(len(slots)):
         if slots[old] >= 0:
@@ -235,29 +236,3 @@ def _move(slots, slot_hash, new_slots, new_hash):  # type: ignore[no-untyped-def
                 slot = (slot + 1) & mask
             new_slots[slot] = slots[old]
             new_hash[slot] = slot_hash[old]
-
-
-@kernel
-def _decimal(text, start):  # type: ignore[no-untyped-def]
-    count = len(start) - 1
-    integers = np.zeros(count, dtype=np.int64)
-    valid = np.zeros(count, dtype=np.bool_)
-    for i in range(count):
-        first, last = start[i], start[i + 1]
-        negative = last > first and text[first] == 45
-        if negative:
-            first += 1
-        digits = last - first
-        # 18 digits always fit; a zero begins only 0 itself.
-        if digits < 1 or digits > 18 or (text[first] == 48 and (digits > 1 or negative)):
-            continue
-        value = np.int64(0)
-        good = True
-        for k in range(first, last):
-            if text[k] < 48 or text[k] > 57:
-                good = False
-                break
-            value = 10 * value + (np.int64(text[k]) - 48)
-        integers[i] = -value if negative else value
-        valid[i] = good
-    return integers, valid

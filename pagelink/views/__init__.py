@@ -1,8 +1,8 @@
-"""Views: an `Explanation` as text, as a drawing and as a page.
+"""Views: an `Explanation` as text, as a drawing and as a page, and as rows of a table.
 
-`text.py`, `svg.py` and `html.py` are functions of an Explanation. What they say comes from
-`wording.py`, which puts together what `verdict_wording.py`, `path_wording.py`,
-`evidence_wording.py`, `request_wording.py`, `score_wording.py`, `statements.py` and `naming.py`
-say, so that all views tell the same; `counterfactual_wording.py` uses the same words. `layout.py`
-and `lettering.py` find the places of a drawing.
+`pages.py` and `rows.py` are functions of an Explanation. What they say comes from `wording.py`, so
+that all views tell the same: it puts together what `verdict_wording.py` says of the verdict and of
+what was measured, and `statements.py` of nodes, facts and scores. `layout.py` finds the places of a
+drawing of paths; `layers.py` and `subgraph.py` place and draw any other facts. All of them use
+`text.py` for clean text that fits, and `templates.py` to fill the files in `templates/`.
 """

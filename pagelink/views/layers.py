@@ -21,6 +21,9 @@ Place = Node | Passing
 FEWEST_COLUMNS = 4
 _SWEEPS, _ROUNDS = 8, 4
 Middles = dict[Place, float]
+Joined = dict[Place, list[Place]]
+"""What each place is joined to, in an order that is the same on every run."""
+Routes = dict[frozenset[Node], list[Place]]
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,7 @@ class Layers:
 
     columns: list[list[Place]]
     """Of each column, its places from top to bottom."""
-    routes: dict[frozenset[Node], list[Place]]
+    routes: Routes
     """Of each pair of joined nodes, the places from the left to the right one."""
 
     @property
@@ -71,13 +74,7 @@ class Layers:
             at.update({place: (row + 0.5) * share for row, place in enumerate(column)})
         for _ in range(_ROUNDS):
             for column in self.columns:
-                wanted = [
-                    sum(at[other] for other in joined[place]) / len(joined[place])
-                    if joined[place]
-                    else at[place]
-                    for place in column
-                ]
-                _settle(column, wanted, at, sizes, between, total)
+                _settle(column, _means(column, at, joined), at, sizes, between, total)
         return at
 
 
@@ -115,7 +112,7 @@ def layers_of(facts: Sequence[NamedFact], src: Node, dst: Node) -> Layers:
     held = _distances(facts, src).keys() | _distances(facts, dst).keys()
     for node in sorted(at, key=lambda node: (node not in held, *map(_natural, node))):
         columns[at[node]].append(node)
-    routes: dict[frozenset[Node], list[Place]] = {}
+    routes: Routes = {}
     for ends in dict.fromkeys(fact.ends for fact in facts):
         left, right = sorted(ends, key=lambda node: (at[node], *node))
         passed: list[Place] = []
@@ -148,9 +145,7 @@ def _natural(text: str) -> list[tuple[int, str]]:
     ]
 
 
-def _order(
-    columns: list[list[Place]], routes: dict[frozenset[Node], list[Place]], afloat: set[Node]
-) -> None:
+def _order(columns: list[list[Place]], routes: Routes, afloat: set[Node]) -> None:
     """Order each column by the mean height of its neighbours, and keep the best order seen.
 
     What floats is below what hangs on source or target.
@@ -165,44 +160,47 @@ def _order(
                 for column in columns
                 for row, place in enumerate(column)
             }
-            mean = {
-                place: sum(height[other] for other in joined[place]) / len(joined[place])
-                if joined[place]
-                else height[place]
-                for place in columns[number]
-            }
+            mean = _means(columns[number], height, joined)
             columns[number].sort(key=lambda place: (place in afloat, mean[place]))
         if (crossings := _crossings(columns, joined)) < fewest:
             best, fewest = [list(column) for column in columns], crossings
     columns[:] = best
 
 
-def _joined(
-    columns: list[list[Place]], routes: dict[frozenset[Node], list[Place]]
-) -> dict[Place, set[Place]]:
-    joined: dict[Place, set[Place]] = {place: set() for column in columns for place in column}
+def _joined(columns: list[list[Place]], routes: Routes) -> Joined:
+    joined: Joined = {place: [] for column in columns for place in column}
     for route in routes.values():
         for one, other in pairwise(route):
-            joined[one].add(other)
-            joined[other].add(one)
+            joined[one].append(other)
+            joined[other].append(one)
     return joined
 
 
+def _means(column: list[Place], at: Middles, joined: Joined) -> Middles:
+    """Return the mean of where the neighbours of each place are; its own where it has none."""
+    return {
+        place: sum(at[other] for other in joined[place]) / len(joined[place])
+        if joined[place]
+        else at[place]
+        for place in column
+    }
+
+
 def _settle(
-    column: list[Place], wanted: list[float], at: Middles, sizes: Mapping[Place, float],
+    column: list[Place], wanted: Middles, at: Middles, sizes: Mapping[Place, float],
     between: float, total: float,
 ) -> None:  # fmt: skip
     """Put each place of a column where it is wanted, as far as those above and below let it."""
     room = sum(sizes[place] + between for place in column) - between
     top = 0.0
-    for place, middle in zip(column, wanted, strict=True):
+    for place in column:
         lowest = total - room + sizes[place] / 2  # what comes below needs its room, too
-        at[place] = min(max(top + sizes[place] / 2, middle), lowest)
+        at[place] = min(max(top + sizes[place] / 2, wanted[place]), lowest)
         top = at[place] + sizes[place] / 2 + between
         room -= sizes[place] + between
 
 
-def _crossings(columns: list[list[Place]], joined: dict[Place, set[Place]]) -> int:
+def _crossings(columns: list[list[Place]], joined: Joined) -> int:
     total = 0
     for left, right in pairwise(columns):
         row = {place: at for at, place in enumerate(right)}

@@ -6,20 +6,20 @@ each other have at the same place; where it comes up again further away, a capti
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 from pagelink.explain.result import Node
-from pagelink.views.lettering import shorten, text_width, wrap
-from pagelink.views.naming import NodeWords, isolate
-from pagelink.views.statements import signed_change
-from pagelink.views.templates import Arrow, Badge, Box, Heading, Layout, Question
+from pagelink.views.statements import NodeWords, PathGroup, signed_change
+from pagelink.views.text import isolate, shorten, text_width, wrap
 from pagelink.views.wording import PathWords, Wording
 
 NAME_SIZE, DETAIL_SIZE, LABEL_SIZE, TEXT_SIZE = 13.5, 11.0, 12.0, 14.0
 NAME_LINE, DETAIL_LINE, TEXT_LINE = 17.0, 15.0, 21.0
 MARGIN, PADDING = 28.0, 12.0
 QUESTION_ROW = 64.0
+QUESTION_Y = MARGIN + QUESTION_ROW / 2
+MESSAGE_TOP = MARGIN + QUESTION_ROW + TEXT_LINE / 2 + 4
 BADGE_COLUMN = 34.0
 HEADING_SIZE, _HEADING_ROW = 13.0, 34.0
 _ROW_SPACE, _CAPTION_SPACE = 24.0, 12.0
@@ -34,18 +34,98 @@ _REPEAT_NAME_AFTER = 640.0
 
 
 @dataclass(frozen=True)
-class _Measures:
-    """Sizes that all rows share."""
+class Box:
+    """A node, drawn once for all the rows it spans."""
 
-    end_width: float
-    inner_width: float
-    inner_height: float
-    row_height: float
-    middle_left: float
-    middle_width: float
+    words: NodeWords
+    x: float
+    y: float
+    width: float
+    height: float
+    name: tuple[str, ...]
+    detail: str
+    text_x: float
+    text_ys: tuple[float, ...]
+    """Where its lettering starts; a very tall box repeats it."""
+    caption: str = ""
+    strong: bool = True
+    """The source, the target, or a node that several paths share."""
+    muted: bool = False
+    """Of a path that is only context."""
+
+
+@dataclass(frozen=True)
+class Arrow:
+    """One step of a path, drawn from the left to the right."""
+
+    x1: float
+    x2: float
+    backwards: bool
+    label: str
+    title: str
+    effect: str
+    """How the score changes without the fact alone, with its sign; empty if unmeasured."""
+    thickness: float
+    """Of its line: by that change, as a share of the largest one drawn."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One path: its rank in a badge, and an arrow for each of its steps."""
+
+    rank: int
+    y: float
+    muted: bool
+    """It is only context."""
+    arrows: tuple[Arrow, ...]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A drawing, placed."""
+
+    width: float
+    height: float
+    left: float
+    """The right side of the source, where the explained link and all paths start."""
+    middle: float
+    right: float
+    """The left side of the target."""
+    boxes: tuple[Box, ...]
+    rows: tuple[Row, ...]
+    headings: tuple[tuple[float, str], ...]
+    """Above the rows that they are about: how far down, and what they say."""
+    label: str
+    """Of the explained link, a dashed line."""
+    label_width: float
     message: tuple[str, ...]
-    headed: tuple[int, ...]
-    """Rows with a heading above them."""
+
+
+class _Measures:
+    """Sizes that all rows share.
+
+    Args:
+        said: what is drawn.
+    """
+
+    def __init__(self, said: Wording) -> None:
+        inner = [node for path in said.paths for node in path.nodes[1:-1]]
+        self.end_width = _box_width(_END_WIDTHS, [said.link.subject, said.link.object])
+        self.inner_width = _box_width(_INNER_WIDTHS, inner)
+        names = [_name(node, self.inner_width - 2 * PADDING, _INNER_LINES) for node in inner]
+        lettering = max(map(len, names), default=1) * NAME_LINE + DETAIL_LINE
+        self.inner_height = 2 * PADDING - 2 + lettering
+        captions = len({node.node for node in inner}) < len(inner)
+        self.row_height = self.inner_height + _ROW_SPACE + (_CAPTION_SPACE if captions else 0)
+        self.headed = [group.paths[0].rank - 1 for group in said.groups if group.is_drawn]
+        """Rows with a heading above them."""
+        wordy = bool(said.verdict is not None or self.headed or said.requests)
+        widths = [_row_width(path, self.inner_width) for path in said.paths]
+        self.middle_left = MARGIN + self.end_width + (BADGE_COLUMN if said.paths else 0)
+        self.middle_width = max([_VERDICT_WIDTH if wordy else _MIDDLE_WIDTH, *widths])
+        lines = _VERDICT_LINES if wordy else _MESSAGE_LINES
+        message = " ".join([*said.opening, *said.requests])
+        self.message = wrap(message, self.middle_width - 56, TEXT_SIZE, lines)
 
     @property
     def top(self) -> float:
@@ -71,86 +151,46 @@ class _Measures:
 
 def place(said: Wording) -> Layout:
     """Return where everything of the drawing goes."""
-    measures = _measure(said)
+    measures = _Measures(said)
     last = measures.row_y(len(said.paths) - 1) + measures.row_height / 2
     bottom = last if said.paths else measures.top + (0 if measures.message else _NO_ROWS_HEIGHT)
     height = bottom - MARGIN
-    ends = (
-        _end(said.link.subject, MARGIN, measures.end_width, height, badges=bool(said.paths)),
-        _end(said.link.object, measures.middle_right, measures.end_width, height, badges=False),
+    repeats = max(1, round(height / _REPEAT_NAME_AFTER))
+    middles = [MARGIN + height * (2 * at + 1) / (2 * repeats) for at in range(repeats)]
+    ends = (MARGIN, said.link.subject), (measures.middle_right, said.link.object)
+    source, target = (
+        _box(words, (x, MARGIN), (measures.end_width, height), middles, _END_LINES)
+        for x, words in ends
     )
-    middle = measures.middle_left + measures.middle_width / 2
-    headings = [group.heading for group in said.groups if group.is_drawn]
+    if said.paths:
+        source = replace(source, width=source.width + BADGE_COLUMN)
+    headings, label = [group.heading for group in said.groups if group.is_drawn], _label(said)
     return Layout(
-        width=measures.middle_right + ends[1].width + MARGIN,
+        width=measures.middle_right + target.width + MARGIN,
         height=height + 2 * MARGIN,
-        boxes=(*ends, *_inner_boxes(said, measures)),
-        arrows=tuple(_arrows(said, measures)),
-        badges=tuple(
-            Badge(
-                x=measures.middle_left - BADGE_COLUMN / 2 - 2,
-                y=measures.row_y(path.rank - 1),
-                rank=path.rank,
-                muted=group.is_context,
-            )
-            for group in said.groups
-            for path in group.paths
-        ),
+        left=measures.middle_left,
+        middle=measures.middle_left + measures.middle_width / 2,
+        right=measures.middle_right,
+        boxes=(source, target, *_inner_boxes(said, measures)),
+        rows=_rows(said, measures),
         headings=tuple(
-            Heading(
-                x=middle,
-                y=measures.row_y(row) - measures.row_height / 2 - _HEADING_ROW / 2 + 8,
-                text=shorten(text, measures.middle_width - 24, HEADING_SIZE, bold=True),
+            (
+                measures.row_y(row) - measures.row_height / 2 - _HEADING_ROW / 2 + 8,
+                shorten(text, measures.middle_width - 24, HEADING_SIZE, bold=True),
             )
             for row, text in zip(measures.headed, headings, strict=True)
         ),
-        question=_question(said, measures),
-        message=measures.message,
-        message_x=middle,
-        message_y=MARGIN + QUESTION_ROW + TEXT_LINE / 2 + 4,
-    )
-
-
-def _question(said: Wording, measures: _Measures) -> Question:
-    chance = f" · {said.scores[-1].chance}" if said.scores else ""
-    room = _MIDDLE_WIDTH - 110 - text_width(chance, LABEL_SIZE, bold=True)
-    label = isolate(shorten(said.link.relation, room, LABEL_SIZE, bold=True)) + chance
-    return Question(
-        x1=measures.middle_left,
-        x2=measures.middle_right,
-        y=MARGIN + QUESTION_ROW / 2,
         label=label,
         label_width=text_width(label, LABEL_SIZE, bold=True) + 28,
-        title=str(said.link),
+        message=measures.message,
     )
 
 
-def _measure(said: Wording) -> _Measures:
-    inner = [node for path in said.paths for node in path.nodes[1:-1]]
-    end_width = _within(_END_WIDTHS, [_content_width(said.link.subject),
-                                      _content_width(said.link.object)])  # fmt: skip
-    inner_width = _within(_INNER_WIDTHS, [_content_width(node) for node in inner])
-    name = max((len(_name(node, inner_width, _INNER_LINES)) for node in inner), default=1)
-    inner_height = 2 * PADDING - 2 + name * NAME_LINE + DETAIL_LINE
-    captions = len({node.node for node in inner}) < len(inner)
-    full_width = inner_width + 2 * PADDING
-    wordy = said.verdict is not None or any(group.is_drawn for group in said.groups)
-    wordy |= bool(said.requests)
-    smallest = _VERDICT_WIDTH if wordy else _MIDDLE_WIDTH
-    middle_width = max([smallest, *(_row_width(path, full_width) for path in said.paths)])
-    lines = _VERDICT_LINES if wordy else _MESSAGE_LINES
-    return _Measures(
-        end_width=end_width + 2 * PADDING,
-        inner_width=full_width,
-        inner_height=inner_height,
-        row_height=inner_height + _ROW_SPACE + (_CAPTION_SPACE if captions else 0),
-        middle_left=MARGIN + end_width + 2 * PADDING + (BADGE_COLUMN if said.paths else 0),
-        middle_width=middle_width,
-        message=wrap(
-            " ".join([*said.opening, *said.requests]), middle_width - 56, TEXT_SIZE, lines
-        ),
-        headed=tuple(group.paths[0].rank - 1 for group in said.groups if group.is_drawn),
-    )
+def _label(said: Wording) -> str:
+    """Return the words of the explained link; its relation is cut, never its chance."""
+    chance = f" · {said.scores[-1].chance}" if said.scores else ""
+    room = _MIDDLE_WIDTH - 110 - text_width(chance, LABEL_SIZE, bold=True)
+    return isolate(shorten(said.link.relation, room, LABEL_SIZE, bold=True)) + chance
 
 
 def _row_width(path: PathWords, inner_width: float) -> float:
@@ -163,11 +203,11 @@ def _within(bounds: tuple[float, float], widths: list[float]) -> float:
     return min(max([bounds[0], *widths]), bounds[1])
 
 
-def _content_width(node: NodeWords) -> float:
-    return max(
-        text_width(node.name, NAME_SIZE, bold=True),
-        text_width(f"{node.kind} · {node.links}", DETAIL_SIZE),
-    )
+def _box_width(bounds: tuple[float, float], nodes: list[NodeWords]) -> float:
+    """Return how wide boxes of these nodes are: as their lettering needs, within bounds."""
+    names = [text_width(node.name, NAME_SIZE, bold=True) for node in nodes]
+    details = [text_width(f"{node.kind} · {node.links}", DETAIL_SIZE) for node in nodes]
+    return _within(bounds, names + details) + 2 * PADDING
 
 
 def _name(node: NodeWords, width: float, max_lines: int) -> tuple[str, ...]:
@@ -181,25 +221,24 @@ def _detail(node: NodeWords, width: float) -> str:
     return isolate(kind) + links
 
 
-def _end(words: NodeWords, x: float, width: float, height: float, *, badges: bool) -> Box:
-    content = width - 2 * PADDING
-    name = _name(words, content, _END_LINES)
+def _box(
+    words: NodeWords, corner: tuple[float, float], size: tuple[float, float],
+    middles: Iterable[float], max_lines: int,
+) -> Box:  # fmt: skip
+    """Return a strong box without a caption, its lettering around each of some middles."""
+    (x, y), (width, height) = corner, size
+    name = _name(words, width - 2 * PADDING, max_lines)
     lettering = len(name) * NAME_LINE + DETAIL_LINE
-    repeats = max(1, round(height / _REPEAT_NAME_AFTER))
-    middles = (MARGIN + height * (2 * at + 1) / (2 * repeats) for at in range(repeats))
     return Box(
         words=words,
         x=x,
-        y=MARGIN,
-        width=width + (BADGE_COLUMN if badges else 0),
+        y=y,
+        width=width,
         height=height,
         name=name,
-        detail=_detail(words, content),
+        detail=_detail(words, width - 2 * PADDING),
         text_x=x + width / 2,
         text_ys=tuple(middle - lettering / 2 for middle in middles),
-        caption="",
-        strong=True,
-        muted=False,
     )
 
 
@@ -214,46 +253,31 @@ def _inner_boxes(said: Wording, measures: _Measures) -> list[Box]:
             for at, words in enumerate(path.nodes[1:-1], start=1):
                 if row and _same_place(group.paths[row - 1], path, at):
                     continue
-                last = row
-                while last + 1 < len(group.paths) and _same_place(group.paths[last + 1], path, at):
-                    last += 1
-                rows = path.rank - 1, group.paths[last].rank - 1
-                others = [row for row in rows_of[words.node] if not rows[0] <= row <= rows[1]]
-                x = measures.inner_x(len(path.nodes) - 2, at - 1)
-                boxes.append(_inner_box(words, x, rows, others, measures, group.is_context))
+                last = _last_row(group, row, at)
+                others = [r for r in rows_of[words.node] if not path.rank - 1 <= r <= last]
+                left = measures.inner_x(len(path.nodes) - 2, at - 1)
+                top, bottom = measures.row_y(path.rank - 1), measures.row_y(last)
+                box = _box(
+                    words, (left, top - measures.inner_height / 2),
+                    (measures.inner_width, bottom - top + measures.inner_height),
+                    [(top + bottom) / 2], _INNER_LINES,
+                )  # fmt: skip
+                caption = _caption(others, measures.inner_width + _ARROW_SPACE)
+                strong = bool(others) or path.rank - 1 != last
+                boxes.append(replace(box, caption=caption, strong=strong, muted=group.is_context))
     return boxes
+
+
+def _last_row(group: PathGroup[PathWords], row: int, at: int) -> int:
+    """Return the last row of those from a path on that share its node at a place."""
+    path = group.paths[row]
+    while row + 1 < len(group.paths) and _same_place(group.paths[row + 1], path, at):
+        row += 1
+    return group.paths[row].rank - 1
 
 
 def _same_place(other: PathWords, path: PathWords, at: int) -> bool:
     return len(other.nodes) == len(path.nodes) and other.nodes[at] == path.nodes[at]
-
-
-def _inner_box(
-    words: NodeWords,
-    x: float,
-    rows: tuple[int, int],
-    others: list[int],
-    measures: _Measures,
-    muted: bool,
-) -> Box:
-    first, last = (measures.row_y(row) for row in rows)
-    content = measures.inner_width - 2 * PADDING
-    name = _name(words, content, _INNER_LINES)
-    lettering = len(name) * NAME_LINE + DETAIL_LINE
-    return Box(
-        words=words,
-        x=x,
-        y=first - measures.inner_height / 2,
-        width=measures.inner_width,
-        height=last - first + measures.inner_height,
-        name=name,
-        detail=_detail(words, content),
-        text_x=x + measures.inner_width / 2,
-        text_ys=((first + last - lettering) / 2,),
-        caption=_caption(others, measures.inner_width + _ARROW_SPACE),
-        strong=bool(others) or rows[0] != rows[1],
-        muted=muted,
-    )
 
 
 def _caption(others: list[int], limit: float) -> str:
@@ -266,36 +290,34 @@ def _caption(others: list[int], limit: float) -> str:
     return caption
 
 
-def _arrows(said: Wording, measures: _Measures) -> Iterator[Arrow]:
+def _rows(said: Wording, measures: _Measures) -> tuple[Row, ...]:
     effects = [abs(step.edge.influence or 0) for path in said.paths for step in path.steps]
     # Where paths stand in for each other no fact alone does much, and none looks as if it did.
     largest = max([abs(said.influence or 0) * _LEAST_OF_ALL, *effects])
-    for group in said.groups:
-        for path in group.paths:
-            num_inner = len(path.nodes) - 2
-            lefts = [measures.inner_x(num_inner, at) for at in range(num_inner)]
-            starts = [measures.middle_left, *(left + measures.inner_width for left in lefts)]
-            stops = [*lefts, measures.middle_right]
-            for at, (start, stop) in enumerate(zip(starts, stops, strict=True)):
-                step = path.steps[at]
-                room = stop - start - _ARROW_SPACE
-                yield Arrow(
-                    rank=path.rank,
-                    step=at,
-                    x1=start,
-                    x2=stop,
-                    y=measures.row_y(path.rank - 1),
-                    backwards=step.backwards,
-                    label=shorten(step.fact.relation, room, LABEL_SIZE),
-                    title=str(step),
-                    effect=shorten(signed_change(step.edge.influence), room, DETAIL_SIZE),
-                    thickness=(
-                        _THICKNESS[0]
-                        if group.is_context
-                        else _thickness(step.edge.influence, largest)
-                    ),
-                    muted=group.is_context,
-                )
+    return tuple(
+        Row(
+            path.rank,
+            measures.row_y(path.rank - 1),
+            group.is_context,
+            _arrows(path, measures, 0 if group.is_context else largest),
+        )
+        for group in said.groups
+        for path in group.paths
+    )
+
+
+def _arrows(path: PathWords, measures: _Measures, largest: float) -> tuple[Arrow, ...]:
+    num_inner = len(path.nodes) - 2
+    lefts = [measures.inner_x(num_inner, at) for at in range(num_inner)]
+    starts = [measures.middle_left, *(left + measures.inner_width for left in lefts)]
+    arrows = []
+    for step, start, stop in zip(path.steps, starts, [*lefts, measures.middle_right], strict=True):
+        influence, room = step.edge.influence, stop - start - _ARROW_SPACE
+        label = shorten(step.fact.relation, room, LABEL_SIZE)
+        effect = shorten(signed_change(influence), room, DETAIL_SIZE)
+        thickness = _thickness(influence, largest)
+        arrows.append(Arrow(start, stop, step.backwards, label, str(step), effect, thickness))
+    return tuple(arrows)
 
 
 def _thickness(influence: float | None, largest: float) -> float:

@@ -1,34 +1,35 @@
-"""The drawing: paths from the source on the left to the target on the right, as an SVG."""
+"""The views: an explanation as a drawing, as text and as a page, a counterfactual as text.
+
+The drawing has paths from the source on the left to the target on the right; it is an SVG, or a PNG
+with a font that is always there. The page has words, drawing, figures and how they were made, in
+one file that needs no network.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import font_source_sans_pro as font
-import resvg_py
 from markupsafe import Markup
 
+from pagelink.errors import need
+from pagelink.explain.counterfactual import Counterfactual, RemovedFact
 from pagelink.explain.result import Explanation
 from pagelink.views import layout
-from pagelink.views.lettering import shorten, text_width
-from pagelink.views.naming import clean, count, type_words, words
-from pagelink.views.templates import Colour, Layout, render, type_colours
+from pagelink.views.statements import compared, in_words
+from pagelink.views.templates import Colour, render, type_colours
+from pagelink.views.text import clean, count, enumerated, shorten, text_width, type_words, words
 from pagelink.views.wording import PathWords, Wording, wording
 
 _LEGEND_SIZE, _LEGEND_LINE = 12.0, 24.0
 _SWATCH, _BETWEEN = 26.0, 20.0
-
-
-@dataclass(frozen=True)
-class _LegendEntry:
-    """One sign of the drawing and its meaning."""
-
-    x: float
-    y: float
-    text: str
-    sign: Colour | Literal["question", "fact", "effect"]
-    """The colour of a node type, or the kind of line."""
+_SMALLEST_SCALE = 0.75
+"""In a narrow window a drawing shrinks to this share of its size, then it scrolls."""
+Sign = Colour | Literal["question", "fact", "effect"]
+"""What the legend explains: the colour of a node type, or a kind of line."""
+LegendEntry = tuple[float, float, str, Sign]
+"""Where a sign stands, and what it means."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +54,9 @@ def draw(said: Wording, colours: dict[str, Colour]) -> Drawing:
         placed=placed,
         colours=colours,
         legend=legend,
-        height=legend[-1].y + layout.MARGIN,
+        height=legend[-1][1] + layout.MARGIN,
         title=_title(said),
+        link=str(said.link),
         sizes=layout,
         legend_size=_LEGEND_SIZE,
     )
@@ -67,15 +69,13 @@ def _title(said: Wording) -> str:
     return " ".join([f"{said.link}.", said.score_sentence, *said.requests, *shown])
 
 
-def _legend(colours: dict[str, Colour], placed: Layout, noun: str) -> list[_LegendEntry]:
+def _legend(colours: dict[str, Colour], placed: layout.Layout, noun: str) -> list[LegendEntry]:
     """Place the legend below the drawing, in as many lines as it needs."""
-    signs: list[tuple[str, Colour | Literal["question", "fact", "effect"]]] = [
-        (words(kind), colour) for kind, colour in colours.items()
-    ]
+    signs: list[tuple[str, Sign]] = [(words(kind), colour) for kind, colour in colours.items()]
     signs.append(("the link in question", "question"))
-    if placed.arrows:
+    if placed.rows:
         signs.append(("a fact, read along the arrow", "fact"))
-    if any(arrow.effect for arrow in placed.arrows):
+    if any(arrow.effect for row in placed.rows for arrow in row.arrows):
         signs.append((f"change of the {noun} without that fact alone", "effect"))
     entries = []
     x, y = layout.MARGIN, placed.height + _LEGEND_LINE / 4
@@ -85,15 +85,12 @@ def _legend(colours: dict[str, Colour], placed: Layout, noun: str) -> list[_Lege
         width = _SWATCH + text_width(text, _LEGEND_SIZE)
         if x > layout.MARGIN and x + width > layout.MARGIN + room:
             x, y = layout.MARGIN, y + _LEGEND_LINE
-        entries.append(_LegendEntry(x, y, text, sign))
+        entries.append((x, y, text, sign))
         x += width + _BETWEEN
     return entries
 
 
 # The drawing as a PNG, with a font that is always there.
-
-
-FONTS = [font.SourceSansPro, font.SourceSansProBold, font.SourceSansProSemibold]
 
 
 def to_png(explanation: Explanation, zoom: float = 2.0) -> bytes:
@@ -106,19 +103,24 @@ def painted(svg: str, zoom: float = 2.0) -> bytes:
 
     Latin, Greek and Cyrillic letters come from a font of our own; fonts of the system are used for
     other scripts, where there are any.
+
+    Raises:
+        MissingExtraError: the packages that draw it are not installed.
     """
+    need("A PNG", "web", "resvg_py", "font_source_sans_pro")
+    import font_source_sans_pro as font
+    import resvg_py
+
+    fonts = [font.SourceSansPro, font.SourceSansProBold, font.SourceSansProSemibold]
     png: bytes = resvg_py.svg_to_bytes(
-        svg_string=svg, zoom=zoom, background="#ffffff", font_files=FONTS,
+        svg_string=svg, zoom=zoom, background="#ffffff", font_files=fonts,
         font_family="Source Sans Pro", sans_serif_family="Source Sans Pro",
     )  # fmt: skip
     return bytes(png)
 
 
-# The text view: what an explanation says, for people who do not know the model.
-
-
 def to_text(explanation: Explanation) -> str:
-    """Return the explanation in plain words, one fact a line."""
+    """Return the explanation in plain words, one fact per line."""
     said = wording(explanation)
     head = [*said.opening, f"The link: {said.link}", said.score_sentence, *said.requests]
     blocks = ["\n".join(head)]
@@ -139,13 +141,6 @@ def _path_block(path: PathWords) -> str:
     number = f"{path.rank}. "
     lines = [*(str(step) for step in path.steps), *path.remarks]
     return number + f"\n{' ' * len(number)}".join(lines)
-
-
-# The page: words, drawing, figures and how they were made, in one file without network.
-
-
-_SMALLEST_SCALE = 0.75
-"""In a narrow window a drawing shrinks to this share of its size, then it scrolls."""
 
 
 def to_html(explanation: Explanation) -> str:
@@ -193,3 +188,80 @@ def _how_it_was_made(explanation: Explanation) -> dict[str, str]:
         made["Reason"] = explanation.reason
     made.update({f"Version of {name}": text for name, text in explanation.versions.items()})
     return {clean(name): clean(text) for name, text in made.items()}
+
+
+# A counterfactual in plain words: which facts would have to be missing, and what would be then.
+
+
+def counterfactual_to_text(found: Counterfactual) -> str:
+    """Return the counterfactual in a few sentences, scores in the words of the other views."""
+    return " ".join(clean(sentence) for sentence in _sentences(found) if sentence)
+
+
+def _sentences(found: Counterfactual) -> Sequence[str]:
+    who, what = found.src_name, found.dst_name
+    if found.reason == "already_negative":
+        score = in_words(found.threshold, found.logit)
+        return (
+            f"The model does not predict {what} for {who} in the first place: it puts the chance "
+            f"at {score}.",
+        )
+    if found.reason == "not_in_top_k":
+        return (
+            f"{what} is not among the first {found.top_k} for {who} in the first place: it has "
+            f"rank {found.rank} of {found.rank_of}.",
+        )
+    if found.reason == "no_facts":
+        where = f"at {who}" if found.at == "source" else f"on a path from {who} to {what}"
+        return (f"The model sees no fact {where}, so that there is nothing to remove.",)
+    if found.reason == "none_found":
+        return _none_found(found)
+    outcome = (
+        f"the model would not predict {what} for {who}"
+        if found.top_k is None
+        else f"{what} would not be among the first {found.top_k} for {who}"
+    )
+    place = f"{found.instead} would take its place." if found.instead is not None else ""
+    if len(found.facts) == 1:
+        fewer = ""
+    elif found.smallest:
+        fewer = "Fewer facts do not do it: all of them were tried."
+    else:
+        fewer = "Each of these facts is needed; whether other, fewer ones do it was not tried."
+    return f"Without the {_that(found.facts)}, {outcome}: {_change(found)}.", place, fewer
+
+
+def _none_found(found: Counterfactual) -> Sequence[str]:
+    where = f"at {found.src_name}" if found.at == "source" else "on paths to the target"
+    aim = (
+        "turn the prediction" if found.top_k is None else f"move it out of the first {found.top_k}"
+    )
+    tried = "all were tried" if found.smallest else "not all could be tried"
+    if found.budget == 1:
+        which = f"None of the {found.num_facts} facts {where} was found to {aim} alone"
+    else:
+        which = f"No {found.budget} or fewer of the {found.num_facts} facts {where} were found to "
+        which += f"{aim} together"
+    rest = ""
+    if found.logit_without_all is not None and len(found.facts) < found.num_facts:
+        answer = in_words(found.threshold, found.logit_without_all)
+        noun = "score" if found.threshold is None else "estimate"
+        rest = f"Without all {found.num_facts} facts its {noun} would be {answer}."
+    nearest = f"The removal of the {_that(found.facts)} comes nearest: {_change(found)}."
+    return f"{which} ({tried}).", nearest if found.facts else "", rest
+
+
+def _change(found: Counterfactual) -> str:
+    answers = compared(found.threshold, found.logit, found.logit_without)
+    verb, _, rest = answers.change.partition(" ")
+    score = f"its {answers.noun} would {verb.removesuffix('s')} {rest}"
+    if found.rank == found.rank_without:
+        return f"{score}, and it would keep rank {found.rank} of {found.rank_of}"
+    ranks = f"from {found.rank} to {found.rank_without} of {found.rank_of}"
+    return f"{score}, and its rank would go {ranks}"
+
+
+def _that(facts: Sequence[RemovedFact]) -> str:
+    """`fact that A likes B`, `facts that A likes B and that A likes C`."""
+    word = "fact" if len(facts) == 1 else "facts"
+    return f"{word} " + enumerated(f"that {fact}" for fact in facts) if facts else word

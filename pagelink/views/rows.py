@@ -42,16 +42,18 @@ path, `path_influence`, `path_marginal`, `path_added`, `path_connection` and `is
 `Path` has them; `edge_influences`, how much the logit falls without each fact alone. Paths come
 in the order of the other views, those with `is_evidence` first.
 
-What was asked for, null where it was not: `rank`, `rank_without_these` and `rank_of`, as
+What was requested, null where it was not: `rank`, `rank_without_these` and `rank_of`, as
 `Explanation` has them; `runs`, and `path_runs`, in how many of them the path was returned."""
 VERSION = 2
 """Rows of another version must not be mixed with these: it grows with every change of what a column
 means; a change of the columns shows by itself."""
-_OF_THE_LINK = (
+_OF_THE_LINK = ("probability", "logit", "reason", "seed", "seconds")
+_OF_ITS_EVIDENCE = (
     "verdict", "influence", "inserted", "logit_without_these", "logit_without_paths",
     "logit_without_edges", "sufficiency", "rho_reached",
 )  # fmt: skip
-_ASKED_FOR = ("rank", "rank_without_these", "rank_of", "runs")
+_ON_REQUEST = ("rank", "rank_without_these", "rank_of", "runs")
+_OF_A_PATH = ("influence", "marginal", "added", "connection", "runs")
 
 
 def to_rows(explanation: Explanation, line: int | None = None) -> list[dict[str, Any]]:
@@ -65,47 +67,34 @@ def to_rows(explanation: Explanation, line: int | None = None) -> list[dict[str,
         "dst_type": explanation.dst[0],
         "dst": explanation.dst_name,
         "dst_index": explanation.dst[1],
-        "probability": explanation.probability,
-        "logit": explanation.logit,
-        "reason": explanation.reason,
         "message": explanation.message or None,
         "notes": " ".join(explanation.notes) or None,
-        "seed": explanation.seed,
-        "seconds": explanation.seconds,
-        **{name: getattr(explanation.evidence, name, None) for name in _OF_THE_LINK},
-        **{name: getattr(explanation, name) for name in _ASKED_FOR},
+        **{name: getattr(explanation, name) for name in (*_OF_THE_LINK, *_ON_REQUEST)},
+        **{name: getattr(explanation.evidence, name, None) for name in _OF_ITS_EVIDENCE},
     }
-    empty = {name: None for name in SCHEMA.names if name not in common}
     if not explanation.paths:
-        return [{**common, **empty}]
+        return [{name: common.get(name) for name in SCHEMA.names}]
     return [{**common, **_path_columns(words)} for words in paths_in_words(explanation)]
 
 
 def _path_columns(words: PathWords) -> dict[str, Any]:
-    path = words.path
+    path, edges = words.path, words.path.edges
     return {
         "path": words.rank,
         "score": path.score,
         "length": len(path),
         "text": "; ".join(str(step.fact) for step in words.steps),
-        "path_influence": path.influence,
-        "path_marginal": path.marginal,
-        "path_added": path.added,
-        "path_connection": path.connection,
+        **{f"path_{name}": getattr(path, name) for name in _OF_A_PATH},
         "is_evidence": path.is_evidence,
-        "path_runs": path.runs,
         "node_types": [node_type for node_type, _ in path.nodes],
         "node_indices": [index for _, index in path.nodes],
         "node_names": list(path.names),
-        "relations": [edge.type[1] for edge in path.edges],
-        "edge_indices": [edge.index for edge in path.edges],
-        "masks": [edge.mask for edge in path.edges],
-        "edge_influences": (
-            None if path.weakest is None else [edge.influence for edge in path.edges]
-        ),
+        "relations": [edge.type[1] for edge in edges],
+        "edge_indices": [edge.index for edge in edges],
+        "masks": [edge.mask for edge in edges],
+        "edge_influences": None if path.weakest is None else [edge.influence for edge in edges],
         "attributes": [
-            json.dumps(dict(edge.attributes), default=str, ensure_ascii=False)
-            for edge in path.edges
+            json.dumps(dict(edge.attributes), default=str, ensure_ascii=False) for edge in edges
         ],
     }
 

@@ -1,18 +1,125 @@
-"""The facts of a path as statements: who does what to whom, in the direction of the words."""
+"""Nodes, facts and scores of an explanation in words: the statements all views are made of."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
-from pagelink.explain.result import Explanation, Path, PathEdge
-from pagelink.views.naming import NodeWords, clean, isolate, type_words, words
+from pagelink.explain.result import Explanation, Node, Path, PathEdge
+from pagelink.views.text import (
+    clean,
+    count,
+    enumerated,
+    isolate,
+    number_word,
+    numbers,
+    shorten,
+    type_words,
+    words,
+)
 
-_NUMBERS = (
-    "no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven",
-    "twelve",
-)  # fmt: skip
+_WORDS_BEFORE_QUOTES = 3
+_CHARACTERS_BEFORE_QUOTES = 32
+_SHORT_WIDTH = 25.0  # in letter heights, some forty letters
+_MINUS = "\u2212"
+
+P = TypeVar("P")
+
+
+@dataclass(frozen=True)
+class NodeWords:
+    """How one node is called."""
+
+    node: Node
+    name: str
+    """Its name, cleaned, otherwise as the graph has it."""
+    kind: str
+    """Its node type in words, with its index where another node has the same name and type."""
+    phrase: str
+    """How sentences call it: quoted if long, with its type if the name alone is not clear."""
+    degree: int | None
+    """Its number of links in the whole graph, if a path tells it."""
+
+    @property
+    def links(self) -> str:
+        """The degree in words, empty if it is not known."""
+        return "" if self.degree is None else count(self.degree, "link")
+
+    @property
+    def isolated(self) -> str:
+        """The phrase, safe to stand between other words."""
+        return isolate(self.phrase)
+
+    @property
+    def short(self) -> str:
+        """The same, cut if it is long: for a second mention."""
+        cut = shorten(self.name, _SHORT_WIDTH, 1)
+        return self.isolated if cut == self.name else isolate(f"“{cut}”")
+
+
+def node_words(explanation: Explanation) -> dict[Node, NodeWords]:
+    """Return what each node of the link and its paths is called, like names told apart."""
+    names: dict[Node, str] = {}
+    degrees: dict[Node, int] = {}
+    for path in explanation.paths:
+        names.update(zip(path.nodes, path.names, strict=True))
+        degrees.update(zip(path.nodes, path.degrees, strict=True))
+    names[explanation.src] = explanation.src_name
+    names[explanation.dst] = explanation.dst_name
+    names = {node: clean(name) or _numbered(node) for node, name in names.items()}
+    relations = {words(edge.label) for path in explanation.paths for edge in path.edges}
+    relations.add(words(explanation.link_type[1]))
+    phrases = phrases_of(names, relations)
+    alike = Counter((node[0], name) for node, name in names.items())
+    return {
+        node: NodeWords(
+            node=node,
+            name=name,
+            kind=_numbered(node) if alike[node[0], name] > 1 else words(node[0]),
+            phrase=phrases[node],
+            degree=degrees.get(node),
+        )
+        for node, name in names.items()
+    }
+
+
+def _numbered(node: Node) -> str:
+    return f"{words(node[0])} {node[1]}"
+
+
+def phrases_of(names: Mapping[Node, str], relations: Iterable[str]) -> dict[Node, str]:
+    """Return the shortest clear way to call each node: its name, with its type, with its index."""
+    taken = {word.casefold() for word in relations} | {words(kind).casefold() for kind, _ in names}
+    phrases = {
+        node: _quoted(name) if _speaks_for_itself(name, taken) else _with_type(node, name)
+        for node, name in names.items()
+    }
+    for numbered in (False, True):
+        seen = Counter(phrases.values())
+        phrases = {
+            node: _with_type(node, names[node], numbered=numbered) if seen[phrase] > 1 else phrase
+            for node, phrase in phrases.items()
+        }
+    return phrases
+
+
+def _with_type(node: Node, name: str, *, numbered: bool = False) -> str:
+    number = f" (number {node[1]})" if numbered else ""
+    return f"{words(node[0])} “{name}”{number}"
+
+
+def _speaks_for_itself(name: str, taken: set[str]) -> bool:
+    """Return whether a name is neither a bare number nor a word of the graph itself."""
+    return name.casefold() not in taken and any(character.isalpha() for character in name)
+
+
+def _quoted(name: str) -> str:
+    # A title in the middle of a sentence is not told apart from its words without quotes.
+    long = len(name.split()) > _WORDS_BEFORE_QUOTES or len(name) > _CHARACTERS_BEFORE_QUOTES
+    return f"“{name}”" if long else name
 
 
 @dataclass(frozen=True)
@@ -60,6 +167,18 @@ def path_steps(path: Path, nodes: tuple[NodeWords, ...]) -> tuple[Step, ...]:
     return tuple(steps)
 
 
+@dataclass(frozen=True)
+class PathGroup(Generic[P]):
+    """Paths that are shown together, under a heading: as they are, or in words."""
+
+    heading: str
+    paths: tuple[P, ...]
+    is_context: bool = False
+    """They were measured, and the model does not rely on them."""
+    is_drawn: bool = False
+    """The heading says what a drawing of the paths alone would not."""
+
+
 def num_facts(paths: Iterable[Path]) -> int:
     """Return how many different facts paths have: an edge and its reverse are one fact."""
     return len(
@@ -69,11 +188,6 @@ def num_facts(paths: Iterable[Path]) -> int:
             for edge, *ends in zip(path.edges, path.nodes[:-1], path.nodes[1:], strict=True)
         }
     )
-
-
-def number_word(number: int) -> str:
-    """Return a number as part of a sentence: in letters up to twelve."""
-    return _NUMBERS[number] if number < len(_NUMBERS) else f"{number:,}"
 
 
 def counted_facts(paths: Iterable[Path]) -> str:
@@ -88,23 +202,7 @@ def these_facts(paths: Iterable[Path]) -> str:
     return "this one fact" if num_facts(known) == 1 else f"these {counted_facts(known)}"
 
 
-def enumerated(items: Iterable[str]) -> str:
-    """Return a list as part of a sentence.
-
-    Example:
-        >>> enumerated(["a", "b", "c"])
-        'a, b and c'
-    """
-    *others, last = items
-    return f"{', '.join(others)} and {last}" if others else last
-
-
 # The model's word on a link in plain words: a chance where it is one, otherwise a score.
-
-
-_MOST_DECIMALS = 6
-_LONG_NUMBER = 1e6
-_MINUS = "\u2212"
 
 
 @dataclass(frozen=True)
@@ -123,20 +221,15 @@ def score_words(explanation: Explanation) -> tuple[ScoreWords, ...]:
     """Return the chances of the link: with it in place, if the graph has it, and without it."""
     if explanation.threshold is None:
         return ()  # what a ranking model returns is no chance
-    taken_out = _score("with the link taken out", explanation.logit, explanation.probability)
-    deployed = _score(
-        "with the link in place", explanation.logit_deployed, explanation.probability_deployed
-    )
+    answers = {"": (explanation.logit, explanation.probability)}
     if explanation.link_in_graph:
-        return tuple(score for score in (deployed, taken_out) if score is not None)
-    alone = _score("", explanation.logit, explanation.probability)
-    return () if alone is None else (alone,)
-
-
-def _score(circumstance: str, logit: float | None, probability: float | None) -> ScoreWords | None:
-    if logit is None or probability is None or not math.isfinite(logit):
-        return None
-    return ScoreWords(circumstance, chance(probability), f"{logit:.2f}", probability)
+        deployed = explanation.logit_deployed, explanation.probability_deployed
+        answers = {"with the link in place": deployed, "with the link taken out": answers[""]}
+    return tuple(
+        ScoreWords(circumstance, chance(probability), f"{logit:.2f}", probability)
+        for circumstance, (logit, probability) in answers.items()
+        if logit is not None and probability is not None and math.isfinite(logit)
+    )
 
 
 def chance(probability: float) -> str:
@@ -150,31 +243,28 @@ def chance(probability: float) -> str:
 
 
 def score_sentence(explanation: Explanation, scores: tuple[ScoreWords, ...]) -> str:
-    """Return what the model says of the link; `scores` are those of `score_words`."""
-    ranked = _ranking_sentence(explanation)
-    if ranked or not scores:
-        return ranked or "There is no score of the model for this link."
-    told = [f"{score.chance} (raw score {score.raw})" for score in scores]
+    """Return what the model says of the link; `scores` are those of `score_words`.
+
+    A model that only ranks says a score, which is high or low beside others.
+    """
+    about = "The explanation is about the model with the link taken out."
+    logit, deployed = explanation.logit, explanation.logit_deployed
+    if explanation.threshold is None and logit is not None:
+        if not explanation.link_in_graph or deployed is None:
+            return f"The model scores this link with {logit:.2f}."
+        return (
+            f"The link is already part of the graph. The model scores it with {deployed:.2f} with "
+            f"the link in place and {logit:.2f} with the link taken out. {about}"
+        )
+    if not scores:
+        return "There is no score of the model for this link."
+    told = [f"{score.chance} (raw score {score.raw}) {score.circumstance}" for score in scores]
     if not scores[0].circumstance:
-        return f"The model puts the chance of this link at {told[0]}."
-    each = [f"{text} {score.circumstance}" for text, score in zip(told, scores, strict=True)]
+        return f"The model puts the chance of this link at {told[0].rstrip()}."
     return (
         "The link is already part of the graph. The model puts its chance at "
-        f"{enumerated(each)}. The explanation is about the model with the link taken out."
+        f"{enumerated(told)}. {about}"
     )
-
-
-def _ranking_sentence(explanation: Explanation) -> str:
-    """What a model that only ranks says of the link: a score that is high or low beside others."""
-    if explanation.threshold is not None or explanation.logit is None:
-        return ""
-    if explanation.link_in_graph and explanation.logit_deployed is not None:
-        return (
-            "The link is already part of the graph. The model scores it with "
-            f"{explanation.logit_deployed:.2f} with the link in place and {explanation.logit:.2f} "
-            "with the link taken out. The explanation is about the model with the link taken out."
-        )
-    return f"The model scores this link with {explanation.logit:.2f}."
 
 
 @dataclass(frozen=True)
@@ -209,30 +299,13 @@ def compared(threshold: float | None, before: float, after: float) -> Compared:
         before: the first logit.
         after: the second.
     """
+    direction = (after > before) - (after < before)
     if threshold is not None and math.isfinite(before) and math.isfinite(after):
         words = chance(_sigmoid(before)), chance(_sigmoid(after))
         if words[0] != words[1]:
-            return Compared("estimate", *words, _sign(after - before))
+            return Compared("estimate", *words, direction)
     first, second = numbers(before, after)
-    direction = 0 if first == second else _sign(after - before)
-    return Compared(score_noun(threshold), first, second, direction)
-
-
-def numbers(*values: float) -> tuple[str, ...]:
-    """Return numbers with two decimals, or as many as it takes to tell them apart.
-
-    Example:
-        >>> numbers(12.4, 9.82), numbers(12.4, 12.3996)
-        (('12.40', '9.82'), ('12.4000', '12.3996'))
-    """
-    if any(abs(value) >= _LONG_NUMBER for value in values):
-        return tuple(f"{value:.3e}" for value in values)
-    for decimals in range(2, _MOST_DECIMALS + 1):
-        # Adding 0 turns a rounded -0.0 into 0.0.
-        rounded = tuple(round(value, decimals) + 0.0 for value in values)
-        if len(set(rounded)) == len(set(values)):
-            return tuple(f"{value:.{decimals}f}" for value in rounded)
-    return tuple(f"{round(value, 2) + 0.0:.2f}" for value in values)
+    return Compared(score_noun(threshold), first, second, direction * (first != second))
 
 
 def in_words(threshold: float | None, logit: float) -> str:
@@ -251,10 +324,6 @@ def signed_change(influence: float | None) -> str:
     if float(size) == 0:
         return "0"
     return f"{_MINUS if influence > 0 else '+'}{size}"
-
-
-def _sign(number: float) -> int:
-    return (number > 0) - (number < 0)
 
 
 def _sigmoid(logit: float) -> float:

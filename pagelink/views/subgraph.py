@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from pagelink.views.layers import Layers, NamedFact, Node, Place, is_node, layers_of
-from pagelink.views.lettering import shorten, text_width, wrap
 from pagelink.views.templates import Colour, colours_of, render
+from pagelink.views.text import shorten, text_width, wrap
 
 WIDTH, MARGIN = 760.0, 16.0
 BOX_WIDTH, LINE, PADDING, BETWEEN, SMALLEST_GAP = 132.0, 15.0, 9.0, 16.0, 60.0
-NAME_SIZE, KIND_SIZE, LABEL_SIZE = 12.5, 11.0, 11.0
+NAME_SIZE, LABEL_SIZE = 12.5, 11.0
 NOTHING = "This explanation shows no facts."
 _LINES = 3
 _PORTS, _TIP = 14.0, 7.0
@@ -20,6 +20,8 @@ _TRIED = (0.5, 0.38, 0.62, 0.28, 0.72)
 """Where on its line a label may stand, as a share of it, best first."""
 
 Point = tuple[float, float]
+Curved = tuple[Point, Point, Point, Point]
+"""A cubic curve: where it starts, two points that it bends towards, where it stops."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ class Placed:
     curves: list[Curve]
     labels: list[Label]
     width: float
-    """Of the card; more than was asked for, if there are many columns."""
+    """Of the card; more than was given, if there are many columns."""
     height: float
 
 
@@ -140,10 +142,17 @@ class _Lines:
         ports = self._ports(layers)
         for ends, route in layers.routes.items():
             told = sorted({(fact.src, fact.relation) for fact in facts if fact.ends == ends})
-            forwards = any(src == route[0] for src, _ in told)
-            backwards = any(src == route[-1] for src, _ in told)
-            words = ", ".join(dict.fromkeys(relation for _, relation in told))
-            self._draw(ends, route, ports, words, forwards, backwards)
+            parts = self._parts(route, ports[route[0], ends], ports[route[-1], ends])
+            # In one column both ends are right sides, and tips point to the left.
+            turned = parts[0][0][0] == parts[-1][-1][0]
+            tips = []
+            if any(src == route[-1] for src, _ in told):
+                tips.append(_tip(parts[0][0], _TIP))
+            if any(src == route[0] for src, _ in told):
+                tips.insert(0, _tip(parts[-1][-1], _TIP if turned else -_TIP))
+            self.curves.append(Curve(_path(parts), tuple(tips)))
+            # Labels stand in the gaps, not where a line passes a column.
+            self._label(parts[::2], ", ".join(dict.fromkeys(relation for _, relation in told)))
 
     def _ports(self, layers: Layers) -> dict[tuple[Place, frozenset[Node]], float]:
         """How far from the middle of a side each line leaves it, so that tips stay apart."""
@@ -161,31 +170,22 @@ class _Lines:
                 found[here, ends] = (number - (len(lines) - 1) / 2) * min(_PORTS, room)
         return found
 
-    def _draw(
-        self, ends: frozenset[Node], route: list[Place],
-        ports: dict[tuple[Place, frozenset[Node]], float], words: str, forwards: bool,
-        backwards: bool,
-    ) -> None:  # fmt: skip
+    def _parts(self, route: list[Place], leaves: float, arrives: float) -> list[Curved]:
+        """The curves of a line, which leaves and arrives so far from the middle of its sides."""
         first, last = self._at[route[0]], self._at[route[-1]]
-        start = (first[0] + BOX_WIDTH, first[1] + ports[route[0], ends])
+        start = (first[0] + BOX_WIDTH, first[1] + leaves)
         if first[0] == last[0]:  # in one column: round the right sides
-            stop = (last[0] + BOX_WIDTH, last[1] + ports[route[-1], ends])
+            stop = (last[0] + BOX_WIDTH, last[1] + arrives)
             out = start[0] + 0.62 * self._gap
-            parts = [(start, (out, start[1]), (out, stop[1]), stop)]
-            tips = _tips(start, stop, forwards, backwards, turned=True)
-        else:
-            stop = (last[0], last[1] + ports[route[-1], ends])
-            points = [start]
-            for passed in route[1:-1]:
-                x, y = self._at[passed]
-                points += [(x, y), (x + BOX_WIDTH, y)]
-            points.append(stop)
-            parts = [_bent(a, b) for a, b in pairwise(points)]
-            tips = _tips(start, stop, forwards, backwards, turned=False)
-        self.curves.append(Curve(_path(parts), tips))
-        self._label(parts[::2], words)  # those in the gaps, not those that pass a column
+            return [(start, (out, start[1]), (out, stop[1]), stop)]
+        points = [start]
+        for passed in route[1:-1]:
+            x, y = self._at[passed]
+            points += [(x, y), (x + BOX_WIDTH, y)]
+        points.append((last[0], last[1] + arrives))
+        return [_bent(a, b) for a, b in pairwise(points)]
 
-    def _label(self, parts: list[tuple[Point, Point, Point, Point]], words: str) -> None:
+    def _label(self, parts: list[Curved], words: str) -> None:
         text = shorten(words, self._gap - 4, LABEL_SIZE)
         half = text_width(text, LABEL_SIZE) / 2
         places = [_on(part, share) for share in _TRIED for part in parts]
@@ -201,12 +201,12 @@ class _Lines:
         self.labels.append(Label(x, y + LABEL_SIZE * 0.35, text, words))
 
 
-def _bent(a: Point, b: Point) -> tuple[Point, Point, Point, Point]:
+def _bent(a: Point, b: Point) -> Curved:
     bend = 0.4 * (b[0] - a[0])
     return a, (a[0] + bend, a[1]), (b[0] - bend, b[1]), b
 
 
-def _on(curve: tuple[Point, Point, Point, Point], share: float) -> Point:
+def _on(curve: Curved, share: float) -> Point:
     """The point of a cubic curve."""
     rest = 1 - share
     weights = (rest**3, 3 * rest**2 * share, 3 * rest * share**2, share**3)
@@ -216,26 +216,13 @@ def _on(curve: tuple[Point, Point, Point, Point], share: float) -> Point:
     )
 
 
-def _path(parts: list[tuple[Point, Point, Point, Point]]) -> str:
+def _path(parts: list[Curved]) -> str:
     x, y = parts[0][0]
-    curves = (
-        "C" + " ".join(f"{px:.1f} {py:.1f}" for px, py in points) for _, *points in parts
-    )  # fmt: skip
+    curves = ("C" + " ".join(f"{px:.1f} {py:.1f}" for px, py in points) for _, *points in parts)
     return f"M{x:.1f} {y:.1f}" + "".join(curves)
 
 
-def _tips(
-    start: Point, stop: Point, forwards: bool, backwards: bool, *, turned: bool
-) -> tuple[str, ...]:
-    """Triangles at the ends that are pointed to; `turned`: both ends are right sides."""
-    found = []
-    if forwards:
-        found.append(_tip(stop, -_TIP if not turned else _TIP))
-    if backwards:
-        found.append(_tip(start, _TIP))
-    return tuple(found)
-
-
 def _tip(point: Point, back: float) -> str:
+    """A triangle at the end of a line that is pointed to."""
     x, y = point
     return f"M{x:.1f} {y:.1f}l{back:.1f} -4v8z"

@@ -1,4 +1,8 @@
-"""Colours of node types: told apart also by colour-blind readers, the same on every run."""
+"""How templates are filled, and the colours of node types in them.
+
+Everything that is filled in is escaped, and no illegal character gets through. Colours are told
+apart also by colour-blind readers, and are the same on every run.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from pagelink.explain.result import Explanation
-from pagelink.views.naming import NodeWords, legal
+from pagelink.views.text import legal
 
 # Okabe and Ito's palette without black, in an order that keeps the first few far apart. Views also
 # write each node's type, since more types than colours may come.
@@ -58,9 +62,6 @@ def _mix(colour: str, other: int, share: float) -> str:
     return "#" + "".join(f"{round(share * c + (1 - share) * other):02x}" for c in channels)
 
 
-# How templates are filled: everything is escaped, and no illegal character gets through.
-
-
 def render(template: str, *, package: str = "pagelink.views", **values: Any) -> str:
     """Return a file of a package's `templates/`, filled with values escaped on the way."""
     return _environment(package).get_template(template).render(**values)
@@ -81,95 +82,3 @@ def _environment(package: str) -> Environment:
 def _without_controls(value: object) -> object:
     """Guard each text that a template puts out; drawings made by another template stay as is."""
     return legal(value) if isinstance(value, str) and not isinstance(value, Markup) else value
-
-
-# The shapes of a drawing, as templates draw them: places and lettering, nothing else.
-
-
-@dataclass(frozen=True)
-class Box:
-    """A node, drawn once for all the rows it spans."""
-
-    words: NodeWords
-    x: float
-    y: float
-    width: float
-    height: float
-    name: tuple[str, ...]
-    detail: str
-    text_x: float
-    text_ys: tuple[float, ...]
-    """Where its lettering starts; a very tall box repeats it."""
-    caption: str
-    strong: bool
-    """The source, the target, or a node that several paths share."""
-    muted: bool
-    """Of a path that is only context."""
-
-
-@dataclass(frozen=True)
-class Arrow:
-    """One step of a path, drawn from the left to the right."""
-
-    rank: int
-    """Of its path."""
-    step: int
-    """Its position in the path."""
-    x1: float
-    x2: float
-    y: float
-    backwards: bool
-    label: str
-    title: str
-    effect: str
-    """How the score changes without the fact alone, with its sign; empty if unmeasured."""
-    thickness: float
-    """Of its line: by that change, as a share of the largest one drawn."""
-    muted: bool
-
-
-@dataclass(frozen=True)
-class Badge:
-    """The rank of a path, at the start of its row."""
-
-    x: float
-    y: float
-    rank: int
-    muted: bool
-
-
-@dataclass(frozen=True)
-class Heading:
-    """What the paths below it are."""
-
-    x: float
-    y: float
-    text: str
-
-
-@dataclass(frozen=True)
-class Question:
-    """The link that is explained: a dashed line, its label in the middle."""
-
-    x1: float
-    x2: float
-    y: float
-    label: str
-    label_width: float
-    title: str
-
-
-@dataclass(frozen=True)
-class Layout:
-    """A drawing, placed."""
-
-    width: float
-    height: float
-    boxes: tuple[Box, ...]
-    arrows: tuple[Arrow, ...]
-    badges: tuple[Badge, ...]
-    headings: tuple[Heading, ...]
-    question: Question
-    message: tuple[str, ...]
-    message_x: float
-    message_y: float

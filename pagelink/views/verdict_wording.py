@@ -1,69 +1,129 @@
-"""Whether the model relies on the paths, in plain words, and under which headings they stand."""
+"""Whether the model relies on the paths, in plain words, and under which headings they stand.
+
+`VERDICT_WORDS` has the words of each verdict, for all views; whoever adds a verdict adds them here.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from pagelink.explain.result import Explanation, Path
-from pagelink.measure.verdict import Evidence, unnoticed
+from pagelink.measure.verdict import Evidence, Verdict, unnoticed
 from pagelink.views.statements import (
+    Compared,
+    PathGroup,
     Step,
     compared,
     counted_facts,
     num_facts,
-    number_word,
-    numbers,
     score_noun,
     these_facts,
 )
+from pagelink.views.text import number_word, numbers
 
 MOST = 0.5
 """Paths are necessary if their removal takes this share of what all paths add, and not sufficient
 alone if they bring back less than this share of it."""
+NOTHING = 0.01
+"""A fact does nothing if it moves the score by at most this share of what its path does."""
+MOSTLY_ENDS = 0.25
+"""The effect of a path comes from its two ends if its connection is at most this share of it."""
+_TOO_SMALL = 0.005
+"""An effect that two decimals do not show."""
 
 
-def verdict(explanation: Explanation) -> tuple[str, ...]:
+@dataclass(frozen=True)
+class _Measured:
+    """An explanation with its evidence, and the model's answers on edited graphs in words."""
+
+    explanation: Explanation
+    evidence: Evidence
+    logit: float
+
+    @property
+    def without_these(self) -> Compared:
+        """The model's answer without the facts of the returned paths, beside that with all."""
+        threshold = self.explanation.threshold
+        return compared(threshold, self.logit, self.evidence.logit_without_these)
+
+    @property
+    def without_paths(self) -> Compared:
+        """Its answer without any path, beside that with all."""
+        threshold = self.explanation.threshold
+        return compared(threshold, self.logit, self.evidence.logit_without_paths)
+
+    @property
+    def is_noticed(self) -> bool:
+        """The returned paths together speak for the link, noticeably."""
+        return self.evidence.influence > unnoticed(self.logit)
+
+    @property
+    def these(self) -> str:
+        """The facts of the paths: "these three facts"."""
+        return these_facts(self.explanation.paths)
+
+
+@dataclass(frozen=True)
+class VerdictWords:
+    """How a verdict is told."""
+
+    short: str
+    """The verdict in a few words, for a list of verdicts."""
+    is_relied: bool
+    """The model relies on the paths: views set off the sentences as good news."""
+    sentences: Callable[[_Measured], tuple[str, ...]]
+    """The verdict in sentences, which a reader meets before any path."""
+    groups: Callable[[_Measured], list[PathGroup[Path]]]
+    """The paths by what they are under this verdict, those that matter most first."""
+
+
+def verdict_sentences(explanation: Explanation) -> tuple[str, ...]:
     """Return whether the model relies on the paths; nothing if that was not measured."""
     evidence, logit = explanation.evidence, explanation.logit
     if evidence is None or logit is None:
         return ()
-    if evidence.verdict == "structure_against":
-        return _against(explanation, evidence, logit)
-    if evidence.verdict == "structure_not_used":
-        return _not_used(explanation, evidence, logit)
-    if not explanation.paths:
-        return ()
-    if evidence.verdict == "not_by_these":
-        return _not_by_these(explanation, evidence, logit)
-    return (_redundant if evidence.inserted else _supported)(explanation, evidence, logit)
+    return VERDICT_WORDS[evidence.verdict].sentences(_Measured(explanation, evidence, logit))
 
 
-def _against(explanation: Explanation, evidence: Evidence, logit: float) -> tuple[str, ...]:
+def groups(explanation: Explanation) -> tuple[PathGroup[Path], ...]:
+    """Return the paths by what they are, those that matter most first; no group is empty."""
+    evidence, paths = explanation.evidence, explanation.paths
+    if explanation.reason == "predicted_negative":
+        found = _for_and_against(paths)
+    elif evidence is None:
+        found = [PathGroup(_ranked("rank best", paths, "the best first"), paths)]
+    else:
+        measured = _Measured(explanation, evidence, explanation.logit or 0.0)
+        found = VERDICT_WORDS[evidence.verdict].groups(measured)
+    return tuple(group for group in found if group.paths)
+
+
+def _against(measured: _Measured) -> tuple[str, ...]:
     """All paths together lower the score, and yet those shown may raise it: both are said."""
-    bare = compared(explanation.threshold, logit, evidence.logit_without_paths)
+    bare, without = measured.without_paths, measured.without_these
     if bare.direction:
         what = f"all paths together lower its {bare.noun}, without any of them it is higher, "
         what += f"{bare.after} instead of {bare.before}"
     else:
         what = f"without any of them its {bare.noun} is as high, {bare.before}"
     told = [f"The model does not rely on paths here: {what}."]
-    without = compared(explanation.threshold, logit, evidence.logit_without_these)
-    if not explanation.paths:
+    if not measured.explanation.paths:
         pass
-    elif evidence.influence > unnoticed(logit) and without.direction < 0:
+    elif measured.is_noticed and without.direction < 0:
         others = "lower it by more" if bare.direction else "lower it by as much"
         told.append(
-            f"Some raise it: without {these_facts(explanation.paths)}, all others left in place, "
+            f"Some raise it: without {measured.these}, all others left in place, "
             f"its {without.noun} {without.change}. The other paths {others}."
         )
-    elif evidence.rho_reached is None:
+    elif measured.evidence.rho_reached is None:
         told.append("No combination of paths that was tried raises it.")
     return tuple(told)
 
 
-def _not_used(explanation: Explanation, evidence: Evidence, logit: float) -> tuple[str, ...]:
-    answers = compared(explanation.threshold, logit, evidence.logit_without_paths)
-    tried = f"{evidence.num_sets:,} {'was' if evidence.num_sets == 1 else 'were'} tried"
+def _not_used(measured: _Measured) -> tuple[str, ...]:
+    answers, sets = measured.without_paths, measured.evidence.num_sets
+    tried = f"{sets:,} {'was' if sets == 1 else 'were'} tried"
     instead = f"{answers.after} instead of {answers.before}"
     bare = instead if answers.direction else f"still {answers.before}"
     return (
@@ -72,137 +132,122 @@ def _not_used(explanation: Explanation, evidence: Evidence, logit: float) -> tup
     )
 
 
-def _not_by_these(explanation: Explanation, evidence: Evidence, logit: float) -> tuple[str, ...]:
+def _not_by_these(measured: _Measured) -> tuple[str, ...]:
     """All paths at once carry the prediction; those shown do not."""
-    bare = compared(explanation.threshold, logit, evidence.logit_without_paths)
-    without = compared(explanation.threshold, logit, evidence.logit_without_these)
-    these = "this path" if len(explanation.paths) == 1 else "these paths"
-    done = f"{without.change}" if without.direction else f"stays at {without.before}"
+    if not measured.explanation.paths:
+        return ()
+    bare, without = measured.without_paths, measured.without_these
     return (
-        f"Not by {these}: without {these_facts(explanation.paths)} the model's {without.noun} "
-        f"{done}. Without any path it would be {bare.after} instead of {bare.before}, so it relies "
-        "on others, or on very many at once.",
+        f"Not by {_these_paths(measured)}: without {measured.these} the model's {without.noun} "
+        f"{without.change}. Without any path it would be {bare.after} instead of {bare.before}, "
+        "so it relies on others, or on very many at once.",
     )
 
 
-def _supported(explanation: Explanation, evidence: Evidence, logit: float) -> tuple[str, ...]:
-    answers = compared(explanation.threshold, logit, evidence.logit_without_these)
-    reasons = [path for path in explanation.paths if path.is_evidence is not False]
-    if 0 < len(reasons) < len(explanation.paths):
-        all_ = number_word(len(explanation.paths))
+def _these_paths(measured: _Measured) -> str:
+    return "this path" if len(measured.explanation.paths) == 1 else "these paths"
+
+
+def _supported(measured: _Measured) -> tuple[str, ...]:
+    paths = measured.explanation.paths
+    if not paths:
+        return ()
+    if measured.evidence.inserted:
+        return _redundant(measured)
+    answers, (reasons, _) = measured.without_these, _reasons_and_others(paths)
+    if 0 < len(reasons) < len(paths):
+        all_ = number_word(len(paths))
         relied = f"{number_word(len(reasons))} of these {all_} paths"
-        without = f"the {counted_facts(explanation.paths)} of all {all_}"
+        without = f"the {counted_facts(paths)} of all {all_}"
     else:
-        relied = "this path" if len(explanation.paths) == 1 else "these paths"
-        relied += "" if reasons else " together"
-        without = these_facts(explanation.paths)
+        relied = _these_paths(measured) + ("" if reasons else " together")
+        without = measured.these
     relies = f"The model relies on {relied}: without {without} its {answers.noun} {answers.change}."
-    return (relies, *_not_sufficient(explanation, evidence, logit))
+    return (relies, *_not_sufficient(measured))
 
 
-def _not_sufficient(explanation: Explanation, evidence: Evidence, logit: float) -> tuple[str, ...]:
+def _not_sufficient(measured: _Measured) -> tuple[str, ...]:
     """Say of paths that the prediction needs that it needs more than them."""
-    span = logit - evidence.logit_without_paths
+    evidence, paths = measured.evidence, measured.explanation.paths
+    span = measured.logit - evidence.logit_without_paths
+    falls = measured.logit - evidence.logit_without_these
     share = evidence.sufficiency
-    falls = logit - evidence.logit_without_these
     if share is None or share >= MOST or falls < MOST * span:
         return ()
-    one = len(explanation.paths) == 1
-    brings = "brings" if num_facts(explanation.paths) == 1 else "bring"
+    are = "It is" if len(paths) == 1 else "They are"
+    brings = "brings" if num_facts(paths) == 1 else "bring"
     back = f"only {share:.0%}" if round(share, 2) > 0 else "nothing"
     return (
-        f"{'It is' if one else 'They are'} necessary, not sufficient alone: put into the graph "
-        f"without any path, {these_facts(explanation.paths)} {brings} back {back} of what all "
-        "paths add.",
+        f"{are} necessary, not sufficient alone: put into the graph without any path, "
+        f"{measured.these} {brings} back {back} of what all paths add.",
     )
 
 
-def _redundant(explanation: Explanation, evidence: Evidence, logit: float) -> tuple[str, ...]:
-    removed = compared(explanation.threshold, logit, evidence.logit_without_these)
-    bare = evidence.logit_without_paths
-    added = compared(explanation.threshold, bare, bare + evidence.influence)
-    these = these_facts(explanation.paths)
-    raise_ = "raises" if num_facts(explanation.paths) == 1 else "raise"
+def _redundant(measured: _Measured) -> tuple[str, ...]:
+    removed, bare = measured.without_these, measured.evidence.logit_without_paths
+    added = compared(measured.explanation.threshold, bare, bare + measured.evidence.influence)
+    raises = "raises" if num_facts(measured.explanation.paths) == 1 else "raise"
     return (
         "The model relies on paths here, but many of them stand in for each other, so that taking "
-        f"away a few changes little: without {these} its {removed.noun} {removed.change}.",
-        f"Put into the graph without any path, {these} {raise_} its {added.noun} "
+        f"away a few changes little: without {measured.these} its {removed.noun} {removed.change}.",
+        f"Put into the graph without any path, {measured.these} {raises} its {added.noun} "
         f"from {added.before} to {added.after}.",
     )
 
 
-@dataclass(frozen=True)
-class Headed:
-    """Paths with what they are."""
-
-    heading: str
-    paths: tuple[Path, ...]
-    is_context: bool = False
-    """They were measured, and the model does not rely on them."""
-    is_drawn: bool = False
-    """The heading says what a drawing of the paths alone would not."""
+def _context(paths: tuple[Path, ...], one: str, many: str, rest: str = "") -> PathGroup[Path]:
+    """Paths that the model does not rely on, under "A path ..." or "2 paths ..."."""
+    heading = f"A path {one}" if len(paths) == 1 else f"{len(paths)} paths {many}"
+    return PathGroup(heading + rest, paths, is_context=True, is_drawn=True)
 
 
-def groups(explanation: Explanation) -> tuple[Headed, ...]:
-    """Return the paths by what they are, those that matter most first; no group is empty."""
-    evidence, paths = explanation.evidence, explanation.paths
-    if explanation.reason == "predicted_negative":
-        found = _for_and_against(paths)
-    elif evidence is None:
-        found = [Headed(_ranked("rank best", paths, "the best first"), paths)]
-    elif evidence.verdict in ("structure_not_used", "not_by_these"):
-        one = len(paths) == 1
-        what = "A path of the graph that is not the model's reason" if one else (
-            f"{len(paths)} paths of the graph that are not the model's reasons"
-        )  # fmt: skip
-        found = [Headed(what, paths, True, True)]
-    elif evidence.verdict == "structure_against":
-        found = _raising_or_not(explanation)
-    else:
-        found = _reasons_and_context(explanation, evidence)
-    return tuple(group for group in found if group.paths)
+def _no_reasons(measured: _Measured) -> list[PathGroup[Path]]:
+    one, many = "is not the model's reason", "are not the model's reasons"
+    paths = measured.explanation.paths
+    return [_context(paths, f"of the graph that {one}", f"of the graph that {many}")]
 
 
-def _for_and_against(paths: tuple[Path, ...]) -> list[Headed]:
-    pro = tuple(path for path in paths if path.is_evidence)
-    contra = tuple(path for path in paths if not path.is_evidence)
-    return [
-        Headed(_ranked(f"{_verb('speaks', those)} {side} the link", those), those, is_drawn=True)
-        for those, side in ((pro, "for"), (contra, "against"))
-    ]
+def _for_and_against(paths: tuple[Path, ...]) -> list[PathGroup[Path]]:
+    found = []
+    for side, is_for in (("for", True), ("against", False)):
+        those = tuple(path for path in paths if bool(path.is_evidence) is is_for)
+        speak = "speaks" if len(those) == 1 else "speak"
+        found.append(PathGroup(_ranked(f"{speak} {side} the link", those), those, is_drawn=True))
+    return found
 
 
-def _raising_or_not(explanation: Explanation) -> list[Headed]:
+def _raising_or_not(measured: _Measured) -> list[PathGroup[Path]]:
     """Under a verdict against the link: what raises the score all the same, and what does not."""
-    noun, bar = score_noun(explanation.threshold), unnoticed(explanation.logit or 0.0)
-    raising = tuple(
-        path for path in explanation.paths if path.is_evidence or (path.influence or 0.0) > bar
-    )
-    others = tuple(path for path in explanation.paths if path not in raising)
-    one, many = len(raising) == 1, f"{len(raising)} paths that raise"
-    raises = f"{'A path that raises' if one else many} the {noun}, though all together lower it"
-    lowers = "A path that does" if len(others) == 1 else f"{len(others)} paths that do"
+    paths, bar = measured.explanation.paths, unnoticed(measured.logit)
+    noun = score_noun(measured.explanation.threshold)
+    raising = tuple(path for path in paths if path.is_evidence or (path.influence or 0.0) > bar)
+    others = tuple(path for path in paths if path not in raising)
+    rest = f" the {noun}, though all together lower it"
     return [
-        Headed(raises, raising, True, True),
-        Headed(f"{lowers} not raise the {noun}", others, True, True),
+        _context(raising, "that raises", "that raise", rest),
+        _context(others, "that does", "that do", f" not raise the {noun}"),
     ]
 
 
-def _reasons_and_context(explanation: Explanation, evidence: Evidence) -> list[Headed]:
-    paths = explanation.paths
-    reasons = tuple(path for path in paths if path.is_evidence is not False)
-    others = tuple(path for path in paths if path.is_evidence is False)
-    one, number = len(others) == 1, len(others)
-    if not reasons and number > 1 and evidence.influence > unnoticed(explanation.logit or 0.0):
-        context = f"{number} paths that count only together: none adds to the others by itself"
+def _reasons_and_context(measured: _Measured) -> list[PathGroup[Path]]:
+    paths = measured.explanation.paths
+    reasons, others = _reasons_and_others(paths)
+    if not reasons and len(others) > 1 and measured.is_noticed:
+        many, rest = "that count only together: none adds to the others by itself", ""
     else:
         small = any((path.marginal or 0.0) > 0 for path in others)
-        nothing = "next to nothing" if small else "nothing"
-        adds = f"A path that adds {nothing}" if one else f"{number} paths that add {nothing}"
-        beside = "the others" if len(paths) - one > 1 else "the other"
-        context = f"{adds} to {beside}, only for context" if len(paths) > 1 else adds
-    relies = _ranked("the model relies on", reasons)
-    return [Headed(relies, reasons), Headed(context, others, True, True)]
+        many, rest = "that add", " next to nothing" if small else " nothing"
+        if len(paths) > 1:
+            beside = "the others" if len(paths) - (len(others) == 1) > 1 else "the other"
+            rest += f" to {beside}, only for context"
+    relies = PathGroup(_ranked("the model relies on", reasons), reasons)
+    return [relies, _context(others, "that adds", many, rest)]
+
+
+def _reasons_and_others(paths: tuple[Path, ...]) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+    """Return the paths that are evidence, or of which it was not measured, and all others."""
+    others = tuple(path for path in paths if path.is_evidence is False)
+    return tuple(path for path in paths if path.is_evidence is not False), others
 
 
 def _ranked(what: str, paths: tuple[Path, ...], order: str = "") -> str:
@@ -215,19 +260,26 @@ def _ranked(what: str, paths: tuple[Path, ...], order: str = "") -> str:
     return f"The {len(paths)} paths that {what}{', ' if order else ''}{order}"
 
 
-def _verb(singular: str, paths: tuple[Path, ...]) -> str:
-    return singular if len(paths) == 1 else singular.removesuffix("s")
+VERDICT_WORDS: dict[Verdict, VerdictWords] = {
+    "supported": VerdictWords(
+        "the paths carry the prediction", True, _supported, _reasons_and_context
+    ),
+    "structure_not_used": VerdictWords(
+        "no set of paths moves the score", False, _not_used, _no_reasons
+    ),
+    "structure_against": VerdictWords(
+        "without any path the score is as high or higher", False, _against, _raising_or_not
+    ),
+    "not_by_these": VerdictWords(
+        "paths carry the prediction, but no few of them that were found",
+        False,
+        _not_by_these,
+        _no_reasons,
+    ),
+}
 
 
 # What was measured of one path, in plain words: alone, beside the others, and fact by fact.
-
-
-NOTHING = 0.01
-"""A fact does nothing if it moves the score by at most this share of what its path does."""
-MOSTLY_ENDS = 0.25
-"""The effect of a path comes from its two ends if its connection is at most this share of it."""
-_TOO_SMALL = 0.005
-"""An effect that two decimals do not show."""
 
 
 def path_remarks(
@@ -241,12 +293,18 @@ def path_remarks(
         steps: its facts.
         is_reason: the model relies on it, so that it is worth saying which of its facts matter.
     """
-    logit = explanation.logit
+    evidence, logit = explanation.evidence, explanation.logit
     if path.influence is None or logit is None:
         return ()
     noun = score_noun(explanation.threshold)
+    own = []
+    if path.added is not None and evidence is not None:
+        bare = evidence.logit_without_paths
+        change = _change(f"the {noun}", ("raises", "lowers"), bare, path.added)
+        own.append(f"Put alone into the graph without any path, it {change}.")
     what = "fact" if len(path) == 1 else "path's facts"
-    own = [_added(explanation, path, noun), _own_effect(logit, path.influence, what, noun)]
+    change = _change("", ("rises", "falls"), logit, -path.influence)
+    own.append(f"Without this {what} alone the {noun} {change}.")
     told = is_reason and path.influence >= _TOO_SMALL
     if told:
         own.append(_ends(path.influence, path.connection))
@@ -255,25 +313,13 @@ def path_remarks(
     return tuple(remark for remark in (" ".join(part for part in own if part), facts) if remark)
 
 
-def _own_effect(logit: float, influence: float, what: str, noun: str) -> str:
-    before, after = numbers(logit, logit - influence)
-    if before == after:
-        return f"Without this {what} alone the {noun} does not change."
-    change = f"{'falls' if influence > 0 else 'rises'} by {_size(influence)}"
-    return f"Without this {what} alone the {noun} {change} (from {before} to {after})."
-
-
-def _added(explanation: Explanation, path: Path, noun: str) -> str:
-    """Return what a path does where the others do not stand in for it."""
-    evidence = explanation.evidence
-    if path.added is None or evidence is None:
-        return ""
-    bare = evidence.logit_without_paths
-    before, after = numbers(bare, bare + path.added)
-    if before == after:
-        return f"Put alone into the graph without any path, it does not change the {noun}."
-    change = f"{'raises' if path.added > 0 else 'lowers'} the {noun} by {_size(path.added)}"
-    return f"Put alone into the graph without any path, it {change} (from {before} to {after})."
+def _change(what: str, verbs: tuple[str, str], before: float, change: float) -> str:
+    """Return "falls by 0.12 (from 2.34 to 2.22)", or "raises the score by 0.12 (...)"."""
+    first, second = numbers(before, before + change)
+    if first == second:
+        return f"does not change {what}".rstrip()
+    verb = f"{verbs[change < 0]} {what}".rstrip()
+    return f"{verb} by {_size(change)} (from {first} to {second})"
 
 
 def _beside_the_others(explanation: Explanation, path: Path, logit: float) -> str:

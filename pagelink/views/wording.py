@@ -1,27 +1,33 @@
-"""What the model was asked, by what rule paths were chosen, and the model's answers, in words."""
+"""What an explanation says, in plain words: computed once, shown by every view.
+
+Put together from the verdict, the paths, the rule by which they were chosen, the model's answers on
+edited graphs, and what was requested beside the paths.
+"""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pagelink.explain.result import Explanation, Node, Path
 from pagelink.measure.verdict import Evidence, Verdict
-from pagelink.views import verdict_wording
-from pagelink.views.naming import NodeWords, clean, count, node_words, words
 from pagelink.views.statements import (
     Fact,
+    NodeWords,
+    PathGroup,
     ScoreWords,
     Step,
-    enumerated,
     in_words,
+    node_words,
     path_steps,
     score_noun,
     score_sentence,
     score_words,
     these_facts,
 )
-from pagelink.views.verdict_wording import path_remarks
+from pagelink.views.text import clean, count, enumerated, words
+from pagelink.views.verdict_wording import VERDICT_WORDS, groups, path_remarks, verdict_sentences
 
 
 def caveat(explanation: Explanation) -> str:
@@ -94,26 +100,14 @@ def figures(explanation: Explanation) -> tuple[tuple[str, str], ...]:
     )
 
 
-# What was asked for beside the paths, in words: the target's rank, how stable the paths are.
-
-
-def requests(explanation: Explanation, link: Fact, paths: Sequence[Path]) -> tuple[str, ...]:
-    """Return a sentence for each thing that was asked for.
-
-    Args:
-        explanation: the explanation.
-        link: the link in words.
-        paths: its paths in the order in which they are shown.
-    """
-    sentences = (rank_sentence(explanation, link), runs_sentence(explanation.runs, paths))
-    return tuple(sentence for sentence in sentences if sentence)
+# What was requested beside the paths, in words: the target's rank, how stable the paths are.
 
 
 def rank_sentence(explanation: Explanation, link: Fact) -> str:
     """Say where the target ranks, with and without the facts of the returned paths.
 
     Returns:
-        A sentence, empty if no rank was asked for.
+        A sentence, empty if no rank was requested.
     """
     if explanation.rank is None:
         return ""
@@ -124,9 +118,8 @@ def rank_sentence(explanation: Explanation, link: Fact) -> str:
     after = explanation.rank_without_these
     if after is None:
         return f"{said}."
-    if after == explanation.rank:
-        return f"{said}; without the facts of these paths it would be just the same."
-    return f"{said}; without the facts of these paths it would be number {after}."
+    place = "just the same" if after == explanation.rank else f"number {after}"
+    return f"{said}; without the facts of these paths it would be {place}."
 
 
 def runs_sentence(runs: int | None, paths: Sequence[Path]) -> str:
@@ -149,12 +142,7 @@ def runs_sentence(runs: int | None, paths: Sequence[Path]) -> str:
     return f"Of {runs} runs, each with a seed of its own, {enumerated(each)}."
 
 
-def runs_of(runs: int | None, path: Path) -> str:
-    """Return in how many runs a path was returned, in short: "in 3 of 5 runs"; may be empty."""
-    return "" if runs is None or path.runs is None else f"in {path.runs} of {runs} runs"
-
-
-# What an explanation says, in plain words: computed once, shown by every view.
+# Everything that is said, put together.
 
 
 @dataclass(frozen=True)
@@ -166,22 +154,9 @@ class PathWords:
     steps: tuple[Step, ...]
     remarks: tuple[str, ...]
     """Sentences about the path as a whole: where it passes, what it is worth to the model."""
-    score: str
     runs: str
-    """In how many runs it was returned; empty if there was but one."""
+    """In how many runs it was returned, "in 3 of 5 runs"; empty if there was but one."""
     path: Path
-
-
-@dataclass(frozen=True)
-class PathGroup:
-    """Paths that are shown together, under a heading."""
-
-    heading: str
-    paths: tuple[PathWords, ...]
-    is_context: bool
-    """They were measured, and the model does not rely on them."""
-    is_drawn: bool
-    """The heading says what a drawing of the paths alone would not."""
 
 
 @dataclass(frozen=True)
@@ -196,8 +171,8 @@ class Wording:
     noun: str
     """What a logit is called."""
     requests: tuple[str, ...]
-    """What was asked for beside the paths: a rank, how stable the paths are."""
-    groups: tuple[PathGroup, ...]
+    """What was requested beside the paths: a rank, how stable the paths are."""
+    groups: tuple[PathGroup[PathWords], ...]
     """The paths by what they are: first those that the model relies on."""
     caveat: str
     """What the choice of the paths does and does not say; empty if there are none."""
@@ -207,8 +182,8 @@ class Wording:
     verdict: Verdict | None
     influence: float | None
     """Of the paths together."""
-    is_whole: bool
-    """Nothing went wrong on the way to this explanation."""
+    is_relied: bool
+    """The model relies on the paths, and nothing went wrong on the way to this explanation."""
 
     @property
     def paths(self) -> tuple[PathWords, ...]:
@@ -218,56 +193,64 @@ class Wording:
 
 def wording(explanation: Explanation) -> Wording:
     """Return what the explanation says."""
-    nodes = node_words(explanation)
+    nodes, evidence = node_words(explanation), explanation.evidence
     link = Fact(nodes[explanation.src], words(explanation.link_type[1]), nodes[explanation.dst])
     scores = score_words(explanation)
-    groups = _groups(explanation, nodes)
-    shown = [words.path for group in groups for words in group.paths]
+    told = _groups(explanation, nodes)
+    paths = [path.path for group in told for path in group.paths]
+    requests = rank_sentence(explanation, link), runs_sentence(explanation.runs, paths)
+    relied = evidence is not None and VERDICT_WORDS[evidence.verdict].is_relied
     return Wording(
         link=link,
         opening=_opening(explanation, link),
         scores=scores,
         score_sentence=score_sentence(explanation, scores),
         noun=score_noun(explanation.threshold),
-        requests=requests(explanation, link, shown),
-        groups=groups,
+        requests=tuple(sentence for sentence in requests if sentence),
+        groups=told,
         caveat=caveat(explanation),
         figures=figures(explanation),
         notes=tuple(note for note in map(clean, explanation.notes) if note),
-        verdict=getattr(explanation.evidence, "verdict", None),
-        influence=getattr(explanation.evidence, "influence", None),
-        is_whole=explanation.reason is None,
+        verdict=None if evidence is None else evidence.verdict,
+        influence=None if evidence is None else evidence.influence,
+        is_relied=relied and explanation.reason is None,
     )
 
 
 def paths_in_words(explanation: Explanation) -> tuple[PathWords, ...]:
     """Return what the explanation says of its paths, as `Wording.paths`, and no more."""
-    groups = _groups(explanation, node_words(explanation))
-    return tuple(path for group in groups for path in group.paths)
+    return tuple(p for group in _groups(explanation, node_words(explanation)) for p in group.paths)
 
 
-def _groups(explanation: Explanation, nodes: dict[Node, NodeWords]) -> tuple[PathGroup, ...]:
-    groups: list[PathGroup] = []
-    rank = 0
-    for headed in verdict_wording.groups(explanation):
-        told = []
-        for path in headed.paths:
-            rank += 1
-            inner = tuple(nodes[node] for node in path.nodes)
-            told.append(_path_words(explanation, rank, path, inner, not headed.is_context))
-        groups.append(PathGroup(headed.heading, tuple(told), headed.is_context, headed.is_drawn))
-    return tuple(groups)
+def _groups(
+    explanation: Explanation, nodes: dict[Node, NodeWords]
+) -> tuple[PathGroup[PathWords], ...]:
+    rank = itertools.count(1)
+    return tuple(
+        PathGroup(
+            group.heading,
+            tuple(
+                _path_words(explanation, next(rank), path, nodes, not group.is_context)
+                for path in group.paths
+            ),
+            group.is_context,
+            group.is_drawn,
+        )
+        for group in groups(explanation)
+    )
 
 
 def _path_words(
-    explanation: Explanation, rank: int, path: Path, nodes: tuple[NodeWords, ...], is_reason: bool
+    explanation: Explanation, rank: int, path: Path, words: dict[Node, NodeWords], is_reason: bool
 ) -> PathWords:
+    nodes = tuple(words[node] for node in path.nodes)
     steps = path_steps(path, nodes)
     inner = [f"{node.short} with {node.links}" for node in nodes[1:-1]]
     remark = f"Passes through {enumerated(inner)}." if inner else "A direct link between the two."
     remarks = (remark, *path_remarks(explanation, path, steps, is_reason))
-    runs = runs_of(explanation.runs, path)
-    return PathWords(rank, nodes, steps, remarks, f"{path.score:.2f}", runs, path)
+    known = None not in (explanation.runs, path.runs)
+    runs = f"in {path.runs} of {explanation.runs} runs" if known else ""
+    return PathWords(rank, nodes, steps, remarks, runs, path)
 
 
 def _opening(explanation: Explanation, link: Fact) -> tuple[str, ...]:
@@ -278,7 +261,7 @@ def _opening(explanation: Explanation, link: Fact) -> tuple[str, ...]:
         state = "This explanation is not complete."
     else:
         state = ""
-    sentences = (*verdict_wording.verdict(explanation), state, message)
+    sentences = (*verdict_sentences(explanation), state, message)
     return tuple(sentence for sentence in sentences if sentence)
 
 

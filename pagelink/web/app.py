@@ -1,7 +1,11 @@
-"""The explorer over HTTP: the page, and the JSON API that the page uses."""
+"""The explorer over HTTP: the page, and the JSON API that the page uses.
+
+`explore` serves both for a model of one's own, from Python.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,17 +17,18 @@ from fastapi.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 from torch import Tensor
 
+from pagelink.errors import LinkError
 from pagelink.explain.building import versions
 from pagelink.explain.explainer import PaGELink
-from pagelink.explain.result import Explanation
-from pagelink.web import asked, contract
+from pagelink.views.verdict_wording import VERDICT_WORDS
+from pagelink.web import contract
 from pagelink.web.answers import MEDIA_TYPES, Format, saved
-from pagelink.web.asking import PROBLEMS, Desk, Responses, add_problems
-from pagelink.web.explorer import Choice, Explorer
-from pagelink.web.questions import Questions
+from pagelink.web.explorer import Explorer
+from pagelink.web.questions import PROBLEMS, Questions, Responses, add_problems, answer
 from pagelink.web.serving import Guard, address_of, check_binding, listen, serve
 
 STATIC = Path(__file__).parent / "static"
+_SCRIPT = "text/javascript"
 QUICK: Responses = {code: PROBLEMS[code] for code in (404, 422)}
 QUESTION: Responses = {
     202: {"model": contract.Working, "description": "Not ready: ask again."},
@@ -43,6 +48,13 @@ def make_app(
         questions: the queue in front of the model; None: a new one.
     """
     api = make_api(explorer, questions or Questions())
+    relied = [name for name, words in VERDICT_WORDS.items() if words.is_relied]
+
+    @api.get("/static/verdicts.js", include_in_schema=False)
+    def verdicts() -> Response:
+        # The page asks which verdicts are good news; their words are in one table, for all views.
+        return Response(f"export const RELIED = {json.dumps(relied)};\n", media_type=_SCRIPT)
+
     api.mount("/static", StaticFiles(directory=STATIC))
 
     @api.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
@@ -63,7 +75,6 @@ def make_api(explorer: Explorer, questions: Questions) -> FastAPI:
         redoc_url=None,
     )
     add_problems(api)
-    desk = Desk(questions)
     explorer.explainer.predictor.before_pass = questions.check
 
     @api.get("/api/about")
@@ -72,76 +83,63 @@ def make_api(explorer: Explorer, questions: Questions) -> FastAPI:
         return explorer.about
 
     @api.get("/api/nodes", responses=QUICK)
-    def nodes(given: Annotated[asked.SearchAsked, Query()]) -> contract.Nodes:
+    def nodes(given: Annotated[contract.SearchAsked, Query()]) -> contract.Nodes:
         """Find nodes by name; nothing typed gives those of most facts."""
         return explorer.search(given.type, given.q, given.limit)
 
     @api.get("/api/sources/{index}", responses=QUICK)
     def source(
-        index: Annotated[int, fastapi.Path(ge=0, le=asked.LARGEST)],
+        index: Annotated[int, fastapi.Path(ge=0, le=contract.LARGEST)],
         limit: Annotated[int, Query(ge=1, le=200)] = 20,
     ) -> contract.Source:
         """What a source is linked to already."""
         return explorer.source(index, limit)
 
     @api.get("/api/targets", response_model=contract.Targets, responses=QUESTION)
-    async def targets(request: Request, given: Annotated[asked.TargetsAsked, Query()]) -> Any:
+    async def targets(request: Request, given: Annotated[contract.TargetsAsked, Query()]) -> Any:
         """List the best new targets of a source."""
-        return await desk.answer(request, given.wait, explorer.targets, given.src, given.k)
-
-    def explain(src: int, dst: int, choice: Choice) -> tuple[Explanation, contract.Explained]:
-        explanation = explorer.explanation(src, dst, choice)
-        return explanation, explorer.explained(explanation)
+        return await answer(questions, request, given, explorer.targets)
 
     @api.get("/api/explanation", response_model=contract.Explained, responses=QUESTION)
     async def explanation(
-        request: Request, given: Annotated[asked.ExplanationAsked, Query()]
+        request: Request, given: Annotated[contract.ExplanationAsked, Query()]
     ) -> Any:
         """Explain a link."""
-        return await desk.answer(
-            request, given.wait, explain, given.src, given.dst, given.choice,
-            shown=lambda both: both[1],
-        )  # fmt: skip
+        return await answer(questions, request, given, explorer.explain, lambda both: both[1])
 
     @api.get("/api/save/{format}", response_class=Response, responses={**FILES, **QUESTION})
     async def save(
-        request: Request, format: Format, given: Annotated[asked.ExplanationAsked, Query()]
+        request: Request, format: Format, given: Annotated[contract.ExplanationAsked, Query()]
     ) -> Any:
         """Give an explanation as a file."""
-        return await desk.answer(
-            request, given.wait, explain, given.src, given.dst, given.choice,
-            shown=lambda both: saved(both[0], format),
-        )  # fmt: skip
+        return await answer(
+            questions, request, given, explorer.explain, lambda both: saved(both[0], format)
+        )
 
     @api.get("/api/score", response_model=contract.Score, responses=QUESTION)
-    async def score(request: Request, given: Annotated[asked.EditAsked, Query()]) -> Any:
+    async def score(request: Request, given: Annotated[contract.EditAsked, Query()]) -> Any:
         """Score a link on the graph without some facts."""
-        link = given.src, given.dst
-        return await desk.answer(request, given.wait, explorer.score, *link, given.facts)
+        return await answer(questions, request, given, explorer.score)
 
     @api.get("/api/rank", response_model=contract.Rank, responses=QUESTION)
-    async def rank(request: Request, given: Annotated[asked.EditAsked, Query()]) -> Any:
+    async def rank(request: Request, given: Annotated[contract.EditAsked, Query()]) -> Any:
         """Rank the target of a link on the graph without some facts."""
-        link = given.src, given.dst
-        return await desk.answer(request, given.wait, explorer.rank, *link, given.facts)
+        return await answer(questions, request, given, explorer.rank)
 
     @api.get("/api/counterfactual", response_model=contract.WhatIf, responses=QUESTION)
-    async def counterfactual(request: Request, given: Annotated[asked.WhatIfAsked, Query()]) -> Any:
+    async def counterfactual(
+        request: Request, given: Annotated[contract.WhatIfAsked, Query()]
+    ) -> Any:
         """Say what would have to be different for the model to decide otherwise."""
-        link = given.src, given.dst
-        return await desk.answer(
-            request, given.wait, explorer.what_if, *link, given.at, given.top_k
-        )
+        return await answer(questions, request, given, explorer.what_if)
 
     @api.delete("/api/questions/{question}", status_code=204, responses=QUICK)
     def give_up(question: str) -> None:
         """Give up a question that nobody else waits for."""
-        desk.give_up(question)
+        if not questions.cancel(question):
+            raise LinkError(f"There is no open question {question!r}.")
 
     return api
-
-
-# The explorer for a model of one's own, from Python.
 
 
 def explore(

@@ -1,12 +1,111 @@
-"""The JSON that the explorer speaks: what is answered, field by field, as OpenAPI documents it."""
+"""What the explorer speaks, field by field, as OpenAPI documents it.
+
+First what can be asked: the parameters of its addresses, with their ranges. Then what is answered,
+as JSON.
+"""
 
 from __future__ import annotations
 
-from typing import Literal
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from pagelink.measure.verdict import Verdict
+
 At = Literal["source", "paths"]
+ControlName = Literal["paths", "length", "rho"]
+LARGEST = 2**31 - 1
+Index = Annotated[
+    int, Field(ge=0, le=LARGEST, description="Its position among the nodes of its type.")
+]
+Name = Annotated[str, Field(max_length=200)]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The settings that the page offers."""
+
+    paths: int = 3
+    length: int = 3
+    rho: float = 0.7
+    exclude: tuple[str, ...] = ()
+    seed: int = 0
+
+
+class Asked(BaseModel):
+    """What all questions have in common: no parameters beyond their own."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class SearchAsked(Asked):
+    """A search by name."""
+
+    type: Name = Field(description="A node type.")
+    q: Name = Field("", description="What was typed of the name.")
+    limit: int = Field(20, ge=1, le=100)
+
+
+class ModelRequest(Asked):
+    """A question that the model has to be asked."""
+
+    wait: float = Field(20, ge=0, le=30, description="Seconds to wait for the answer.")
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        """What the answer depends on, as the explorer takes it."""
+        return tuple(value for name, value in self if name != "wait")
+
+
+class TargetsAsked(ModelRequest):
+    """The best new targets of a source."""
+
+    src: Index
+    k: int = Field(20, ge=1, le=200, description="How many.")
+
+
+class LinkAsked(ModelRequest):
+    """A link."""
+
+    src: Index
+    dst: Index
+
+
+class EditAsked(LinkAsked):
+    """A link, on the graph without some facts."""
+
+    off: list[Index] = Field([], max_length=200, description="Numbers of the facts to take away.")
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        """The link, and the facts, each once."""
+        return self.src, self.dst, tuple(sorted(set(self.off)))
+
+
+class WhatIfAsked(LinkAsked):
+    """What would have to be different."""
+
+    at: At = Field("source", description="Take away facts at the source, or on paths.")
+    top_k: int | None = Field(
+        None, ge=1, le=1000, description="The target is to drop out of the first so many."
+    )
+
+
+class ExplanationAsked(LinkAsked):
+    """Why a link is predicted."""
+
+    paths: int = Field(Choice.paths, ge=1, le=20, description="Paths at most.")
+    length: int = Field(Choice.length, ge=1, le=5, description="Facts of a path at most.")
+    rho: float = Field(Choice.rho, ge=0, le=1, description="1: faithful, 0: concise.")
+    exclude: list[Name] = Field([], max_length=100, description="Relations that no path uses.")
+    seed: int = Field(Choice.seed, ge=0, le=LARGEST)
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        """The link, and the settings."""
+        exclude = tuple(sorted(set(self.exclude)))
+        return self.src, self.dst, Choice(self.paths, self.length, self.rho, exclude, self.seed)
 
 
 class Answer(BaseModel):
@@ -46,7 +145,7 @@ class Relation(Answer):
 class Control(Answer):
     """A setting that matters, with its meaning in one line."""
 
-    name: Literal["paths", "length", "rho"]
+    name: ControlName
     label: str
     meaning: str
     lowest: float
@@ -178,7 +277,7 @@ class Explained(Answer):
     link: str
     logit: float | None
     probability: float | None
-    verdict: Literal["supported", "structure_not_used", "structure_against", "not_by_these"] | None
+    verdict: Verdict | None
     reason: str | None = Field(description="Why there are no paths, or not all of them.")
     opening: list[str] = Field(description="What a reader has to know before all else.")
     scores: list[Circumstance]

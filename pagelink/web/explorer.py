@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -16,43 +14,31 @@ from pagelink.explain.building import versions
 from pagelink.explain.explainer import PaGELink
 from pagelink.explain.ranking import open_targets, rank_among
 from pagelink.explain.result import Explanation
-from pagelink.runtime.arrays import Doubles
-from pagelink.views.naming import words
+from pagelink.runtime.arrays import Doubles, Longs
 from pagelink.views.statements import compared
 from pagelink.views.templates import colour_places
+from pagelink.views.text import words
 from pagelink.web import contract
 from pagelink.web.answers import explained_answer, node_answer, what_if_answer
+from pagelink.web.contract import Choice
 from pagelink.web.lookup import NameSearch, Neighbours
 
 MOST_RANKED = 20_000
-"""Targets that are ranked at most; of more, so many at random."""
+"""Targets that are ranked at most; of more, this number at random."""
 FIRST = 10
-CONTROLS = (
-    contract.Control(
-        name="paths", label="Number of paths", lowest=1, highest=20, step=1, default=3,
-        meaning="How many paths are shown at most.",
+_CONTROLS: tuple[tuple[contract.ControlName, str, float, str], ...] = (
+    ("paths", "Number of paths", 1, "How many paths are shown at most."),
+    (
+        "length", "Length of a path", 1,
+        "How many facts a path may have; longer ones take longer to find.",
     ),
-    contract.Control(
-        name="length", label="Length of a path", lowest=1, highest=5, step=1, default=3,
-        meaning="How many facts a path may have; longer ones take longer to find.",
-    ),
-    contract.Control(
-        name="rho", label="Faithful or concise", lowest=0, highest=1, step=0.1, default=0.7,
-        meaning="1 counts only what the paths do to the score, 0 only that they are short and "
-        "pass through nodes of few facts.",
+    (
+        "rho", "Faithful or concise", 0.1,
+        "1 counts only what the paths do to the score, 0 only that they are short and pass "
+        "through nodes of few facts.",
     ),
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Choice:
-    """The settings that the page offers."""
-
-    paths: int = 3
-    length: int = 3
-    rho: float = 0.7
-    exclude: tuple[str, ...] = ()
-    seed: int = 0
+"""The settings that the page offers: name, label, step and meaning."""
 
 
 class Explorer:
@@ -105,7 +91,7 @@ class Explorer:
                 for t, n in zip(graph.node_types, counts, strict=True)
             ],
             relations=self.neighbours.relations,
-            controls=list(CONTROLS),
+            controls=_controls(),
             examples=[self.node(self.link_type[0], i) for i in self.neighbours.examples],
             warnings=self.explainer.warnings,
             versions=versions(),
@@ -134,11 +120,10 @@ class Explorer:
 
     def _search_of(self, node_type: str) -> NameSearch:
         if node_type not in self._searches:
-            graph = self.graph
-            first = graph.flat_index(node_type, 0)
-            last = int(graph.node_offset[graph.node_types.index(node_type) + 1])
-            names = [graph.node_name(flat) for flat in range(first, last)]
-            self._searches[node_type] = NameSearch(names, graph.degree[first:last])
+            at = self.graph.node_types.index(node_type)
+            first, last = self.graph.node_offset[at : at + 2].tolist()
+            names = [self.graph.node_name(flat) for flat in range(first, last)]
+            self._searches[node_type] = NameSearch(names, self.graph.degree[first:last])
         return self._searches[node_type]
 
     def source(self, index: int, limit: int) -> contract.Source:
@@ -155,7 +140,7 @@ class Explorer:
     def targets(self, src: int, count: int) -> contract.Targets:
         """The best new targets of a source; of equal ones the first is first."""
         node = self.node(self.link_type[0], src)
-        candidates = self._new_targets(src)
+        candidates = np.setdiff1d(self.neighbours.all_targets(src), self.neighbours.known_of(src))
         logits = self._logits(src, candidates)
         order = np.argsort(-logits, kind="stable")[:count]
         best = [
@@ -170,10 +155,7 @@ class Explorer:
         ]
         return contract.Targets(src=node, total=len(candidates), targets=best)
 
-    def _new_targets(self, src: int) -> npt.NDArray[np.int64]:
-        return np.setdiff1d(self.neighbours.all_targets(src), self.neighbours.known_of(src))
-
-    def _logits(self, src: int, candidates: npt.NDArray[np.int64]) -> Doubles:
+    def _logits(self, src: int, candidates: Longs) -> Doubles:
         if self._score is not None:
             pairs = torch.from_numpy(np.stack([np.full_like(candidates, src), candidates]))
             logits: Doubles = self._score(pairs).detach().cpu().double().numpy()
@@ -203,9 +185,10 @@ class Explorer:
         )  # fmt: skip
         return self.explainer.replace(settings, choice.seed).explain(src, dst, negatives=True)
 
-    def explained(self, explanation: Explanation) -> contract.Explained:
-        """The same for the page."""
-        return explained_answer(self.graph, explanation)
+    def explain(self, src: int, dst: int, choice: Choice) -> tuple[Explanation, contract.Explained]:
+        """The library's explanation of a link, and the same for the page."""
+        explanation = self.explanation(src, dst, choice)
+        return explanation, explained_answer(self.graph, explanation)
 
     def score(self, src: int, dst: int, off: Sequence[int]) -> contract.Score:
         """The model's word on a link, on the graph without some facts.
@@ -214,13 +197,10 @@ class Explorer:
             LinkError: there is no such link or fact.
         """
         link = self.explainer.link(src, dst)
-        rows = self.explainer.target_scores(link).logits(
-            np.array([link.dst]), [(), self._facts(off)]
-        )
-        before, after = float(rows[0, 0]), float(rows[1, 0])
+        scores = self.explainer.target_scores(link)
+        before, after = scores.logits(np.array([link.dst]), [(), self._facts(off)])[:, 0].tolist()
         answers = compared(self.explainer.threshold, before, after)
-        logits = torch.tensor([before, after], dtype=torch.float64)
-        chances = torch.sigmoid(logits).tolist()
+        chances = torch.sigmoid(torch.tensor([before, after], dtype=torch.float64)).tolist()
         return contract.Score(
             off=list(off), logit=after, probability=chances[1], logit_before=before,
             probability_before=chances[0], sentence=f"The {answers.noun} {answers.change}.",
@@ -250,7 +230,7 @@ class Explorer:
         A model that only ranks has nothing to turn: there the target is to leave the first ten.
 
         Raises:
-            LinkError: there is no such link, or there are not so many targets.
+            LinkError: there is no such link, or there are fewer targets.
         """
         if top_k is None and self.explainer.threshold is None:
             top_k = FIRST
@@ -258,7 +238,7 @@ class Explorer:
         known = [int(i) for i in self.neighbours.known_of(src) if i != dst]
         try:
             found = self.explainer.counterfactual(src, dst, top_k=top_k, at=at, known=known)
-        except SettingsError as error:  # more targets asked for than there are
+        except SettingsError as error:  # more targets than there are
             raise LinkError(str(error)) from error
         return what_if_answer(self.graph, found)
 
@@ -270,3 +250,15 @@ class Explorer:
                     f"{self.graph.num_facts - 1}."
                 )
         return sorted(set(off))
+
+
+def _controls() -> list[contract.Control]:
+    """What can be set on the page, with the ranges and defaults of the address."""
+    ranges = contract.ExplanationAsked.model_json_schema()["properties"]
+    return [
+        contract.Control(
+            name=name, label=label, meaning=meaning, lowest=ranges[name]["minimum"],
+            highest=ranges[name]["maximum"], step=step, default=ranges[name]["default"],
+        )
+        for name, label, step, meaning in _CONTROLS
+    ]  # fmt: skip

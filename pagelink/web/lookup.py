@@ -1,4 +1,4 @@
-"""Finds nodes by what is typed of their names, while it is typed.
+"""Finds nodes by what is typed of their names, and what they are linked to.
 
 All names lie in one row of bytes, so that a search is a few passes of NumPy over it: some
 milliseconds for a hundred thousand names. Case and accents do not count, and words may come in any
@@ -18,7 +18,7 @@ from torch import Tensor
 from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.runtime.arrays import Longs
-from pagelink.views.naming import words
+from pagelink.views.text import words
 from pagelink.web import contract
 from pagelink.web.answers import node_answer
 
@@ -131,8 +131,9 @@ class Neighbours:
         src_type, _, dst_type = link_type
         self._first_src = graph.flat_index(src_type, 0)
         self._first_dst = graph.flat_index(dst_type, 0)
-        counts = np.diff(graph.node_offset)
-        self._num_dst = int(counts[graph.node_types.index(dst_type)])
+        counts = dict(zip(graph.node_types, np.diff(graph.node_offset).tolist(), strict=True))
+        self._num_src, self._num_dst = counts[src_type], counts[dst_type]
+        self._link_class = graph.relation_class[graph.edge_types.index(link_type)]
         pairs = np.empty((2, 0), dtype=np.int64) if known is None else known.cpu().numpy()
         order = np.lexsort((pairs[1], pairs[0]))
         self._known_src, self._known_dst = pairs[:, order]
@@ -140,11 +141,9 @@ class Neighbours:
     @property
     def examples(self) -> list[int]:
         """Sources to begin with: some with known links, else those of most facts."""
-        counts = np.diff(self._graph.node_offset)
-        num_src = int(counts[self._graph.node_types.index(self._link_type[0])])
-        degree = self._graph.degree[self._first_src : self._first_src + num_src]
+        degree = self._graph.degree[self._first_src : self._first_src + self._num_src]
         linked = np.unique(self._known_src)
-        pool = linked if len(linked) else np.arange(num_src)
+        pool = linked if len(linked) else np.arange(self._num_src)
         best: list[int] = pool[np.argsort(-degree[pool], kind="stable")][:_EXAMPLES].tolist()
         return best
 
@@ -181,46 +180,36 @@ class Neighbours:
         flat = self._first_src + src
         arcs = slice(graph.arc_ptr[flat], graph.arc_ptr[flat + 1])
         kinds = graph.relation_class[graph.relation[graph.arc_edge[arcs]]]
-        mine = kinds == graph.relation_class[graph.edge_types.index(self._link_type)]
-        stated = graph.arc_dst[arcs][mine].astype(np.int64) - self._first_dst
+        stated = graph.arc_dst[arcs][kinds == self._link_class].astype(np.int64) - self._first_dst
         return np.union1d(self._known_dst[first:last], stated)
 
     def known_answers(self, src: int, targets: Longs) -> list[contract.Known]:
         """Known targets, and whether the graph holds the links to them."""
-        graph = self._graph
-        return [
-            contract.Known(
-                node=node_answer(graph, self._link_type[2], target),
-                in_graph=graph.link_fact(
-                    self._first_src + src, self._first_dst + target, self._link_type
-                )
-                >= 0,
-            )
-            for target in targets.tolist()
-        ]
+        graph, link_type = self._graph, self._link_type
+        found = []
+        for target in targets.tolist():
+            node = node_answer(graph, link_type[2], target)
+            ends = self._first_src + src, self._first_dst + target
+            found.append(contract.Known(node=node, in_graph=graph.link_fact(*ends, link_type) >= 0))
+        return found
 
     def facts_at(self, src: int, limit: int) -> list[contract.FactGroup]:
         """The facts of a source by relation, but for the predicted one; most facts first."""
         graph = self._graph
         flat = self._first_src + src
         arcs = np.arange(graph.arc_ptr[flat], graph.arc_ptr[flat + 1])
-        edges = graph.arc_edge[arcs]
-        link_class = graph.relation_class[graph.edge_types.index(self._link_type)]
         groups: dict[tuple[str, bool], list[int]] = {}
-        for arc, relation in zip(arcs.tolist(), graph.relation[edges].tolist(), strict=True):
-            if graph.relation_class[relation] == link_class:
+        relations = graph.relation[graph.arc_edge[arcs]]
+        for arc, relation in zip(arcs.tolist(), relations.tolist(), strict=True):
+            if graph.relation_class[relation] == self._link_class:
                 continue
             said, turned = graph.relation_words(graph.edge_types[relation])
             key = words(said), bool(graph.arc_reversed[arc]) != turned
             groups.setdefault(key, []).append(int(graph.arc_dst[arc]))
-        return [
-            contract.FactGroup(
-                words=said,
-                backwards=backwards,
-                total=len(others),
-                nodes=[node_answer(graph, *graph.node(other)) for other in others[:limit]],
+        found = []
+        for key, others in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0])):
+            nodes = [node_answer(graph, *graph.node(other)) for other in others[:limit]]
+            found.append(
+                contract.FactGroup(words=key[0], backwards=key[1], total=len(others), nodes=nodes)
             )
-            for (said, backwards), others in sorted(
-                groups.items(), key=lambda item: (-len(item[1]), item[0])
-            )
-        ]
+        return found

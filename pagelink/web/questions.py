@@ -3,21 +3,49 @@
 One thread asks the model, since a model is not made to be asked by several at once. Whoever asks
 what is being computed waits for the same computation. A question that nobody waits for any more is
 given up, also in the middle: between two of the model's passes.
+
+`answer` stands between requests and the queue: waiting, progress, and what goes wrong, in one form.
 """
 
 from __future__ import annotations
 
+import asyncio
 import itertools
+import sys
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, Literal
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from pagelink.errors import LinkError, PageLinkError
+from pagelink.web import contract
 
 WAITING = 32
 KEPT = 512
 PATIENCE = 10.0
+_TICK = 0.25
+"""Seconds after which it is seen that somebody has gone away."""
+_PROBLEMS = {
+    404: ("not_found", "There is no such thing."),
+    409: ("cancelled", "The question was given up."),
+    422: ("invalid", "It cannot be asked like this."),
+    500: ("failed", "It broke; other questions are not touched."),
+    503: ("busy", "Too many questions wait: try again later."),
+}
+"""By status, the code of a `Problem`, and how the OpenAPI document describes it."""
+Responses = dict[int | str, dict[str, Any]]
+PROBLEMS: Responses = {
+    status: {"model": contract.Problem, "description": described}
+    for status, (_, described) in _PROBLEMS.items()
+}
 
 
 class BusyError(Exception):
@@ -28,7 +56,7 @@ class Cancelled(BaseException):
     """The question was given up while it was computed."""
 
 
-class Question:
+class PendingAnswer:
     """A computation that some people wait for.
 
     Args:
@@ -60,7 +88,7 @@ class Questions:
 
     Args:
         waiting: questions that may wait at most; further ones are refused.
-        kept: answers that are kept, those asked for longest ago go first.
+        kept: answers that are kept, those requested longest ago go first.
         patience: seconds after which a question that nobody waits for is given up.
     """
 
@@ -70,14 +98,14 @@ class Questions:
         self._limit, self._kept, self._patience = waiting, kept, patience
         self._numbers = itertools.count(1)
         self._changed = threading.Condition()
-        self._open: dict[Hashable, Question] = {}
-        self._queue: deque[Question] = deque()
+        self._open: dict[Hashable, PendingAnswer] = {}
+        self._queue: deque[PendingAnswer] = deque()
         self._answers: OrderedDict[Hashable, Any] = OrderedDict()
-        self._current: Question | None = None
+        self._current: PendingAnswer | None = None
         self._worker = threading.Thread(target=self._work, name="pagelink-model", daemon=True)
         self._worker.start()
 
-    def ask(self, key: Hashable, compute: Callable[[], Any]) -> Question:
+    def ask(self, key: Hashable, compute: Callable[[], Any]) -> PendingAnswer:
         """Return the question under way for a key, or a new one; its future may be done already.
 
         Raises:
@@ -86,33 +114,43 @@ class Questions:
         with self._changed:
             if key in self._answers:
                 self._answers.move_to_end(key)
-                answered = Question(key, 0, compute)
+                answered = PendingAnswer(key, 0, compute)
                 answered.future.set_result(self._answers[key])
                 return answered
             question = self._open.get(key)
             if question is None or question.is_given_up:
                 if len(self._queue) >= self._limit:
                     raise BusyError
-                question = Question(key, next(self._numbers), compute)
+                question = PendingAnswer(key, next(self._numbers), compute)
                 self._open[key] = question
                 self._queue.append(question)
                 self._changed.notify()
             question.last_seen = time.monotonic()
             return question
 
-    def ahead(self, question: Question) -> int:
+    def ahead(self, question: PendingAnswer) -> int:
         """Return how many questions come before one."""
         with self._changed:
             if question not in self._queue:
                 return 0
             return self._queue.index(question) + (self._current is not None)
 
-    def watch(self, question: Question) -> None:
+    def progress(self, question: PendingAnswer) -> contract.Working:
+        """Return how far a question is."""
+        return contract.Working(
+            question=question.id,
+            state=question.state,
+            ahead=self.ahead(question),
+            seconds=round(question.seconds, 2),
+            calls=question.calls,
+        )
+
+    def watch(self, question: PendingAnswer) -> None:
         """Say that somebody waits for a question."""
         with self._changed:
             question.watchers += 1
 
-    def leave(self, question: Question) -> None:
+    def leave(self, question: PendingAnswer) -> None:
         """Say that somebody no longer does; they may come back within the patience."""
         with self._changed:
             question.watchers -= 1
@@ -141,17 +179,17 @@ class Questions:
         if question.is_given_up or self._is_forgotten(question):
             raise Cancelled
 
-    def _is_forgotten(self, question: Question) -> bool:
+    def _is_forgotten(self, question: PendingAnswer) -> bool:
         return not question.watchers and time.monotonic() - question.last_seen > self._patience
 
-    def _give_up(self, question: Question) -> None:
+    def _give_up(self, question: PendingAnswer) -> None:
         question.is_given_up = True
         if question in self._queue:
             self._queue.remove(question)
             del self._open[question.key]
             question.future.set_exception(Cancelled())
 
-    def _next(self) -> Question:
+    def _next(self) -> PendingAnswer:
         with self._changed:
             while True:
                 for question in [q for q in self._queue if self._is_forgotten(q)]:
@@ -183,3 +221,78 @@ class Questions:
                 question.future.set_result(answer)
             else:
                 question.future.set_exception(failure)
+
+
+def problem(status: int, message: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
+    """An answer that says why there is none."""
+    code, _ = _PROBLEMS.get(status, _PROBLEMS[422])
+    if status == 503:
+        headers = {"Retry-After": "2"}
+    return JSONResponse({"code": code, "message": message}, status, headers)
+
+
+def add_problems(api: FastAPI) -> None:
+    """Give whatever goes wrong the form of a Problem."""
+
+    @api.exception_handler(RequestValidationError)
+    async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
+        said = "; ".join(
+            f"{'.'.join(str(part) for part in each['loc'][1:])}: {each['msg']}"
+            for each in error.errors()[:5]
+        )
+        return problem(422, said)
+
+    @api.exception_handler(HTTPException)
+    async def refused(_: Request, error: HTTPException) -> JSONResponse:
+        return problem(error.status_code, f"{error.detail}.", error.headers)
+
+    @api.exception_handler(PageLinkError)
+    async def wrong(_: Request, error: PageLinkError) -> JSONResponse:
+        return problem(404 if isinstance(error, LinkError) else 422, str(error))
+
+
+async def answer(
+    questions: Questions, request: Request, given: contract.ModelRequest,
+    compute: Callable[..., Any], shown: Callable[[Any], Any] = lambda answer: answer,
+) -> Any:  # fmt: skip
+    """Put a question into the queue; return its answer, how far it is, or why there is none.
+
+    Args:
+        questions: the queue.
+        request: who asks.
+        given: what is asked; the same is computed once.
+        compute: computes it from what is given, in the thread of the model.
+        shown: what of the answer is sent.
+    """
+    key = compute.__name__, *given.arguments
+    try:
+        question = questions.ask(key, partial(compute, *given.arguments))
+    except BusyError:
+        return problem(503, "Too many questions are waiting for the model. Try again soon.")
+    questions.watch(question)
+    try:
+        await _wait(request, question, given.wait)
+    finally:
+        questions.leave(question)
+    if not question.future.done():
+        return JSONResponse(questions.progress(question).model_dump(), 202)
+    try:
+        return shown(question.future.result())
+    except Cancelled:
+        return problem(409, "The question was given up.")
+    except PageLinkError:
+        raise
+    except Exception as error:
+        first = f"{type(error).__name__}: {error}".splitlines()[0]
+        print(f"pagelink: {key} failed: {first}", file=sys.stderr)
+        return problem(500, f"The model could not be asked this: {first}")
+
+
+async def _wait(request: Request, question: PendingAnswer, seconds: float) -> None:
+    until = time.monotonic() + seconds
+    future = asyncio.wrap_future(question.future)
+    future.add_done_callback(lambda done: done.cancelled() or done.exception())
+    while not future.done() and time.monotonic() < until:
+        await asyncio.wait({future}, timeout=min(_TICK, max(until - time.monotonic(), 0)))
+        if await request.is_disconnected():
+            return

@@ -157,7 +157,7 @@ def listen(host: str, port: int) -> socket.socket:
         SettingsError: the address is taken, or is none of this machine's.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # Only a socket that says TCP is sent on without delay by asyncio: 40 milliseconds an answer.
+    # Only a socket that says TCP is sent on without delay by asyncio: 40 milliseconds per answer.
     taken = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

@@ -15,19 +15,27 @@ from torch_geometric.data import HeteroData
 from typer.testing import CliRunner
 
 from pagelink import PaGELink, Settings
-from pagelink.checks.leaks import check_leaks, direct_facts, find_leaks
-from pagelink.checks.mechanisms import (
-    Hidden,
+from pagelink.checks.checked_model import (
+    CheckedModel,
     check_randomisation,
-    check_relations,
+    choose_links,
+    flat_links,
     judge,
+    logits_without,
     overlaps,
+    percent,
     reinitialised,
-    relation_pairs,
     shuffled_split,
 )
+from pagelink.checks.relations import (
+    Hidden,
+    check_leaks,
+    check_relations,
+    direct_facts,
+    find_leaks,
+    relation_pairs,
+)
 from pagelink.checks.report import TITLES, CheckReport, check, check_hubs, check_verdicts, hubs
-from pagelink.checks.subject import Subject, choose_links, flat_links, logits_without, percent
 from pagelink.cli.main import app
 from pagelink.datasets.planted import LINK_TYPE, PlantedModel, plant
 from pagelink.datasets.useritemattr import generate_useritemattr
@@ -36,7 +44,7 @@ from pagelink.graph.computation_graph import Extractor
 from pagelink.graph.edited_graphs import Edits
 from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
-from pagelink.model.edited_logits import Influence
+from pagelink.model.edited_logits import EditedLogits
 from pagelink.models import TrainSettings, make_model, split_links, train
 from pagelink.models.checkpoint import Checkpoint, save_checkpoint
 from pagelink.models.links import LinkSplit
@@ -66,10 +74,10 @@ def checkpoint() -> Checkpoint:
 # Relation ablation
 
 
-def two_colours() -> tuple[Subject, list[EdgeType], list[EdgeType]]:
+def two_colours() -> tuple[CheckedModel, list[EdgeType], list[EdgeType]]:
     """A model that uses two colours, and the relations of each of them."""
     planted = plant("inhibiting")
-    subject = Subject(planted.model, planted.data, LINK_TYPE, planted.pairs)
+    subject = CheckedModel(planted.model, planted.data, LINK_TYPE, planted.pairs)
     return subject, relations_of(planted.colours[0]), relations_of(planted.colours[1])
 
 
@@ -93,11 +101,11 @@ def test_a_hidden_relation_has_no_influence_though_the_search_sees_it() -> None:
     links = np.arange(len(ends))
     relation = np.full(len(ends), graph.edge_types.index(LINK_TYPE))
     gone = Edits(links, ptr, np.concatenate(slots))
-    influence = Influence(explainer.predictor, batch, relation)
+    influence = EditedLogits(explainer.predictor, batch, relation)
     whole = influence.logits(batch.visible, Edits.none(links))
     assert np.array_equal(whole, influence.logits(batch.visible, gone))
     # The same model with open eyes does depend on them.
-    open_eyes = Influence(subject.explainer().predictor, batch, relation)
+    open_eyes = EditedLogits(subject.explainer().predictor, batch, relation)
     assert not np.array_equal(
         open_eyes.logits(batch.visible, Edits.none(links)), open_eyes.logits(batch.visible, gone)
     )
@@ -111,7 +119,9 @@ def test_no_path_runs_along_a_hidden_relation() -> None:
     for hidden in (red, green):
         blind = Hidden(subject.model, hidden)
         explainer = subject.explainer(blind)
-        seen = dict(zip(explainer.graph.edge_types, explainer.reach.seen_relations, strict=True))
+        seen = dict(
+            zip(explainer.graph.edge_types, explainer.receptive_field.seen_relations, strict=True)
+        )
         assert not any(seen[t] for t in hidden)
         for answer in subject.explain(blind):
             assert answer.paths  # there are other ones
@@ -142,10 +152,10 @@ def test_paths_avoid_what_the_search_sees_and_the_model_does_not(mechanism: str)
     # The second colour where it counts; the decoys where there is but one.
     colour = planted.colours[0 if mechanism == "either" else 1 if mechanism == "inhibiting" else 2]
     assert isinstance(planted.model, PlantedModel)
-    subject = Subject(Muted(planted.model, colour), planted.data, LINK_TYPE, planted.pairs)
+    subject = CheckedModel(Muted(planted.model, colour), planted.data, LINK_TYPE, planted.pairs)
     explainer = subject.explainer()
     hidden = relations_of(colour)
-    assert explainer.reach.seen_relations[explainer.graph.edge_types.index(hidden[1])]
+    assert explainer.receptive_field.seen_relations[explainer.graph.edge_types.index(hidden[1])]
     for answer in subject.explain():
         assert answer.paths
         for path in answer.paths:
@@ -156,7 +166,7 @@ def test_paths_avoid_what_the_search_sees_and_the_model_does_not(mechanism: str)
 
 def test_the_check_of_relations_looks_at_each_of_them() -> None:
     planted = plant("mean", num_links=40)
-    subject = Subject(planted.model, planted.data, LINK_TYPE, planted.pairs)
+    subject = CheckedModel(planted.model, planted.data, LINK_TYPE, planted.pairs)
     finding = check_relations(subject, subject.explain())
     assert finding.mark == "fine"
     assert len(finding.figures["relations"]) == 6
@@ -171,9 +181,9 @@ def test_the_check_of_relations_looks_at_each_of_them() -> None:
 
 def test_paths_along_a_hidden_relation_are_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     planted = plant("inhibiting", num_links=40)
-    subject = Subject(planted.model, planted.data, LINK_TYPE, planted.pairs)
+    subject = CheckedModel(planted.model, planted.data, LINK_TYPE, planted.pairs)
     # As if nothing were hidden.
-    monkeypatch.setattr("pagelink.checks.mechanisms.Hidden", lambda model, relations: planted.model)
+    monkeypatch.setattr("pagelink.checks.relations.Hidden", lambda model, relations: planted.model)
     finding = check_relations(subject, subject.explain())
     assert finding.mark == "warning"
     assert planted.colours[0] in finding.verdict
@@ -191,7 +201,7 @@ def test_relations_go_with_their_reverses() -> None:
 
 def test_explanations_follow_the_model() -> None:
     planted = trained_on_decoys("sage", 1)
-    subject = Subject(planted.model, planted.data, LINK_TYPE, planted.pairs[:60])
+    subject = CheckedModel(planted.model, planted.data, LINK_TYPE, planted.pairs[:60])
     mine = subject.explain(start="noise")
     other = reinitialised(planted.model, 1)
     found = {
@@ -208,7 +218,7 @@ def test_explanations_follow_the_model() -> None:
     assert finding.figures["degree_only"]["overlap"] == 1
     assert any("degree alone" in line for line in finding.details)
     # A ranking that does not look at the model is found out.
-    blind = Subject(
+    blind = CheckedModel(
         planted.model,
         planted.data,
         LINK_TYPE,
@@ -221,7 +231,7 @@ def test_explanations_follow_the_model() -> None:
 
 def test_shuffled_links_train_another_model(checkpoint: Checkpoint) -> None:
     links = choose_links(checkpoint, 40, 0)
-    subject = Subject(checkpoint.model, checkpoint.data, checkpoint.link_type, links)
+    subject = CheckedModel(checkpoint.model, checkpoint.data, checkpoint.link_type, links)
     finding = check_randomisation(subject, checkpoint)
     assert finding.mark == "fine", finding
     for name in ("reinitialised", "shuffled"):
@@ -249,7 +259,7 @@ def test_shuffled_splits_hold_no_true_link() -> None:
 
 def test_overlap_by_hand() -> None:
     planted = plant("mean", num_links=12)
-    answers = Subject(planted.model, planted.data, LINK_TYPE, planted.pairs).explain()
+    answers = CheckedModel(planted.model, planted.data, LINK_TYPE, planted.pairs).explain()
     many = max(answers, key=lambda a: len(a.paths))
     fewer = dataclasses.replace(many, paths=many.paths[:-1])
     none = dataclasses.replace(many, paths=())
@@ -344,7 +354,7 @@ def test_scores_without_leaking_facts() -> None:
             data[dst, f"rev_{name}", src].edge_index = data[edge_type].edge_index.flip(0)
     model = make_model("sage", data, link_type, paper_split=True, hidden=8).eval()
     asked = [(int(s), int(t)) for s, t in links[:, :12].t().tolist()]
-    subject = Subject(model, data, link_type, asked)
+    subject = CheckedModel(model, data, link_type, asked)
     finding = check_leaks(subject, subject.explain(), links)
     assert finding.mark == "warning"
     assert "indicated" in finding.verdict
@@ -387,7 +397,7 @@ def test_hubs_are_counted_by_hand() -> None:
 
 def test_hubs_on_most_paths_are_a_warning() -> None:
     planted = plant("many", num_links=40)
-    answers = Subject(planted.model, planted.data, LINK_TYPE, planted.pairs).explain()
+    answers = CheckedModel(planted.model, planted.data, LINK_TYPE, planted.pairs).explain()
     graph = TypedGraph.from_data(planted.data, [LINK_TYPE])
     inner = {graph.flat_index(*p.nodes[1]) for a in answers for p in a.paths}
     degree = graph.degree.copy()
@@ -399,7 +409,7 @@ def test_hubs_on_most_paths_are_a_warning() -> None:
 
 def test_verdict_shares() -> None:
     planted = plant("inhibiting")
-    answers = Subject(planted.model, planted.data, LINK_TYPE, planted.pairs).explain()
+    answers = CheckedModel(planted.model, planted.data, LINK_TYPE, planted.pairs).explain()
     finding = check_verdicts(answers)
     assert finding.figures["shares"] == {
         "structure_against": pytest.approx(2 / 3), "supported": pytest.approx(1 / 3)
@@ -461,7 +471,7 @@ def test_the_command_says_it_in_words_and_figures(checkpoint: Checkpoint, tmp_pa
 
 def test_the_summary_names_what_to_look_at(checkpoint: Checkpoint) -> None:
     planted = plant("inhibiting")
-    answers = Subject(planted.model, planted.data, LINK_TYPE, planted.pairs).explain()
+    answers = CheckedModel(planted.model, planted.data, LINK_TYPE, planted.pairs).explain()
     graph = TypedGraph.from_data(planted.data, [LINK_TYPE])
     report = CheckReport(LINK_TYPE, 48, 0, (check_verdicts(answers), check_hubs(graph, [])))
     assert report.summary == (

@@ -8,7 +8,7 @@ import torch
 from torch_geometric.data import Data, HeteroData
 
 from pagelink.checks.description import Degrees, Hub, Spread, describe
-from pagelink.datasets.locate import DataNotFoundError, find_data
+from pagelink.datasets.folders import DataNotFoundError, find_data
 from pagelink.errors import GraphError, LinkError
 from pagelink.tables.load import load_graph
 

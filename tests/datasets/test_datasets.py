@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch_geometric.data import HeteroData
 
+from pagelink.datasets.folders import DataNotFoundError, find_data
 from pagelink.datasets.ground_truth import Labels, Rule, find_labelled_pairs
-from pagelink.datasets.locate import DataNotFoundError, find_data
 from pagelink.datasets.useritemattr import UserItemAttr, generate_useritemattr
 from pagelink.errors import GraphError, SettingsError
 from pagelink.graph.typed_graph import TypedGraph
@@ -168,11 +168,9 @@ def test_max_degree_means_at_most_and_spares_the_ends_in_the_paper_only() -> Non
     assert roads("released", 5) == [road(1, 2), road(0, 1)]
 
 
-def test_pairs_joined_already_are_left_out_unless_wanted() -> None:
+def test_pairs_joined_already_are_left_out() -> None:
     graph = TypedGraph.from_data(two_roads())
     assert (0, 0) not in find_labelled_pairs(graph, "user", "item").labels()
-    with_joined = find_labelled_pairs(graph, "user", "item", exclude_joined=False).labels()
-    assert with_joined[0, 0] == [(("user", "buys", "item", 0, 0),)]
 
 
 def test_labels_of_chosen_pairs() -> None:

@@ -9,15 +9,11 @@ from torch_geometric.data import HeteroData
 
 import pagelink.datasets.folders as folders
 import pagelink.tables.load as tables
-from pagelink.datasets.augcitation import build_augcitation
+from pagelink.datasets.aminer import make_aminer_folder
+from pagelink.datasets.augcitation import build_augcitation, make_augcitation_folder
 from pagelink.datasets.folders import DatasetInfo, read_info, read_labels, write_dataset
 from pagelink.datasets.ground_truth import Labels
-from pagelink.datasets.make import (
-    make_aminer_folder,
-    make_augcitation_folder,
-    make_useritemattr_folder,
-)
-from pagelink.datasets.useritemattr import generate_useritemattr
+from pagelink.datasets.useritemattr import generate_useritemattr, make_useritemattr_folder
 from pagelink.errors import GraphError, SettingsError
 from pagelink.graph.schema import EdgeType
 from pagelink.tables.load import load_graph, save_graph

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
+from pagelink.datasets.folders import DataNotFoundError, find_data
 from pagelink.datasets.ground_truth import Rule, find_labelled_pairs
-from pagelink.datasets.locate import DataNotFoundError, find_data
 from pagelink.datasets.reference import ReferenceData, load_reference
 from pagelink.errors import GraphError, ModelError
 from pagelink.graph.typed_graph import TypedGraph

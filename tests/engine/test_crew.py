@@ -8,6 +8,7 @@ import signal
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet
@@ -16,15 +17,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pagelink.engine import open_parts, read_parts
-from pagelink.engine.crew import Crew, Event
-from pagelink.engine.job import Ledger, chunks, joined, plan
+from pagelink.engine.crew import Crew
+from pagelink.engine.job import InMemory
 from pagelink.engine.opening import graph_fingerprint
 from pagelink.engine.parts import PartFolder, claimed, part_path, write_part
-from pagelink.engine.tasks import Failure, Hello, Report, Task
+from pagelink.engine.tasks import Ledger, Task, chunks, plan
+from pagelink.engine.worker import Event, Failure, Hello, Order, Report
 from pagelink.errors import EngineError, SettingsError
 from pagelink.explain.building import versions
 from pagelink.tables.link_tables import LinkRow
 from pagelink.views.rows import SCHEMA, to_table
+
+ORDER: Any = None
+"""The toys below do not look at it."""
 
 
 def task_of(chunk: int, size: int) -> Task:
@@ -46,13 +51,13 @@ class Toy:
 
     def check(self) -> None: ...
 
-    def start(self, order: bytes) -> None:
+    def start(self, order: Order) -> None:
         self.open = True
 
     def hire(self) -> int:
         self._count += 1
         self._tasks[self._count] = deque()
-        self._said.append(Event(self._count, Hello("here", 1, versions())))
+        self._said.append(Event(self._count, Hello("here", versions())))
         return self._count
 
     def give(self, worker: int, task: Task) -> None:
@@ -95,23 +100,12 @@ def test_every_link_is_done_once_and_only_the_deadly_are_given_up(
             yield False
 
     toy = Toy(workers, deadly, chance())
-    crew, ledger = Crew(toy, b""), Ledger()
+    results = InMemory()
     found: dict[int, list[tuple[int, str]]] = {}
-    products = {}
     tasks = [task_of(n, size) for n, size in enumerate(sizes)]
-    for finished in crew.run(iter(tasks)):
-        task = finished.task
-        assert finished.report is not None
-        products[task.key] = finished.report.product
-        state = ledger.finish(task)
-        if state == "open":
-            continue
-        pieces = ledger.take(task.chunk)
-        if state == "again":
-            crew.repeat(joined(pieces))
-            continue
-        assert task.chunk not in found
-        found[task.chunk] = [row for piece in pieces or [task] for row in products[piece.key]]
+    for complete in Crew(toy, ORDER, results).run(iter(tasks)):
+        assert complete[0].chunk not in found
+        found[complete[0].chunk] = results.take(complete)
     lines = {row.line for task in tasks for row in task.links}
     assert {n: [line for line, _ in rows] for n, rows in found.items()} == {
         task.chunk: [row.line for row in task.links] for task in tasks
@@ -131,7 +125,7 @@ def test_workers_that_cannot_open_stop_the_job() -> None:
 
     toy = Stillborn(2, set(), iter(()))
     with pytest.raises(EngineError, match=r"6 workers in a row .*SIGKILL.*memory"):
-        list(Crew(toy, b"").run(iter([task_of(0, 2)])))
+        list(Crew(toy, ORDER, InMemory()).run(iter([task_of(0, 2)])))
     assert not toy.open
 
 
@@ -144,14 +138,14 @@ def test_a_machine_that_goes_while_its_workers_open_does_not_stop_the_job() -> N
                 self._said[-1] = Event(worker, None, "the node died")
             return worker
 
-    crew = Crew(Preempted(4, set(), iter([False] * 99)), b"")
+    crew = Crew(Preempted(4, set(), iter([False] * 99)), ORDER, InMemory())
     assert len(list(crew.run(iter([task_of(n, 2) for n in range(5)])))) == 5
     assert crew.tally.restarts == 3
 
 
 def test_other_versions_and_failures_stop_the_job() -> None:
     class Other(Toy):
-        what: Hello | Failure = Hello("far", 1, {**versions(), "torch": "1.0"})
+        what: Hello | Failure = Hello("far", {**versions(), "torch": "1.0"})
 
         def hire(self) -> int:
             self._said.append(Event(1, self.what))
@@ -159,13 +153,13 @@ def test_other_versions_and_failures_stop_the_job() -> None:
 
     toy = Other(1, set(), iter(()))
     with pytest.raises(EngineError, match=r"far has torch 1\.0, not"):
-        list(Crew(toy, b"").run(iter([task_of(0, 2)])))
+        list(Crew(toy, ORDER, InMemory()).run(iter([task_of(0, 2)])))
     toy.what = Failure.of(SettingsError("There is no relation 'x'."))
     with pytest.raises(SettingsError, match="no relation 'x'"):
-        list(Crew(toy, b"").run(iter([task_of(0, 2)])))
+        list(Crew(toy, ORDER, InMemory()).run(iter([task_of(0, 2)])))
     toy.what = Failure.of(ZeroDivisionError("oh"))
     with pytest.raises(EngineError, match="A worker cannot go on: ZeroDivisionError: oh"):
-        list(Crew(toy, b"").run(iter([task_of(0, 2)])))
+        list(Crew(toy, ORDER, InMemory()).run(iter([task_of(0, 2)])))
 
 
 def test_a_plan_is_the_same_every_time(tmp_path: Path) -> None:
@@ -310,10 +304,10 @@ def test_the_lock_of_a_killed_process_does_not_block(tmp_path: Path) -> None:
 
 def test_a_link_is_given_up_after_three_deaths_of_its_own() -> None:
     toy = Toy(1, {2}, iter(lambda: False, True))
-    crew = Crew(toy, b"")
-    done = [finished.task for finished in crew.run(iter([task_of(0, 4)]))]
+    crew = Crew(toy, ORDER, InMemory())
+    (done,) = crew.run(iter([task_of(0, 4)]))
     assert [(task.first, task.last, bool(task.killed)) for task in done] == [
-        (0, 2, False), (3, 4, False), (2, 3, True),
+        (0, 2, False), (2, 3, True), (3, 4, False),
     ]  # fmt: skip
     assert crew.tally.restarts == 3 + 1 + 3  # the chunk, its half, the link
-    assert "killed the worker, 3 times (died)" in done[-1].killed
+    assert "killed the worker, 3 times (died)" in done[1].killed

@@ -21,9 +21,11 @@ from support.shell import shell
 
 from pagelink import PaGELink, Settings
 from pagelink.datasets.useritemattr import generate_useritemattr
-from pagelink.engine.table_job import explain_table
-from pagelink.errors import GraphError, SettingsError
-from pagelink.explain.options import OnRequest
+from pagelink.engine import Sent, Summary
+from pagelink.engine import explain_table as explain_opened
+from pagelink.engine.parts import claimed
+from pagelink.errors import EngineError, GraphError, SettingsError
+from pagelink.explain.options import ExplainOptions
 from pagelink.models.architectures import RGCN
 from pagelink.models.checkpoint import load_checkpoint
 from pagelink.tables.link_tables import read_links
@@ -31,6 +33,10 @@ from pagelink.tables.load import load_graph, save_graph
 
 LINK_TYPE = ("user", "likes", "item")
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
+
+
+def explain_table(explainer: PaGELink, links: Path, out: Path, **options: Any) -> Summary:
+    return explain_opened(Sent(explainer), links, out, **options)
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +74,7 @@ def test_bad_rows_cost_only_themselves(explainer: PaGELink, tmp_path: Path) -> N
         b'"User 3","Item\n4",\r\n\r\nUser 5,Item 6,hates\r\nid:7,id:8,likes\r\nUser 9,User 9,\r\n'
     )
     out = tmp_path / "out.jsonl"
-    result = explain_table(explainer, table, out, identity={})
+    result = explain_table(explainer, table, out)
     rows = [json.loads(line) for line in out.read_text("utf-8").splitlines()]
     by_line: dict[int, Any] = {row["line"]: row for row in reversed(rows)}
     assert sorted(by_line) == [2, 3, 4, 6, 8, 9, 10]
@@ -88,7 +94,7 @@ def test_rows_say_what_the_explanations_say(explainer: PaGELink, tmp_path: Path)
     tables = {}
     for ending in ("parquet", "csv", "tsv", "jsonl"):
         out = tmp_path / f"out.{ending}"
-        explain_table(explainer, table, out, identity={})
+        explain_table(explainer, table, out)
         tables[ending] = out
     rows = pa.parquet.read_table(tables["parquet"]).to_pylist()
     paths = [path for explanation in explanations for path in explanation.paths]
@@ -128,10 +134,26 @@ def test_a_job_of_other_settings_is_not_taken_up(explainer: PaGELink, tmp_path: 
     table.write_text("src,dst\nUser 1,Item 2\n")
     (tmp_path / "out.parquet.parts").mkdir()
     (tmp_path / "out.parquet.parts" / "job.json").write_text('{"seed": 5}')
+    (tmp_path / "out.parquet.parts" / "part-00000000.parquet").write_bytes(b"theirs")
     with pytest.raises(SettingsError, match="parts of another job"):
-        explain_table(explainer, table, out, identity={})
+        explain_table(explainer, table, out)
     with pytest.raises(SettingsError, match=r"results end in"):
-        explain_table(explainer, table, tmp_path / "out.doc", identity={})
+        explain_table(explainer, table, tmp_path / "out.doc")
+
+
+def test_two_jobs_do_not_write_one_file(explainer: PaGELink, tmp_path: Path) -> None:
+    table, out = tmp_path / "links.csv", tmp_path / "out.csv"
+    table.write_text("src,dst\nUser 1,Item 2\n")
+    with (
+        claimed(tmp_path / "out.csv.parts", {"seed": 0}, beside=True),
+        pytest.raises(SettingsError, match=r"Another job works on .*out\.csv\.parts: process"),
+    ):
+        explain_table(explainer, table, out)
+    assert list(tmp_path.iterdir()) == [table]  # the other one came to nothing
+    steps: list[tuple[int, int]] = []
+    summary = explain_table(explainer, table, out, progress=lambda *step: steps.append(step))
+    assert steps[0] == (1, 1)  # link by link, not chunk by chunk
+    assert (summary.engine, summary.workers, summary.restarts) == ("inprocess", 1, 0)
 
 
 def stopped(explainer: PaGELink, folder: Path, patch: pytest.MonkeyPatch, **options: Any) -> None:
@@ -141,9 +163,9 @@ def stopped(explainer: PaGELink, folder: Path, patch: pytest.MonkeyPatch, **opti
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with patch.context() as patched:
-        patched.setattr("pagelink.engine.table_job._put_together", fails)
+        patched.setattr("pagelink.engine.job.join_parts", fails)
         with pytest.raises(OSError, match="No space"):
-            explain_table(explainer, folder / "l.csv", folder / "o.csv", identity={}, **options)
+            explain_table(explainer, folder / "l.csv", folder / "o.csv", **options)
 
 
 def test_parts_of_other_rows_are_not_taken_up(
@@ -151,22 +173,22 @@ def test_parts_of_other_rows_are_not_taken_up(
 ) -> None:
     (tmp_path / "l.csv").write_text("src,dst\nUser 1,Item 2\n")
     out = tmp_path / "o.csv"
-    stopped(explainer, tmp_path, monkeypatch, asked=OnRequest(runs=2))
-    for asked in (OnRequest(), OnRequest(runs=3), OnRequest(runs=2, rank=True)):
+    stopped(explainer, tmp_path, monkeypatch, asked=ExplainOptions(runs=2))
+    for asked in (ExplainOptions(), ExplainOptions(runs=3), ExplainOptions(runs=2, rank=True)):
         with pytest.raises(SettingsError, match=r"another job \(other asked\)"):
-            explain_table(explainer, tmp_path / "l.csv", out, identity={}, asked=asked)
+            explain_table(explainer, tmp_path / "l.csv", out, asked=asked)
     with monkeypatch.context() as patch:
         patch.setattr("pagelink.engine.opening.ROWS_VERSION", 99)
         with pytest.raises(SettingsError, match=r"another job \(other rows\)"):
-            explain_table(explainer, tmp_path / "l.csv", out, identity={}, asked=OnRequest(runs=2))
+            explain_table(explainer, tmp_path / "l.csv", out, asked=ExplainOptions(runs=2))
     job = tmp_path / "o.csv.parts" / "job.json"
     values = json.loads(job.read_text("utf-8"))
     assert "rank_without_these" in values["rows"]["columns"]
     job.write_text(json.dumps({**values, "memory": 3}))
     with pytest.raises(SettingsError, match=r"another job \(other memory\)"):
-        explain_table(explainer, tmp_path / "l.csv", out, identity={}, asked=OnRequest(runs=2))
+        explain_table(explainer, tmp_path / "l.csv", out, asked=ExplainOptions(runs=2))
     job.write_text(json.dumps(values, indent=1, sort_keys=True))
-    done = explain_table(explainer, tmp_path / "l.csv", out, identity={}, asked=OnRequest(runs=2))
+    done = explain_table(explainer, tmp_path / "l.csv", out, asked=ExplainOptions(runs=2))
     assert done.resumed == 1
 
 
@@ -182,11 +204,10 @@ def test_a_full_disk_leaves_nothing_half_written(
 
     with monkeypatch.context() as patch:
         patch.setattr(pa.parquet, "write_table", full)
-        with pytest.raises(OSError, match="No space"):
-            explain_table(explainer, table, out, identity={})
-    assert not out.exists()
-    assert [p.name for p in (tmp_path / "out.parquet.parts").iterdir()] == ["job.json"]
-    explain_table(explainer, table, out, identity={})
+        with pytest.raises(EngineError, match=r"part-.*No space.*make room"):
+            explain_table(explainer, table, out)
+    assert list(tmp_path.iterdir()) == [table]
+    explain_table(explainer, table, out)
     assert pa.parquet.read_table(out).num_rows == 3
 
 
@@ -194,8 +215,8 @@ def test_a_full_disk_leaves_nothing_half_written(
 def test_killed_and_run_again_ends_with_the_same_rows(shop: Path) -> None:
     """SIGKILL in the middle, several times; the rows are those of an undisturbed run."""
     code = (
-        "import functools, sys, pagelink.engine.table_job as jobs\n"
-        "jobs.explain_table = functools.partial(jobs.explain_table, part_size=4)\n"
+        "import functools, sys, pagelink.engine as jobs\n"
+        "jobs.explain_table = functools.partial(jobs.explain_table, chunk=4)\n"
         "from pagelink.cli.main import main\n"
         "main()"
     )
@@ -347,7 +368,7 @@ def test_no_global_random_state_is_touched(explainer: PaGELink, tmp_path: Path) 
     table = tmp_path / "links.csv"
     table.write_text("src,dst\nUser 1,Item 2\n")
     before = torch.random.get_rng_state()
-    explain_table(explainer, table, tmp_path / "out.csv", identity={})
+    explain_table(explainer, table, tmp_path / "out.csv")
     assert torch.equal(before, torch.random.get_rng_state())
 
 

@@ -12,10 +12,10 @@ import pytest
 
 from pagelink.engine import Processes
 from pagelink.engine.crew import Crew
-from pagelink.engine.opening import pickled
+from pagelink.engine.job import InMemory
 from pagelink.engine.parts import claimed, write_part
-from pagelink.engine.tasks import Failure, Report, Task
-from pagelink.engine.worker import Explanations, Order, Worker
+from pagelink.engine.tasks import Task
+from pagelink.engine.worker import Failure, Order, Report, Worker
 from pagelink.errors import EngineError, SettingsError
 from pagelink.tables.link_tables import LinkRow
 
@@ -42,10 +42,11 @@ class Echoing:
 
 def test_large_tasks_and_large_answers_pass_each_other() -> None:
     tasks = [Task(n, 0, (LinkRow(n, (str(n) * LARGE, "b")),), 1) for n in range(6)]
-    crew = Crew(Processes(1), pickled(Order(Echoing(), Explanations())))
-    done = {each.task.chunk: each.report for each in crew.run(iter(tasks))}
+    results = InMemory()
+    crew = Crew(Processes(1), Order(Echoing()), results)
+    done = {each[0].chunk: results.take(each) for each in crew.run(iter(tasks))}
     assert sorted(done) == list(range(6))
-    assert all(report and len(report.product[0][0]) == LARGE for report in done.values())
+    assert all(len(product[0][0]) == LARGE for product in done.values())
 
 
 @dataclass
@@ -63,7 +64,7 @@ class Changing(Echoing):
 @pytest.mark.parametrize(("looks", "kind"), [(0, Failure), (1, Failure), (2, Report)])
 def test_a_graph_that_changes_under_a_chunk_leaves_no_rows_of_it(looks: int, kind: type) -> None:
     worker = Worker()
-    worker.open(pickled(Order(Changing(looks), Explanations())))
+    worker.open(Order(Changing(looks)).pickled)
     assert isinstance(worker.run(Task(0, 0, (LinkRow(1, ("a", "b")),), 1)), kind)
 
 

@@ -36,7 +36,7 @@ from support.engine_world import (
 
 from pagelink import PaGELink
 from pagelink.cli.main import main
-from pagelink.engine import FromFiles, Processes, Summary, explain_folder, read_parts
+from pagelink.engine import FromFiles, Processes, Summary, explain_table, read_parts
 from pagelink.errors import EngineError, ModelError, SettingsError
 from pagelink.views.rows import to_rows
 
@@ -59,7 +59,7 @@ def explainer(shop: Path) -> PaGELink:
 
 
 def run(shop: Path, out: Path, workers: int = 1, **options: Any) -> Summary:
-    return explain_folder(
+    return explain_table(
         opening(shop), shop / "pairs.csv", out, Processes(workers), chunk=CHUNK, **options
     )
 
@@ -143,7 +143,7 @@ def test_a_link_that_kills_gets_its_own_row(
     table, out = tmp_path / "links.csv", tmp_path / "out"
     table.write_text(f"src,dst\nUser 1,Item 2\nUser 1,Item {DEADLY_ITEM}\nUser 2,Item 5\n")
     poison = Deadly(shop / "graph", shop / "model.pt", SETTINGS, threshold=None)
-    summary = explain_folder(poison, table, out, Processes(1), chunk=2)
+    summary = explain_table(poison, table, out, Processes(1), chunk=2)
     found = read_parts(out).to_pylist()
     (killed,) = [row for row in found if row["reason"] == "invalid"]
     assert (killed["line"], killed["src"], killed["dst"]) == (3, "User 1", f"Item {DEADLY_ITEM}")
@@ -187,7 +187,7 @@ def test_a_graph_that_changes_under_the_job_stops_it(shop: Path, tmp_path: Path)
         model.write_bytes((shop / "model.pt").read_bytes())
 
     with pytest.raises(EngineError, match=r"model\.pt changed on .* while the job was running"):
-        explain_folder(
+        explain_table(
             changing, shop / "pairs.csv", tmp_path / "out", Processes(1), chunk=CHUNK,
             progress=change,
         )  # fmt: skip
@@ -319,5 +319,5 @@ def test_everything_else_works_without_ray(
     assert not stopped.value.code
     said = capsys.readouterr().out
     assert "1 links (1 " in said
-    assert "links a second by 1 workers, 0 of them replaced" in said
+    assert "links per second by 1 workers, 0 of them replaced" in said
     assert set(read_parts(tmp_path / "out")["relation"].to_pylist()) == {LINK_TYPE[1]}

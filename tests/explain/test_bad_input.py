@@ -486,14 +486,14 @@ class TestReasons:
     def test_beyond_max_length_for_a_model_that_is_not_local(self, length: int) -> None:
         # It sees every edge, so nothing but the bound stands in the way.
         explain = explainer(chain(length), NotLocal(scale=0.01))
-        assert explain.reach.mode == "full"
+        assert explain.receptive_field.mode == "full"
         assert explain.explain(0, 0).reason == "beyond_max_length"
 
     def test_one_way_relations_of_a_model_that_is_not_local(self) -> None:
         # Item 1 writes to nobody, but the two facts at it are seen like all others.
         data = draw(SIZES, {BUYS: [(0, 1), (1, 1), (1, 0), (2, 2)]}, reverse=False)
         explain = explainer(data, NotLocal(scale=0.01))
-        assert explain.reach.mode == "full"
+        assert explain.receptive_field.mode == "full"
         explanation = explain.explain(0, 0)
         assert [inner(path) for path in explanation.paths] == [[("item", 1), ("user", 1)]]
 
@@ -711,7 +711,7 @@ class TestSettings:
 
     def test_fewer_hops_than_the_model_sees(self) -> None:
         explain = explainer()
-        assert explain.reach.num_hops == 2
+        assert explain.receptive_field.num_hops == 2
         with pytest.raises(SettingsError, match="num_hops is 1, but the model sees 2 hops"):
             explainer(settings=Settings(num_hops=1))
         wider = explainer(settings=Settings(num_hops=4))

@@ -195,7 +195,7 @@ def _compare(
 ) -> None:
     """Try every set of facts on the edited full graph."""
     graph, top_k = explainer.graph, found.top_k
-    link = explainer._reader.read(pair)
+    link = explainer.reader.read(pair)
     own_fact = [link.fact] if link.fact >= 0 else []
     targets = open_targets(graph, link)
     own = targets.tolist().index(link.dst)
@@ -212,12 +212,12 @@ def _compare(
             return float(logits[own])
         return float(logits[own] - np.sort(np.delete(logits, own))[::-1][top_k - 1])
 
-    (batch,) = explainer._batches.extract([link])
+    (batch,) = explainer.setup.batches.extract([link])
     if found.at == "source":
-        seen = explainer.reach.seen_relations
+        seen = explainer.receptive_field.seen_relations
         facts = facts_at_source(graph, link, batch if top_k is None else None, seen)
     else:
-        paths = explainer._path_graphs(batch, np.ones(len(batch.edges), dtype=np.bool_))
+        paths = explainer.setup.path_graphs(batch)
         facts = np.unique(graph.fact[batch.edges[paths.arc_slot]])
     assert found.num_facts == len(facts)
     values = {

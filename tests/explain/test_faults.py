@@ -155,7 +155,7 @@ def test_fault_6_every_look_up_scans_all_edges() -> None:
         # On the far side a node has many walks: the score is kept finite by its scale.
         settings = Settings(measure=False)
         explainer = PaGELink(Walks(scale=1e-3), data, LIKES, settings, forward=forward)
-        assert explainer.reach.num_hops == 2
+        assert explainer.receptive_field.num_hops == 2
         handed.clear()
         explanation = explainer.explain(0, 0)
         work.append(list(handed))

@@ -38,7 +38,7 @@ def test_scores_are_those_of_the_edited_full_graph(
     facts = facts.astype(np.int64)
     sets: list[Facts] = [(), facts[:1], facts]
     targets = graph.flat_index(link_type[2], shift) + np.arange(7)
-    scores = TargetScores(predictor, explainer._batches, link)
+    scores = TargetScores(explainer.setup, link)
     monkeypatch.setattr(scores, "_whole_graph_is_less", lambda *_: route == "whole")
     found = scores.logits(targets, sets)
 
@@ -54,10 +54,10 @@ def test_edges_are_really_gone() -> None:
     case = make_case("HeteroConv SAGE")
     explainer = PaGELink(case.model, case.data, case.link_type, threshold=None)
     graph = explainer.graph
-    link = explainer._reader.read((5, 3))
+    link = explainer.reader.read((5, 3))
     facts = np.unique(graph.fact[graph.src == link.src])
     targets = open_targets(graph, link)
-    found = TargetScores(explainer.predictor, explainer._batches, link).logits(targets, [facts])
+    found = TargetScores(explainer.setup, link).logits(targets, [facts])
     edited = without(explainer, case.data, facts)
     ends = torch.stack([torch.full((len(targets),), 5), torch.arange(60)[: len(targets)]])
     ends[1] = torch.from_numpy(targets - graph.flat_index("item", 0))
@@ -87,7 +87,7 @@ def test_the_sample_is_seeded_and_holds_the_target() -> None:
     explainer = PaGELink(
         (case := make_case("HeteroConv SAGE")).model, case.data, case.link_type, threshold=None
     )
-    link = explainer._reader.read((5, 3))
+    link = explainer.reader.read((5, 3))
     samples = [sample_targets(explainer.graph, link, 10, seed) for seed in (0, 0, 1)]
     assert [len(sample) for sample in samples] == [10, 10, 10]
     assert np.array_equal(samples[0], samples[1])
@@ -110,7 +110,7 @@ def test_ranks_of_explanations() -> None:
     assert (one.rank, one.rank_without_these) == (ranked[1].rank, ranked[1].rank_without_these)
     seen = 0
     for pair, explanation in zip(links, ranked, strict=True):
-        link = explainer._reader.read(pair)
+        link = explainer.reader.read(pair)
         targets = open_targets(explainer.graph, link)
         own = int(np.searchsorted(targets, link.dst))
         ends = torch.stack([torch.full((len(targets),), pair[0]), torch.arange(len(targets))])

@@ -11,7 +11,7 @@ from support.zoo import make_case
 
 from pagelink import PaGELink, Settings
 from pagelink.errors import SettingsError
-from pagelink.graph.batches import BYTES_AN_EDGE, GIGABYTE, Batches
+from pagelink.graph.batches import BYTES_PER_EDGE, GIGABYTE, Batches
 from pagelink.graph.links import Link
 
 BYTES_A_VISIBLE_EDGE = 100.0
@@ -25,7 +25,7 @@ def explainer() -> PaGELink:
 
 @pytest.fixture(scope="module")
 def links(explainer: PaGELink) -> list[Link]:
-    found = [explainer._reader.read(pair) for pair in itertools.product(range(6), range(4))]
+    found = [explainer.reader.read(pair) for pair in itertools.product(range(6), range(4))]
     found[5] = Link.broken((99, 0), explainer.link_types[0], "no such user")
     return found
 
@@ -39,7 +39,7 @@ def sizes(explainer: PaGELink, links: list[Link]) -> list[float]:
         ends = (np.array([value]) for value in (link.src, link.dst, link.fact))
         graph = explainer.extractor.extract(*ends)
         visible = int(graph.visible.sum())
-        sizes.append(visible * BYTES_A_VISIBLE_EDGE + len(graph.edges) * BYTES_AN_EDGE)
+        sizes.append(visible * BYTES_A_VISIBLE_EDGE + len(graph.edges) * BYTES_PER_EDGE)
     return sizes
 
 
@@ -108,5 +108,5 @@ def test_a_heavier_model_takes_more_for_an_edge() -> None:
     taken = {}
     for name in ("HeteroConv SAGE", "HeteroConv GAT"):
         case = make_case(name)
-        taken[name] = PaGELink(case.model, case.data, case.link_type).reach.bytes_an_edge
+        taken[name] = PaGELink(case.model, case.data, case.link_type).receptive_field.bytes_per_edge
     assert 0 < taken["HeteroConv SAGE"] < taken["HeteroConv GAT"]

@@ -81,7 +81,7 @@ def test_usual_models_share(name: str) -> None:
     predictor = PaGELink(case.model, case.data, case.link_type, **options).predictor
     assert predictor.fuses
     assert predictor.shares_rim
-    assert predictor.shares_copies == (name != "LightGCN")
+    assert predictor.shares_unedited == (name != "LightGCN")
 
 
 def test_several_threads_may_explain_with_one_explainer() -> None:

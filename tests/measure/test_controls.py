@@ -7,11 +7,11 @@ import pytest
 
 from pagelink import PaGELink, Settings
 from pagelink.datasets.useritemattr import generate_useritemattr
-from pagelink.measure.candidates import CandidateFinder
-from pagelink.measure.controls import draw_controls
+from pagelink.measure.candidates import CandidateFinder, ReferenceGraphs
+from pagelink.measure.evidence import draw_controls
 from pagelink.models import make_model
 from pagelink.rivals.ground import Ground
-from pagelink.runtime.arrays import Ragged
+from pagelink.runtime.csr import Csr
 
 PAIRS = [(src, dst) for src in range(4) for dst in range(4)]
 
@@ -26,13 +26,11 @@ def drawn(seed: int, pairs: list[tuple[int, int]]):  # type: ignore[no-untyped-d
     finder = CandidateFinder(ground.facts, ground.batch, ground.paths, links, even)
     found = finder.taken(finder.most_concise(3))
     walked = found.arcs >= 0
-    slots = Ragged(
+    slots = Csr(
         np.concatenate([[0], np.cumsum(walked.sum(1))]), ground.paths.arc_slot[found.arcs[walked]]
     )
-    edits, path_of = draw_controls(
-        explainer.graph, ground.facts, ground.batch, ground.whole, ground.bare, found.link, slots,
-        5, seed,
-    )  # fmt: skip
+    graphs = ReferenceGraphs(ground.facts, ground.batch, ground.whole, ground.bare)
+    edits, path_of = draw_controls(graphs, found.link, slots, 5, seed)
     return ground, found, slots, edits, path_of
 
 
@@ -83,7 +81,7 @@ def test_drawn_by_the_seed_and_the_link_alone() -> None:
     ]
     by_itself = [
         set(ground.batch.edges[alone.slots[alone.ptr[i] : alone.ptr[i + 1]]].tolist())
-        for i in range(alone.num_copies)
+        for i in range(alone.num_graphs)
     ]
     assert together == by_itself
     other = drawn(1, [PAIRS[chosen]])[3]

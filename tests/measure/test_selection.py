@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import combinations
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,11 @@ from support.zoo import make_case
 
 from pagelink import PaGELink, Settings
 from pagelink.graph.edited_graphs import Edits
-from pagelink.measure.candidates import Candidates
-from pagelink.measure.evidence import _verdict
-from pagelink.measure.greedy_set import pool_size
+from pagelink.measure.candidates import Candidates, Trials
+from pagelink.measure.greedy_set import GreedySet, pool_size
 from pagelink.measure.selection import select
-from pagelink.measure.verdict import unnoticed
-from pagelink.runtime.arrays import Ragged
+from pagelink.measure.verdict import unnoticed, verdict_of
+from pagelink.runtime.csr import Csr
 
 Effect = dict[tuple[int, ...], float]
 
@@ -30,7 +30,7 @@ class MadeUp:
 
     def logits(self, graph: np.ndarray, edits: Edits) -> np.ndarray:
         answers = []
-        for i in range(edits.num_copies):
+        for i in range(edits.num_graphs):
             key = tuple(sorted(set(edits.slots[edits.ptr[i] : edits.ptr[i + 1]].tolist())))
             self.asked.append(key)
             table, base, sign = (self.removal, 5.0, -1) if graph.all() else (self.insertion, 0.0, 1)
@@ -46,7 +46,7 @@ def candidates(concise: list[float], known: list[int] | None = None) -> Candidat
     return Candidates(
         ptr=np.array([0, count]), arcs=np.array(known, dtype=int)[:, None],
         lengths=np.ones(count, int), scores=worth, concise=worth,
-        slots=Ragged(np.arange(count + 1), np.array(known, dtype=int)),
+        slots=Csr(np.arange(count + 1), np.array(known, dtype=int)),
     )  # fmt: skip
 
 
@@ -60,7 +60,6 @@ def chosen(
 ) -> tuple[list[int], Any]:
     """Select; `hidden` candidates are found only once others are left out."""
     asked = MadeUp(table, more.pop("insertion", None))
-    whole = np.ones(len(concise), dtype=bool)
     settings = Settings(rho=rho, num_paths=more.pop("num_paths", 2), **more)
     shown = {each for found in (hidden or {}).values() for each in found}
     at_first = candidates(concise, [i for i in range(len(concise)) if i not in shown])
@@ -70,11 +69,22 @@ def chosen(
         return candidates(concise, list(found)[:count])
 
     alone = np.array([table[i,] for i in at_first.arcs[:, 0].tolist()])
-    found = select(
-        asked, at_first, alone, whole, ~whole, np.array([5.0]), np.array([bare]), settings,
-        steepest,
-    )  # type: ignore[arg-type]  # fmt: skip
-    return [int(found.candidates.arcs[m, 0]) for m in found.members[0] if m >= 0], found
+    greedy = GreedySet(trials(asked, at_first, alone, bare, settings))
+    for _ in range(settings.paths_within_budget - 1):
+        greedy.add_best(steepest(greedy.slots, 6))
+    found = select(greedy)
+    arcs = greedy.trials.candidates.arcs
+    return [int(arcs[m, 0]) for m in found.members[0] if m >= 0], found
+
+
+def trials(
+    asked: MadeUp, made: Candidates, alone: np.ndarray, bare: float, settings: Settings
+) -> Trials:
+    """Trials of one link with f(G) = 5 on made-up answers."""
+    work = SimpleNamespace(setup=SimpleNamespace(settings=settings), logits=np.array([5.0]))
+    graphs = SimpleNamespace(whole=np.ones(1, dtype=bool), bare=np.zeros(1, dtype=bool))
+    answers = (np.array([bare]), np.array([np.nan]))
+    return Trials(work, asked, graphs, made, alone, *answers)  # type: ignore[arg-type]
 
 
 # Three paths: 0 is the most concise, 2 the most influential; 1 and 2 stand for the same.
@@ -145,13 +155,13 @@ def test_large_sets_that_cannot_be_chosen_are_not_measured() -> None:
         for key in combinations(range(5), size)
     }
     asked = MadeUp(table)
-    whole = np.ones(5, dtype=bool)
     concise = [-1.0, -1.1, -1.2, -5.0, -6.0]
     every = candidates(concise)
-    found = select(
-        asked, every, np.array(value), whole, ~whole, np.array([5.0]), np.array([0.0]),
-        Settings(num_paths=3, rho=1.0), lambda without, count: candidates(concise, [0, 1, 2]),
-    )  # type: ignore[arg-type]  # fmt: skip
+    settings = Settings(num_paths=3, rho=1.0)
+    greedy = GreedySet(trials(asked, every, np.array(value), 0.0, settings))
+    for _ in range(2):
+        greedy.add_best(candidates(concise, [0, 1, 2]))
+    found = select(greedy)
     assert found.influence[0] == pytest.approx(14.0)
     triples = {key for key in asked.asked if len(key) == 3}
     assert (0, 1, 2) in triples
@@ -204,7 +214,7 @@ def test_no_more_sets_are_measured_than_allowed() -> None:
     ],
 )
 def test_verdict(f: float, bare: float, influence: float, largest: float, verdict: str) -> None:
-    assert _verdict(f, bare, influence, largest) == verdict
+    assert verdict_of(f, bare, influence, largest) == verdict
 
 
 @pytest.mark.parametrize("name", ["HeteroConv SAGE", "HGT", "RGCN", "LightGCN", "HAN"])

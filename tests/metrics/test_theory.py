@@ -121,5 +121,5 @@ class TestRandomGraph:
         assert drawn == pytest.approx(1200, abs=130)
 
     def test_refuses_too_many_edges(self) -> None:
-        with pytest.raises(SettingsError, match="5 nodes have 10 pairs, 11 were asked for"):
+        with pytest.raises(SettingsError, match="5 nodes have 10 pairs, got 11 edges"):
             random_graph(5, 11, seed=0)

@@ -14,12 +14,12 @@ from torch_geometric.data import HeteroData
 from pagelink import PaGELink, Settings
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.edited_graphs import Edits
+from pagelink.graph.lookup import FactIndex
 from pagelink.graph.typed_graph import TypedGraph
-from pagelink.measure.candidates import FactIndex
-from pagelink.measure.evidence import without_paths
-from pagelink.model.edited_logits import Influence, edge_gradient
+from pagelink.measure.candidates import ReferenceGraphs
+from pagelink.model.edited_logits import EditedLogits, edge_gradient
 from pagelink.model.predictor import LinkPredictor
-from pagelink.runtime.arrays import Ragged
+from pagelink.runtime.csr import Csr
 from pagelink.search.paths import best_paths, build_path_graphs
 
 pytestmark = pytest.mark.filterwarnings("ignore:The type '")
@@ -33,8 +33,8 @@ def make(case: Case, **settings: Any) -> PaGELink:
 
 def batch_of(explainer: PaGELink) -> tuple[ComputationGraphs, np.ndarray]:
     first = USERS if len(explainer.graph.node_types) == 1 else 0
-    links = [explainer._reader.read((user, first + user % 9)) for user in range(LINKS)]
-    batch = ComputationGraphs.joined(explainer._batches.extract(links))
+    links = [explainer.reader.read((user, first + user % 9)) for user in range(LINKS)]
+    batch = ComputationGraphs.joined(explainer.setup.batches.extract(links))
     relation = explainer.graph.edge_types.index(explainer.link_types[0])
     return batch, np.full(LINKS, relation)
 
@@ -81,8 +81,8 @@ def test_equal_to_the_edited_full_graph(name: str) -> None:
     batch, relation = batch_of(explainer)
     whole = explainer.predictor.needed(batch)
     edits = random_edits(batch, whole, 12, 1)
-    found = Influence(explainer.predictor, batch, relation).logits(whole, edits)
-    for i in range(edits.num_copies):
+    found = EditedLogits(explainer.predictor, batch, relation).logits(whole, edits)
+    for i in range(edits.num_graphs):
         link = edits.link[i]
         gone = batch.edges[edits.slots[edits.ptr[i] : edits.ptr[i + 1]]]
         own = np.flatnonzero(explainer.graph.fact == batch.link_fact[link])
@@ -103,23 +103,27 @@ def test_shared_copies_equal_graphs_edited_by_themselves(name: str) -> None:
     whole = explainer.predictor.needed(batch)
     for graph in (whole, whole & (np.random.default_rng(0).random(len(whole)) < 0.5)):
         edits = random_edits(batch, whole, 25, 2)
-        explainer.predictor.shares_copies = False
-        alone = Influence(explainer.predictor, batch, relation).logits(graph, edits)
-        explainer.predictor.shares_copies = name != "LightGCN"
-        for edges_a_pass in (1, 300, 10**9):
-            influence = Influence(explainer.predictor, batch, relation, edges_a_pass)
+        explainer.predictor.shares_unedited = False
+        alone = EditedLogits(explainer.predictor, batch, relation).logits(graph, edits)
+        explainer.predictor.shares_unedited = name != "LightGCN"
+        for edges_per_pass in (1, 300, 10**9):
+            influence = EditedLogits(explainer.predictor, batch, relation, edges_per_pass)
             assert influence.logits(graph, edits) == pytest.approx(alone, abs=1e-4)
 
 
 def test_unchanged_copies_have_the_models_score() -> None:
     explainer = make(make_case("HeteroConv GAT"))
     batch, relation = batch_of(explainer)
-    logits, _ = explainer._logits(batch, relation)
+    logits, _ = explainer.setup.logits(batch, relation)
     links = np.array([3, 0, 3])
-    found = Influence(explainer.predictor, batch, relation).logits(batch.visible, Edits.none(links))
+    found = EditedLogits(explainer.predictor, batch, relation).logits(
+        batch.visible, Edits.none(links)
+    )
     assert found == pytest.approx(logits[links], abs=1e-5)
     nothing = Edits.none(np.empty(0, dtype=np.int64))
-    assert len(Influence(explainer.predictor, batch, relation).logits(batch.visible, nothing)) == 0
+    assert (
+        len(EditedLogits(explainer.predictor, batch, relation).logits(batch.visible, nothing)) == 0
+    )
 
 
 def test_gradient_is_that_of_the_weights() -> None:
@@ -154,7 +158,7 @@ def test_without_paths_no_path_is_left_and_nothing_else_is_gone() -> None:
     explainer = make(make_case("HeteroConv SAGE"), core=0)
     batch, _ = batch_of(explainer)
     graph, facts = explainer.graph, FactIndex(explainer.graph)
-    bare = without_paths(graph, facts, batch, batch.visible, 3)
+    bare = ReferenceGraphs.of(facts, batch, batch.visible, 3).bare
     anything = graph.representative[batch.edges]
     paths = build_path_graphs(graph, batch, anything, 3)
     found = best_paths(paths, np.zeros(len(paths.arc_slot), dtype=np.float32), 10_000)
@@ -169,7 +173,7 @@ def test_without_paths_no_path_is_left_and_nothing_else_is_gone() -> None:
 
 
 def test_ragged() -> None:
-    lists = Ragged(np.array([0, 2, 2, 5]), np.array([7, 8, 1, 2, 3]))
+    lists = Csr(np.array([0, 2, 2, 5]), np.array([7, 8, 1, 2, 3]))
     taken = lists.take(np.array([2, 0, 1, 0]))
     assert taken.ptr.tolist() == [0, 3, 5, 5, 7]
     assert taken.values.tolist() == [1, 2, 3, 7, 8, 7, 8]

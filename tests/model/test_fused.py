@@ -24,8 +24,7 @@ from torch_geometric.nn import (
 
 from pagelink import PaGELink
 from pagelink.model.fused import EDGES_FOR_THREADS, Neighbours, is_plain_layer, weighted_sum
-from pagelink.model.masking import Weighting
-from pagelink.model.tracing import Tracer
+from pagelink.model.masking import Tracer, Weighting
 
 NODES, DIM = 30, 5
 

@@ -37,8 +37,8 @@ from pagelink import PaGELink
 from pagelink.errors import MaskError, ModelError, PageLinkError
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.model.inputs import ModelInput
+from pagelink.model.masking import Tracer
 from pagelink.model.predictor import LinkPredictor
-from pagelink.model.tracing import Tracer
 
 pytestmark = pytest.mark.filterwarnings("ignore:The type .* contains invalid characters")
 
@@ -78,7 +78,7 @@ def recorded_full(explainer: PaGELink, batch: Any) -> ModelInput:
 @pytest.mark.parametrize("name", ZOO)
 def test_reach_is_found(name: str) -> None:
     case = make_case(name)
-    reach = explainer_of(case).reach
+    reach = explainer_of(case).receptive_field
     assert (reach.mode, reach.num_hops) == (case.mode, case.num_hops)
 
 

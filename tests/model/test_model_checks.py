@@ -6,7 +6,7 @@ from support.zoo import ZOO, Case, make_case
 
 from pagelink.errors import ModelError
 from pagelink.graph.typed_graph import TypedGraph
-from pagelink.model.model_checks import find_reach
+from pagelink.model.model_checks import inspect_model
 from pagelink.model.predictor import LinkPredictor
 from pagelink.model.receptive_field import EXAMPLES, _examples
 
@@ -28,16 +28,16 @@ def predictor_of(case: Case) -> LinkPredictor:
 def test_a_patch_tells_of_a_model_what_the_whole_graph_does(name: str) -> None:
     case = make_case(name)
     whole, part = predictor_of(case), predictor_of(case)
-    expected = find_reach(whole, [case.link_type], 0)
+    expected = inspect_model(whole, [case.link_type], 0)
     if expected.mode != "subgraphs":
         with pytest.raises(ModelError, match="needs all nodes"):
-            find_reach(part, [case.link_type], 0, on_patch=True)
+            inspect_model(part, [case.link_type], 0, on_patch=True)
         return
-    found = find_reach(part, [case.link_type], 0, on_patch=True)
+    found = inspect_model(part, [case.link_type], 0, on_patch=True)
     assert (found.mode, found.num_hops) == (expected.mode, expected.num_hops)
     assert found.seen_relations.tolist() == expected.seen_relations.tolist()
     assert found.along_relations.tolist() == expected.along_relations.tolist()
-    for flag in ("mode", "shares_rim", "shares_copies", "fuses"):
+    for flag in ("mode", "shares_rim", "shares_unedited", "fuses"):
         assert getattr(part, flag) == getattr(whole, flag)
 
 

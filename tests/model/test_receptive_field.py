@@ -99,7 +99,7 @@ def test_unused_relations_do_not_widen_what_is_visible() -> None:
     pairs = [(u, i) for u in range(25) for i in range(25)]
     whole = PaGELink(model, data, LINK_TYPE, threshold=None, forward=forward)
     part = PaGELink(model, alone, LINK_TYPE, threshold=None, forward=forward)
-    assert whole.reach.num_hops == part.reach.num_hops == 2
+    assert whole.receptive_field.num_hops == part.receptive_field.num_hops == 2
     seen = 0
     for first, second in zip(whole.explain_many(pairs), part.explain_many(pairs), strict=True):
         assert {p.nodes for p in first.paths} == {p.nodes for p in second.paths}
@@ -148,8 +148,8 @@ def test_models_that_see_the_whole_graph_never_pass_as_local(kind: Any, size: in
             model = kind().eval()
         explainer = PaGELink(model, data, "likes", threshold=None)
         # Attention over the nodes as they come in needs all nodes, but not all edges.
-        assert explainer.reach.mode == "full" or kind is Global
-        assert explainer.reach.mode != "subgraphs"
+        assert explainer.receptive_field.mode == "full" or kind is Global
+        assert explainer.receptive_field.mode != "subgraphs"
         pairs = [(i, size - 1 - i) for i in range(5)]
         with torch.no_grad():
             truth = model(data.x, data.edge_index, data.edge_type, torch.tensor(pairs).t())
@@ -162,7 +162,7 @@ def test_whole_graph_models_on_a_large_graph_are_called_not_local() -> None:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         model = GraphNorm()
-    assert PaGELink(model, data, "likes", threshold=None).reach.note == NOT_LOCAL
+    assert PaGELink(model, data, "likes", threshold=None).receptive_field.note == NOT_LOCAL
 
 
 class Towers(nn.Module):
@@ -195,7 +195,7 @@ def test_the_link_type_that_sees_farthest_counts() -> None:
         model, data, [("user", "buys", "item"), ("user", "views", "item")], threshold=None,
         forward=lambda model, data, links: model(data, links),
     )  # fmt: skip
-    assert explainer.reach.num_hops == 3
+    assert explainer.receptive_field.num_hops == 3
     data.edge_label_type = torch.tensor([data.edge_types.index(("user", "views", "item"))])
     with torch.no_grad():
         truth = float(model(data, torch.tensor([[0], [0]])))

@@ -11,7 +11,7 @@ from torch_geometric.data import HeteroData
 from pagelink.errors import SettingsError
 from pagelink.graph.schema import EdgeType
 from pagelink.models import MODELS, make_model, node_inputs
-from pagelink.models.feeds import NeighbourSampler, Sample
+from pagelink.models.feeds import Inputs, NeighbourSampler
 from pagelink.models.messages import Messages, reverse_of
 
 LIKES: EdgeType = ("user", "likes", "item")
@@ -47,7 +47,7 @@ def sampler_of(data: HeteroData, fanout: tuple[int, ...]) -> NeighbourSampler:
     return NeighbourSampler(data, Messages(data, LIKES, reverse_of(data, LIKES)), fanout)
 
 
-def parts_of(data: HeteroData, inputs: Sample) -> tuple[set[Node], list[Edge]]:
+def parts_of(data: HeteroData, inputs: Inputs) -> tuple[set[Node], list[Edge]]:
     """The nodes and edges of a sample in the numbers of the graph, told by the ids of the nodes."""
     x_dict, edge_index_dict, _ = inputs
     ids = {t: x_dict[t].tolist() for t in ("user", "item")}

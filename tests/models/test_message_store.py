@@ -12,9 +12,9 @@ from pagelink import PaGELink
 from pagelink.cli.main import main
 from pagelink.errors import CheckpointError
 from pagelink.models import TrainSettings, make_model, split_links, train
-from pagelink.models.checkpoint import load_checkpoint, save_checkpoint
-from pagelink.models.message_store import save_message_store
-from pagelink.store.graph_store import FLAT_ARRAYS, GraphStore, save_store
+from pagelink.models.checkpoint import load_checkpoint, save_checkpoint, save_message_store
+from pagelink.store.graph_store import FLAT_ARRAYS, GraphStore
+from pagelink.store.writer import save_store
 
 
 def with_likes() -> HeteroData:

@@ -16,10 +16,9 @@ from support.zoo import make_case
 
 from pagelink import Explanation, PaGELink, Settings
 from pagelink.datasets.planted import LINK_TYPE, Planted, plant
-from pagelink.rivals import gradients as gradient
-from pagelink.rivals import plain as degree_only
-from pagelink.rivals.gradients import integrated_gradient
+from pagelink.rivals.gradients import integrated_gradient, rank_by_gradient
 from pagelink.rivals.ground import Ground, fact_paths
+from pagelink.rivals.plain import rank_by_degree
 from pagelink.rivals.registry import make_rival
 from pagelink.rivals.subgraphx import Around, TreeSearch, coalitions
 
@@ -113,7 +112,9 @@ def test_integrated_gradients_add_up_to_the_change_of_the_score() -> None:
     assert rough != pytest.approx(change.tolist(), abs=1e-3)
 
 
-@pytest.mark.parametrize(("name", "rank"), [("degree", degree_only), ("gradient", gradient)])
+@pytest.mark.parametrize(
+    ("name", "rank"), [("degree", rank_by_degree), ("gradient", rank_by_gradient)]
+)
 def test_paths_are_those_of_the_plain_ranking(name: str, rank: Any) -> None:
     case = make_case("HeteroConv SAGE")
     pairs = [(38, 43), (13, 30), (49, 0), (62, 50)]
@@ -121,7 +122,7 @@ def test_paths_are_those_of_the_plain_ranking(name: str, rank: Any) -> None:
         name, case.model, case.data, case.link_type, UNPRUNED, 0, threshold=None
     )  # fmt: skip
     found = fact_paths(explainer, explainer.explain_many(pairs))
-    assert found == rank.rank(Ground.of(explainer, pairs), 3)
+    assert found == rank(Ground.of(explainer, pairs), 3)
     assert all(len(paths) == 3 for paths in found)
 
 

@@ -18,8 +18,7 @@ from pagelink import Explanation, PaGELink, Settings
 from pagelink.bench.subjects import _tiny
 from pagelink.errors import SettingsError
 from pagelink.models.architectures import make_model
-from pagelink.rivals.greedy import FreeEdges
-from pagelink.rivals.ground import Ground, fact_paths, facts_of
+from pagelink.rivals.ground import Ground, fact_paths, facts_of, free_facts
 from pagelink.rivals.pgexp import PGExpLink
 from pagelink.rivals.registry import RIVALS, make_rival
 
@@ -236,11 +235,11 @@ def test_so_many_facts_can_be_taken_from_the_mask(name: str) -> None:
         name, model, data, link_type, settings, 0, options=QUICK.get(name), threshold=None
     )
     answer = next(a for a in explainer.explain_many(pairs) if a.paths)
-    free, graph = FreeEdges(explainer), explainer.graph
-    best = free.facts(answer, 5)
+    graph = explainer.graph
+    best = free_facts(graph, answer.edge_mask, 5)
     assert len(set(best)) == len(best) == 5
-    assert free.facts(answer, 3) == best[:3]
-    everything = free.facts(answer, 10**6)
+    assert free_facts(graph, answer.edge_mask, 3) == best[:3]
+    everything = free_facts(graph, answer.edge_mask, 10**6)
     mask = np.concatenate([answer.edge_mask[t] for t in graph.edge_types[: graph.num_relations]])
     flat = np.concatenate([
         np.flatnonzero(graph.relation == r)[

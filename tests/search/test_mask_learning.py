@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,9 +11,11 @@ from support.zoo import make_case
 from torch import Tensor
 
 from pagelink import PaGELink, Settings
+from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.runtime.timer import Timer
-from pagelink.search.mask_learning import learn_masks, start_logits
+from pagelink.search.mask_learning import LearnedMasks, learn_masks, start_logits
 from pagelink.search.paths import PathGraphs, best_paths
+from pagelink.search.work import prune_links, score_links
 from pagelink.settings import Settings as _Settings
 
 PAIRS = [(5, 0), (5, 1), (5, 2), (5, 3), (7, 0), (3, 6), (2, 0), (6, 3)]
@@ -26,19 +28,19 @@ class Workbench:
         case = make_case(name)
         self.settings = settings
         self.explainer = PaGELink(case.model, case.data, case.link_type, settings, threshold=None)
-        graph = self.explainer.graph
-        src = np.array([graph.flat_index("user", s) for s, _ in pairs])
-        dst = np.array([graph.flat_index("item", t) for _, t in pairs])
-        self.batch = self.explainer.extractor.extract(src, dst, np.full(len(pairs), -1))
-        self.kept, self.paths, *_ = self.explainer._prune(self.batch, Timer(None))
-        self.relation = np.zeros(len(pairs), dtype=np.int64)
-        self.links = np.flatnonzero(self.paths.has_path())
+        links = [self.explainer.link(*pair) for pair in pairs]
+        links = [replace(link, fact=-1) for link in links]
+        self.batch = ComputationGraphs.joined(self.explainer.setup.batches.extract(links))
+        scored = score_links(self.explainer.setup, self.batch, links)
+        self.work = prune_links(scored, 0, Timer(None))
+        self.kept, self.paths, self.links = self.work.kept, self.work.paths, self.work.links
+        self.relation = self.work.relation
 
-    def learn(self) -> Any:
-        return learn_masks(
-            self.explainer.predictor, self.batch, self.kept, self.paths, self.relation, self.links,
-            self.settings, seed=0,
-        )  # fmt: skip
+    def learn(self) -> LearnedMasks:
+        return learn_masks(self.work)
+
+    def start(self, seed: int) -> np.ndarray:
+        return start_logits(replace(self.work, seed=seed))
 
 
 def reference(bench: Workbench, link: int, start: np.ndarray) -> np.ndarray:
@@ -120,7 +122,7 @@ VARIANTS = {
 @pytest.mark.parametrize("name", VARIANTS)
 def test_same_as_the_losses_written_down_plainly(name: str) -> None:
     bench = Workbench(VARIANTS[name], PAIRS)
-    start = start_logits(bench.explainer.graph, bench.batch, bench.kept, bench.settings, seed=0)
+    start = bench.start(0)
     learned = bench.learn()
     assert len(bench.links) >= 5
     for link in bench.links:
@@ -163,13 +165,11 @@ def test_converged_links_stop() -> None:
 def test_noise_comes_from_seed_and_link_alone() -> None:
     settings = Settings.paper("useritemattr").replace(max_length=3)
     whole, single = Workbench(settings, PAIRS), Workbench(settings, PAIRS[3:4])
-    graph = whole.explainer.graph
-    noise = start_logits(graph, whole.batch, whole.kept, settings, seed=4)
-    alone = start_logits(graph, single.batch, single.kept, settings, seed=4)
+    noise, alone = whole.start(4), single.start(4)
     here = slice(whole.batch.edge_ptr[3], whole.batch.edge_ptr[4])
     assert np.array_equal(noise[here], alone)
     assert alone.std() > 0
-    assert not np.array_equal(alone, start_logits(graph, single.batch, single.kept, settings, 5))
+    assert not np.array_equal(alone, single.start(5))
 
 
 def test_noise_has_the_deviation_of_the_released_code() -> None:
@@ -177,7 +177,7 @@ def test_noise_has_the_deviation_of_the_released_code() -> None:
     bench = Workbench(settings, [(5, 3)])
     graph, batch = bench.explainer.graph, bench.batch
     draws = np.stack([
-        start_logits(graph, batch, bench.kept, settings, seed)[bench.kept] for seed in range(400)
+        bench.start(seed)[bench.kept] for seed in range(400)
     ])  # fmt: skip
     edges = batch.edges[bench.kept]
     nodes = np.unique(np.concatenate([graph.src[edges], graph.dst[edges]]))

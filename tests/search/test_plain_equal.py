@@ -203,7 +203,7 @@ def answers(
         drawn.model, drawn.data, drawn.link_type, settings, threshold=threshold,
         reverse=drawn.reverse,
     )  # fmt: skip
-    assert explainer.reach.num_hops == 2
+    assert explainer.receptive_field.num_hops == 2
     src, name, dst = drawn.link_type
     expected = [
         plain.explain(

@@ -19,12 +19,13 @@ from support.store_graphs import BUYS, WORDS, graphs
 from torch_geometric.data import HeteroData
 
 from pagelink.errors import LinkError, StoreError
+from pagelink.graph.lookup import FactIndex
 from pagelink.graph.schema import graph_schema
 from pagelink.graph.typed_graph import TypedGraph
-from pagelink.measure.candidates import FactIndex
-from pagelink.store.graph_store import FLAT_ARRAYS, GraphStore, save_store
+from pagelink.store.graph_store import FLAT_ARRAYS, GraphStore
 from pagelink.store.manifest import HALF_WRITTEN, MANIFEST, is_store
 from pagelink.store.strings import StoredStrings, string_arrays
+from pagelink.store.writer import save_store
 
 
 def assert_same_graph(stored: TypedGraph, made: TypedGraph) -> None:

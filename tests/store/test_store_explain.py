@@ -15,9 +15,10 @@ from pagelink.datasets.useritemattr import generate_useritemattr
 from pagelink.engine import Processes
 from pagelink.errors import ModelError, StoreError
 from pagelink.models import make_model
-from pagelink.models.message_store import save_message_store
+from pagelink.models.checkpoint import save_message_store
 from pagelink.rivals.registry import make_rival
-from pagelink.store.graph_store import GraphStore, save_store
+from pagelink.store.graph_store import GraphStore
+from pagelink.store.writer import save_store
 
 KINDS = ("rgcn", "sage", "hgt")
 
@@ -43,7 +44,7 @@ def test_a_store_gives_the_explanations_of_the_graph_in_memory(
     arguments = (("user", "likes", "item"), Settings(), 3)
     in_memory = PaGELink(model, data, *arguments, threshold=None)
     from_disk = PaGELink(model, store, *arguments, threshold=None)
-    assert from_disk.reach.num_hops == in_memory.reach.num_hops
+    assert from_disk.receptive_field.num_hops == in_memory.receptive_field.num_hops
     wanted, found = (
         list(explainer.explain_many(links, rank=True, rank_sample=10))
         for explainer in (in_memory, from_disk)

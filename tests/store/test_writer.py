@@ -14,8 +14,8 @@ from torch_geometric.data import HeteroData
 
 from pagelink.errors import GraphError, StoreError
 from pagelink.graph.reverse_relations import add_reverse_relations
-from pagelink.store.graph_store import GraphStore, save_store
-from pagelink.store.writer import StoreWriter
+from pagelink.store.graph_store import GraphStore
+from pagelink.store.writer import StoreWriter, save_store
 
 
 def write_in_pieces(data: HeteroData, writer: StoreWriter, size: int) -> None:

@@ -25,9 +25,8 @@ from pagelink.models.link_model import LinkModel, node_inputs
 from pagelink.rivals.registry import RIVALS
 from pagelink.study.create import Made, Plan, create, lines_about
 from pagelink.study.database import Study
-from pagelink.study.explaining import explainer_names
+from pagelink.study.explaining import Removal, Words, balanced, explainer_names, judged
 from pagelink.study.questions import Truth
-from pagelink.study.shown import Removal, Words, balanced, judged
 
 EXPLAINERS = ("pagelink", "gnnexp", "degree", "random-paths")
 PLAN = Plan(EXPLAINERS, links=6, forecasts=5, seed=3)

@@ -16,23 +16,21 @@ from rich.console import Console
 from support.studies import NAMES, make_questions, make_study, shown
 
 from pagelink.errors import StudyError
-from pagelink.study.create import answers_for_accuracy, answers_for_shares
-from pagelink.study.database import Study
-from pagelink.study.questions import Option, Question, StudyAbout
+from pagelink.study.database import Study, read_records
+from pagelink.study.questions import Answer, Option, StudyAbout, StudyQuestion
 from pagelink.study.report import PAPER_SHARE, Report, make_report, shares_of
-from pagelink.study.report_views import draw_bars, print_report, to_html
+from pagelink.study.report_views import draw_bars, print_report, to_csv, to_html
 from pagelink.study.simulate import Behaviour, simulate
 from pagelink.study.statistics import (
-    Answer,
     Figure,
     agreement,
     alpha,
+    answers_for_accuracy,
+    answers_for_shares,
     difference_figure,
     mean_figure,
     most_disagreed,
     positions,
-    read_records,
-    to_csv,
 )
 from pagelink.study.storage import write_study
 
@@ -150,7 +148,7 @@ def test_the_same_seed_gives_the_same_answers(tmp_path: Path) -> None:
 
 
 def test_alpha_by_hand_with_missing_answers() -> None:
-    # Question 1: x x; question 2: x y y; question 3: y alone, which says nothing. Observed: 4
+    # StudyQuestion 1: x x; question 2: x y y; question 3: y alone, which says nothing. Observed: 4
     # ordered pairs differ in question 2, over 2, over 5 answers: 0.4. Expected: 2 * 3 * 2 pairs of
     # 20: 0.6.
     answers = [
@@ -345,7 +343,7 @@ def test_the_page_loads_nothing_and_has_plots(simulated: Report) -> None:
 def test_texts_stay_texts(tmp_path: Path) -> None:
     evil = "[bold]<script>alert(1)</script>"
     questions = [
-        Question("best", 0, evil, "s", tuple(Option((name,), shown(name)) for name in NAMES))
+        StudyQuestion("best", 0, evil, "s", tuple(Option((name,), shown(name)) for name in NAMES))
     ]
     about = StudyAbout(evil, evil, 1, NAMES, 0)
     with Study.open(write_study(tmp_path / "s.db", about, questions)) as study:

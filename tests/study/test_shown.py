@@ -7,7 +7,7 @@ import torch
 from torch_geometric.data import HeteroData
 
 from pagelink.graph.typed_graph import TypedGraph
-from pagelink.study.shown import Words
+from pagelink.study.explaining import Words
 
 LINK = ("author", "likes", "paper")
 

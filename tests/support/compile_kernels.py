@@ -33,6 +33,7 @@ def all_on_disk() -> bool:
 def compile_all(folder: Path) -> None:
     """Explain links of a small graph, in memory and as a store, and train on batches."""
     import torch
+    from pagelink.tables.build import build_store
 
     from pagelink import PaGELink
     from pagelink.datasets.ground_truth import find_labelled_pairs
@@ -40,7 +41,6 @@ def compile_all(folder: Path) -> None:
     from pagelink.graph.typed_graph import TypedGraph
     from pagelink.models import TrainSettings, make_model, split_links, train
     from pagelink.store.graph_store import save_store
-    from pagelink.tables.build import build_store
     from pagelink.tables.load import save_graph
 
     torch.set_num_threads(1)

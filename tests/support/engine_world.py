@@ -17,8 +17,8 @@ from torch_geometric.data import HeteroData
 
 from pagelink import PaGELink, Settings
 from pagelink.datasets.useritemattr import generate_useritemattr
-from pagelink.engine import FromFiles, Ray, explain_folder
-from pagelink.engine.job import plan
+from pagelink.engine import FromFiles, Ray, explain_table
+from pagelink.engine.tasks import plan
 from pagelink.models.architectures import RGCN
 from pagelink.tables.load import load_graph, save_graph
 from pagelink.views.rows import to_rows, to_table
@@ -107,7 +107,7 @@ def workers_of(driver: int) -> list[int]:
     return [
         int(pid)
         for pid, parent, words in lines
-        if int(parent) == driver and "process_worker" in words
+        if int(parent) == driver and "pagelink.engine.processes" in words
     ]
 
 
@@ -130,7 +130,7 @@ class Slow(FromFiles):
 def slow_job(shop: Path, out: Path, address: str) -> None:
     """Explain the links of the shop on a Ray cluster, slowly."""
     files = Slow(shop / "graph", shop / "model.pt", SETTINGS, threshold=None)
-    explain_folder(files, shop / "pairs.csv", out, Ray(address), chunk=CHUNK)
+    explain_table(files, shop / "pairs.csv", out, Ray(address), chunk=CHUNK)
 
 
 class DeadlyRGCN(RGCN):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pagelink.study.database import Study
-from pagelink.study.questions import Option, Question, Shown, StudyAbout, Truth
+from pagelink.study.questions import Option, Shown, StudyAbout, StudyQuestion, Truth
 from pagelink.study.storage import write_study
 
 NAMES = ("pagelink", "gnnexp", "degree")
@@ -16,19 +16,21 @@ def shown(text: str) -> Shown:
     return Shown(f'<svg xmlns="http://www.w3.org/2000/svg"><text>{text}</text></svg>', (text,))
 
 
-def make_questions(best: int, forecasts: int, names: tuple[str, ...] = NAMES) -> list[Question]:
+def make_questions(
+    best: int, forecasts: int, names: tuple[str, ...] = NAMES
+) -> list[StudyQuestion]:
     """`best` questions of the first kind, then forecasts, each about a link of its own."""
     found = []
     for number in range(best + forecasts):
         options = tuple(Option((name,), shown(f"{number} {name}")) for name in names)
         link, score = f"user {number} likes item {number}", "The model gives it 90 %."
         if number < best:
-            found.append(Question("best", number, link, score, options))
+            found.append(StudyQuestion("best", number, link, score, options))
         else:
             truth = TRUTHS[number % 3]
             change = {"rise": 0.5, "fall": -0.5, "stay": 0.0}[truth]
             found.append(
-                Question(
+                StudyQuestion(
                     "forecast", number, link, score, (Option((), None), *options),
                     f"user {number} buys item 1", truth, change,
                 )

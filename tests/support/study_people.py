@@ -6,7 +6,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from pagelink.study.questions import Option, Question, Shown, StudyAbout
+from pagelink.study.questions import Option, Shown, StudyAbout, StudyQuestion
 from pagelink.study.storage import write_study
 
 SCRIPT = "<script>window.hurt = 1</script>"
@@ -35,10 +35,10 @@ def write(path: Path, best: int = 3, forecasts: int = 2) -> Path:
         )
         link, score = f"{IMAGE} likes {SCRIPT} {number}", "The model gives it 90 %."
         if number < best:
-            questions.append(Question("best", number, link, score, options))
+            questions.append(StudyQuestion("best", number, link, score, options))
         else:
             questions.append(
-                Question(
+                StudyQuestion(
                     "forecast", number, link, score, (Option((), None), *options),
                     f"{SCRIPT} buys item {number}", "fall", -0.5,
                 )

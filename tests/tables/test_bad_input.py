@@ -8,8 +8,7 @@ import pyarrow.parquet
 import pytest
 
 from pagelink.errors import GraphError
-from pagelink.tables.build import build_store
-from pagelink.tables.load import load_graph
+from pagelink.tables.load import build_store, load_graph
 
 TABLES = {
     "nodes-user.csv": b"id,name\nu1,Ada\nu2,Bo\n",

@@ -16,13 +16,13 @@ from support.shell import shell
 from support.table_folders import graphs, small, write
 from torch_geometric.data import HeteroData
 
-import pagelink.tables.pieces
+import pagelink.tables.files
 from pagelink.errors import GraphError, StoreError
 from pagelink.graph.schema import graph_schema
-from pagelink.store.graph_store import GraphStore, save_store
+from pagelink.store.graph_store import GraphStore
 from pagelink.store.manifest import HALF_WRITTEN, MANIFEST, is_store
-from pagelink.tables.build import build_store
-from pagelink.tables.load import Format, load_graph, save_graph
+from pagelink.store.writer import save_store
+from pagelink.tables.load import Format, build_store, load_graph, save_graph
 
 pytestmark = pytest.mark.filterwarnings("ignore:There exist type names:UserWarning")
 
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:There exist type names:UserWarni
 def small_pieces() -> object:
     """Text is read in pieces of some rows."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pagelink.tables.pieces, "PIECE_BYTES", 250)
+        patch.setattr(pagelink.tables.files, "BLOCK_SIZE", 250)
         yield
 
 

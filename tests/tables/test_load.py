@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from support.table_folders import graphs, small, write
 from torch_geometric.data import Data, HeteroData
 
-from pagelink.datasets.locate import DataNotFoundError, find_data
+from pagelink.datasets.folders import DataNotFoundError, find_data
 from pagelink.errors import GraphError, SettingsError
 from pagelink.graph.schema import EdgeType
 from pagelink.tables.load import Format, load_graph, save_graph

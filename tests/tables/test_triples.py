@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pagelink.errors import GraphError
-from pagelink.tables.build import build_store
-from pagelink.tables.load import load_graph, save_graph
+from pagelink.tables.load import build_store, load_graph, save_graph
 
 KNOWS = ("entity", "knows", "entity")
 

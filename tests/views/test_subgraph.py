@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pagelink.views.layers import NamedFact, Node, columns_of
-from pagelink.views.lettering import text_width
 from pagelink.views.subgraph import (
     BOX_WIDTH,
     LABEL_SIZE,
@@ -22,6 +21,7 @@ from pagelink.views.subgraph import (
     place,
 )
 from pagelink.views.templates import colours_of
+from pagelink.views.text import text_width
 
 SRC, DST = ("user", "User 3"), ("item", "Item 35")
 KINDS = ("user", "item", "attr")

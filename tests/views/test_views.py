@@ -40,12 +40,11 @@ from support.explanations import (
 from pagelink.explain.result import REASONS, Explanation, Path
 from pagelink.measure.verdict import VERDICTS
 from pagelink.settings import Settings
-from pagelink.views.lettering import ELLIPSIS, shorten, text_width, wrap
-from pagelink.views.naming import clean, node_words
 from pagelink.views.pages import to_html, to_html_fragment, to_svg, to_text
 from pagelink.views.rows import SCHEMA, to_rows, to_table
-from pagelink.views.statements import num_facts, numbers, signed_change
+from pagelink.views.statements import node_words, num_facts, signed_change
 from pagelink.views.templates import type_colours
+from pagelink.views.text import ELLIPSIS, clean, numbers, shorten, text_width, wrap
 from pagelink.views.wording import wording
 
 HOSTILE = (

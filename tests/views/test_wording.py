@@ -23,8 +23,10 @@ from support.explanations import (
 from pagelink.datasets.planted import LINK_TYPE, plant
 from pagelink.explain.explainer import PaGELink
 from pagelink.explain.result import Explanation, Path
+from pagelink.measure.verdict import VERDICTS, Verdict
 from pagelink.views.pages import to_html, to_svg, to_text
 from pagelink.views.rows import SCHEMA, to_rows, to_table
+from pagelink.views.verdict_wording import VERDICT_WORDS
 from pagelink.views.wording import wording
 
 
@@ -257,3 +259,20 @@ def test_paths_that_do_something_only_all_at_once_are_not_said_to_do_nothing() -
     assert first.startswith("Not by this path: without these three facts the model's estimate")
     assert "so it relies on others, or on very many at once." in first
     assert "does not rely on paths" not in first
+
+
+def test_every_verdict_has_words() -> None:
+    assert tuple(VERDICT_WORDS) == VERDICTS
+    assert len({words.short for words in VERDICT_WORDS.values()}) == len(VERDICTS)
+
+
+@pytest.mark.parametrize("verdict", VERDICTS)
+def test_a_verdict_is_said_first_and_has_its_colour(verdict: Verdict) -> None:
+    evidence = make_evidence(verdict=verdict)
+    explanation = make_explanation(strong(), weaker(), evidence=evidence)
+    said = wording(explanation)
+    assert said.verdict == verdict
+    assert said.opening
+    assert said.groups
+    assert said.is_relied == VERDICT_WORDS[verdict].is_relied
+    assert ("pagelink-opening pagelink-relied" in to_html(explanation)) == said.is_relied

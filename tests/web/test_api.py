@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections import Counter
@@ -17,8 +18,10 @@ from torch import Tensor
 
 from pagelink import PaGELink
 from pagelink.datasets.useritemattr import generate_useritemattr
+from pagelink.measure.verdict import VERDICTS
 from pagelink.models.architectures import RGCN
-from pagelink.web.app import make_app
+from pagelink.views.verdict_wording import VERDICT_WORDS
+from pagelink.web.app import STATIC, make_app
 from pagelink.web.explorer import Explorer
 from pagelink.web.questions import Questions
 
@@ -162,3 +165,13 @@ def test_twenty_people_at_once_get_answers_or_busy() -> None:
     assert wrong == []
     assert all(len(texts) == 1 for texts in told.values()), "the same question, the same answer"
     assert answers[200] > PEOPLE
+
+
+def test_the_page_learns_which_verdicts_are_good_news() -> None:
+    script = TestClient(APP, base_url="http://127.0.0.1").get("/static/verdicts.js")
+    assert script.headers["content-type"].startswith("text/javascript")
+    relied = json.loads(script.text.removeprefix("export const RELIED = ").rstrip(";\n"))
+    assert relied == [name for name, words in VERDICT_WORDS.items() if words.is_relied]
+    listed = [f'"{verdict}"' for verdict in VERDICTS]
+    scripts = {file.name: file.read_text("utf-8") for file in STATIC.glob("*.js")}
+    assert not [name for name, text in scripts.items() if any(each in text for each in listed)]

@@ -13,7 +13,8 @@ from pagelink.errors import LinkError
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.models.architectures import RGCN
 from pagelink.models.links import split_links
-from pagelink.web.explorer import MOST_RANKED, Choice, Explorer
+from pagelink.web.contract import Choice
+from pagelink.web.explorer import MOST_RANKED, Explorer
 
 SEED = 3
 
@@ -88,7 +89,7 @@ def test_a_score_without_facts_is_the_models_on_the_graph_without_them(
     explorer: Explorer, dataset: UserItemAttr
 ) -> None:
     src, dst = best_link(explorer)
-    answer = explorer.explained(explorer.explanation(src, dst, Choice()))
+    answer = explorer.explain(src, dst, Choice())[1]
     model = explorer.explainer.predictor.model
     pair = torch.tensor([[src], [dst]])
     for path in (path for group in answer.groups for path in group.paths):
@@ -107,7 +108,7 @@ def test_a_rank_without_facts_is_the_rank_on_the_graph_without_them(
     explorer: Explorer, dataset: UserItemAttr
 ) -> None:
     src, dst = best_link(explorer)
-    answer = explorer.explained(explorer.explanation(src, dst, Choice()))
+    answer = explorer.explain(src, dst, Choice())[1]
     facts = [step.fact for step in answer.groups[0].paths[0].steps]
     edited = without(dataset.data, explorer.graph, facts)
     known = set(dataset.likes[1, dataset.likes[0] == src].tolist())
@@ -124,7 +125,7 @@ def test_a_rank_without_facts_is_the_rank_on_the_graph_without_them(
 
 def test_words_and_facts_agree(explorer: Explorer) -> None:
     src, dst = best_link(explorer)
-    answer = explorer.explained(explorer.explanation(src, dst, Choice(paths=5)))
+    answer = explorer.explain(src, dst, Choice(paths=5))[1]
     for path in (path for group in answer.groups for path in group.paths):
         assert (path.nodes[0].index, path.nodes[-1].index) == (src, dst)
         for step, start, end in zip(path.steps, path.nodes, path.nodes[1:], strict=False):

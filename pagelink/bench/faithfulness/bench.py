@@ -7,31 +7,46 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pagelink.bench.faithfulness.judges import foretelling, replaced_effects
-from pagelink.bench.faithfulness.measures import PerLink, label_facts, measure, supportable
-from pagelink.bench.faithfulness.rankings import (
+from pagelink.bench.answers import (
     COUNTS,
     DEFAULT,
-    INFLUENCE,
+    GREEDY,
     MAIN,
-    MEASURING,
-    PAPER,
-    RANKINGS,
-    Answers,
-    explained,
-    explainer_answers,
+    Answer,
+    ask,
     make_explainer,
     plain_answers,
 )
+from pagelink.bench.faithfulness.judges import foretelling, replaced_effects
+from pagelink.bench.measures import (
+    EFFECT,
+    PerLink,
+    joined,
+    label_facts,
+    labelled,
+    measure,
+    supportable,
+)
 from pagelink.bench.subjects import Subject
-from pagelink.measure.verdict import Verdict
+from pagelink.measure.verdict import VERDICTS
 from pagelink.rivals.greedy import MOST_PATHS
-from pagelink.rivals.ground import Ground, Ranked
+from pagelink.rivals.ground import Ground, Ranked, facts_of
 from pagelink.runtime.arrays import Bools, Doubles
 from pagelink.settings import Settings
 
-Progress = Callable[[str], None]
+SETTINGS = {
+    "default": Settings(),
+    # The paper's ranking is that of rho = 0. It measures nothing, so it is run without measuring:
+    # its paths are the same, and its time is its own.
+    "paper": Settings(rho=0.0, measure=False),
+    "influence": Settings(rho=1.0),
+}
+"""Rankings of the explainer itself, by its settings."""
+RANKINGS = (*SETTINGS, "degree only", "gradient", "random paths", GREEDY)
+MEASURING = ("default", "influence", GREEDY)
+"""Rankings that measure effects; the others only say which paths."""
 CURVE = tuple(round(0.1 * step, 1) for step in range(11))
+JUDGED = ("replaced", "foretold", "foretold by effects")
 
 
 @dataclass
@@ -39,26 +54,20 @@ class Result:
     """All that was measured of a subject, link by link, in the order of its pairs."""
 
     subject: Subject
-    greedy: dict[int, Doubles] = field(default_factory=dict)
-    """By number of paths, the effect of the greedy search."""
-    greedy_of_all: Doubles = field(default_factory=lambda: np.empty(0))
-    """The same for exactly three paths, be it less than that of fewer."""
-    greedy_or_none: Doubles = field(default_factory=lambda: np.empty(0))
-    """The same for up to three paths where the search may return none."""
-    exhaustive: Bools = field(default_factory=lambda: np.empty(0, dtype=np.bool_))
-    """The greedy search tried all paths of the link."""
-    num_paths: Doubles = field(default_factory=lambda: np.empty(0))
-    """Paths that it tried."""
-    supportable: Bools | None = None
-    rankings: dict[str, PerLink] = field(default_factory=dict)
-    verdicts: dict[str, list[Verdict]] = field(default_factory=dict)
-    shown: dict[str, Ranked] = field(default_factory=dict)
-    """By ranking, its three paths of each link."""
-    cpu: dict[str, float] = field(default_factory=dict)
-    """CPU seconds a link, at three paths."""
-    curve: dict[float, PerLink] = field(default_factory=dict)
+    links: PerLink
+    """Of the links themselves. By the greedy search: `greedy@n`, the effect of up to n paths;
+    `greedy of all`, of exactly three, be it less than that of fewer; `greedy or none`, of up to
+    three where the search may return none; `exhaustive`, whether it tried all paths of the link;
+    `num_paths`, the number that it tried. With labels `supportable`."""
+    rankings: dict[str, PerLink]
+    """By ranking, its figures; of each verdict, 1 where the link has it."""
+    curve: dict[float, PerLink]
     """By rho, effect and labelled paths at three paths."""
-    first_half: Bools = field(default_factory=lambda: np.empty(0, dtype=np.bool_))
+    shown: dict[str, Ranked]
+    """By ranking, its three paths of each link."""
+    cpu: dict[str, float]
+    """CPU seconds per link, at three paths."""
+    first_half: Bools
     retrained: dict[str, Doubles] = field(default_factory=dict)
     """Judge (c): by ranking, how far the logit of the first links falls by training anew."""
 
@@ -70,7 +79,7 @@ def run_subject(
     most_paths: int = MOST_PATHS,
     judge_links: int = 200,
     rhos: Sequence[float] = (),
-    progress: Progress = lambda what: None,
+    progress: Callable[[str], None] = lambda what: None,
 ) -> Result:
     """Measure all rankings on one subject.
 
@@ -82,140 +91,90 @@ def run_subject(
         rhos: also measure the default under these values of rho.
         progress: called with what comes next.
     """
-    pairs = subject.pairs
-    answers: dict[str, Answers] = {}
-    for ranking in (DEFAULT, PAPER, INFLUENCE):
+    answers: dict[str, Answer] = {}
+    for ranking, settings in SETTINGS.items():
         progress(f"{subject.name}: {ranking}")
-        answers[ranking] = explainer_answers(subject, ranking, pairs, seed)
+        answers[ranking] = ask(subject, DEFAULT, settings, seed)
     curve: dict[float, Ranked] = {}
     for rho in rhos:
         progress(f"{subject.name}: rho = {rho:g}")
-        curve[rho] = explained(subject, Settings(rho=rho, num_paths=MAIN), pairs, seed)[0]
+        curve[rho] = ask(subject, DEFAULT, Settings(rho=rho), seed, counts=(MAIN,)).paths[MAIN]
 
-    result = Result(subject)
-    parts: list[_Part] = []
+    shown: dict[str, Ranked] = {name: [] for name in RANKINGS}
+    cpu = {name: answers[name].cpu if name in answers else 0.0 for name in RANKINGS}
+    parts: list[dict[str | float, PerLink]] = []
     first = 0
-    for ground in Ground.cut(make_explainer(subject, Settings(), seed), pairs):
-        progress(f"{subject.name}: links {first + 1} to {first + ground.num_links}")
+    for ground in Ground.cut(make_explainer(subject, DEFAULT, Settings(), seed), subject.pairs):
         here = slice(first, first + ground.num_links)
-        judged = max(0, min(ground.num_links, judge_links - first))
-        parts.append(_measure_part(subject, ground, here, answers, curve, most_paths, judged, seed))
-        first += ground.num_links
-    _join(result, parts, answers)
-    order = np.random.default_rng((seed, 1)).permutation(len(pairs))
-    result.first_half = np.zeros(len(pairs), dtype=np.bool_)
-    result.first_half[order[: len(pairs) // 2]] = True
-    return result
-
-
-@dataclass
-class _Part:
-    """What was measured of the links of one ground."""
-
-    greedy: dict[int, Doubles]
-    greedy_of_all: Doubles
-    greedy_or_none: Doubles
-    exhaustive: Bools
-    num_paths: Doubles
-    supportable: Bools | None
-    rankings: dict[str, PerLink]
-    verdicts: dict[str, list[Verdict]]
-    shown: dict[str, Ranked]
-    cpu: dict[str, float]
-    curve: dict[float, PerLink]
-
-
-def _measure_part(
-    subject: Subject,
-    ground: Ground,
-    here: slice,
-    answers: dict[str, Answers],
-    curve: dict[float, Ranked],
-    most_paths: int,
-    judged: int,
-    seed: int,
-) -> _Part:
-    found = {
-        name: {count: answer.paths[count][here] for count in COUNTS}
-        for name, answer in answers.items()
-    }
-    plain, search = plain_answers(ground, found[DEFAULT], most_paths, seed)
-    found |= {name: answer.paths for name, answer in plain.items()}
-    labels = None
-    if subject.labels is not None:
-        labels = label_facts(ground.explainer.graph, subject.labels, ground.pairs())
-    rows, verdicts = {}, {}
-    for name in RANKINGS:
-        rows[name], verdicts[name] = measure(
-            ground, found[name], search.effects(MAIN), labels, seed
-        )
-    shown = {name: found[name][MAIN] for name in RANKINGS}
-    links = list(range(judged))
-    replaced = replaced_effects(ground, subject.model, subject.data, shown, links, seed)
-    told = [foretelling(ground, shown, MEASURING, link, seed) for link in links]
-    for name in RANKINGS:
-        for figure, values in (
-            ("replaced", replaced[name]),
-            ("foretold", np.array([each[name][0] for each in told])),
-            ("foretold by effects", np.array([each[name][1] for each in told])),
-        ):
-            rows[name][figure] = np.full(ground.num_links, np.nan)
-            rows[name][figure][:judged] = values
-    every = list(range(ground.num_links))
-    curve_rows = {
-        rho: measure_curve(ground, ranked[here], every, labels) for rho, ranked in curve.items()
-    }
-    return _Part(
-        {count: search.effects(count) for count in COUNTS},
-        search.effects_of_all(MAIN), search.effects_or_none(MAIN), search.exhaustive,
-        search.num_paths.astype(np.float64),
-        None if labels is None else supportable(ground, labels), rows, verdicts,
+        progress(f"{subject.name}: links {first + 1} to {here.stop}")
+        found = {
+            name: {count: answer.paths[count][here] for count in COUNTS}
+            for name, answer in answers.items()
+        }
+        plain, search = plain_answers(ground, found["default"], most_paths, seed)
+        for name, answer in plain.items():
+            found[name] = answer.paths
+            cpu[name] += answer.cpu
+        labels = None
+        if subject.labels is not None:
+            labels = label_facts(ground.explainer.graph, subject.labels, ground.pairs())
+        links: PerLink = {
+            **{f"greedy@{count}": search.effects(count) for count in COUNTS},
+            "greedy of all": search.effects_of_all(MAIN),
+            "greedy or none": search.effects_or_none(MAIN),
+            "exhaustive": search.exhaustive.astype(np.float64),
+            "num_paths": search.num_paths.astype(np.float64),
+        }
+        if labels is not None:
+            links["supportable"] = supportable(ground, labels).astype(np.float64)
+        tables: dict[str | float, PerLink] = {"links": links}
+        for name in RANKINGS:
+            rows, verdicts = measure(ground, found[name], search.effects(MAIN), labels, seed)
+            rows |= {word: np.array([float(v == word) for v in verdicts]) for word in VERDICTS}
+            tables[name] = rows
+            shown[name] += found[name][MAIN]
+        for rho, ranked in curve.items():
+            tables[rho] = _on_curve(ground, ranked[here], labels)
+        mine = {name: found[name][MAIN] for name in RANKINGS}
+        for name, rows in _judged(subject, ground, mine, judge_links - first, seed).items():
+            tables[name] |= rows
+        parts.append(tables)
+        first = here.stop
+    whole = {name: joined([part[name] for part in parts]) for name in parts[0]}
+    order = np.random.default_rng((seed, 1)).permutation(first)
+    return Result(
+        subject,
+        whole["links"],
+        {name: whole[name] for name in RANKINGS},
+        {rho: whole[rho] for rho in curve},
         shown,
-        {name: answer.cpu for name, answer in plain.items()}, curve_rows,
-    )  # fmt: skip
+        {name: seconds / max(1, first) for name, seconds in cpu.items()},
+        np.argsort(order) < first // 2,
+    )
 
 
-def measure_curve(
-    ground: Ground,
-    ranked: Ranked,
-    links: list[int],
-    labels: list[list[tuple[int, ...]]] | None,
+def _on_curve(
+    ground: Ground, ranked: Ranked, labels: Sequence[Sequence[tuple[int, ...]]] | None
 ) -> PerLink:
     """Effect, labelled paths and number of paths of one answer."""
-    facts = [sorted({fact for path in paths for fact in path}) for paths in ranked]
     rows = {
-        "effect": ground.effects(links, facts),
+        EFFECT: ground.effects(range(ground.num_links), [facts_of(paths) for paths in ranked]),
         "paths": np.array([float(len(paths)) for paths in ranked]),
     }
-    if labels is not None:
-        hits = [bool(set(p) & set(of)) for p, of in zip(ranked, labels, strict=True)]
-        rows["hit"] = np.array(hits, dtype=np.float64)
-    return rows
+    return rows if labels is None else {**rows, f"hit@{MAIN}": labelled(ranked, labels)}
 
 
-def _join(result: Result, parts: list[_Part], answers: dict[str, Answers]) -> None:
-    """Put the links of all parts one after the other."""
-    size = max(1, sum(len(part.exhaustive) for part in parts))
-    result.greedy = {
-        count: np.concatenate([part.greedy[count] for part in parts]) for count in COUNTS
-    }
-    result.greedy_of_all = np.concatenate([part.greedy_of_all for part in parts])
-    result.greedy_or_none = np.concatenate([part.greedy_or_none for part in parts])
-    result.exhaustive = np.concatenate([part.exhaustive for part in parts])
-    result.num_paths = np.concatenate([part.num_paths for part in parts])
-    if parts[0].supportable is not None:
-        result.supportable = np.concatenate(
-            [p.supportable for p in parts if p.supportable is not None]
-        )
+def _judged(
+    subject: Subject, ground: Ground, shown: dict[str, Ranked], most: int, seed: int
+) -> dict[str, PerLink]:
+    """What the judges (a) and (b) say of the first links of a ground; NaN of the others."""
+    links = list(range(max(0, min(ground.num_links, most))))
+    replaced = replaced_effects(ground, subject.model, subject.data, shown, links, seed)
+    told = [foretelling(ground, shown, MEASURING, link, seed) for link in links]
+    found: dict[str, PerLink] = {}
     for name in RANKINGS:
-        result.rankings[name] = _together([part.rankings[name] for part in parts])
-        result.verdicts[name] = [v for part in parts for v in part.verdicts[name]]
-        result.shown[name] = [paths for part in parts for paths in part.shown[name]]
-        own = answers[name].cpu if name in answers else sum(part.cpu[name] for part in parts)
-        result.cpu[name] = own / size
-    for rho in parts[0].curve:
-        result.curve[rho] = _together([part.curve[rho] for part in parts])
-
-
-def _together(parts: list[PerLink]) -> PerLink:
-    return {figure: np.concatenate([part[figure] for part in parts]) for figure in parts[0]}
+        both = np.array([each[name] for each in told]).reshape(-1, 2)
+        values = np.full((len(JUDGED), ground.num_links), np.nan)
+        values[:, : len(links)] = [replaced[name], both[:, 0], both[:, 1]]
+        found[name] = dict(zip(JUDGED, values, strict=True))
+    return found

@@ -1,13 +1,21 @@
-"""Logits of a model on graphs with facts taken out and others put in, by the plain way.
+"""Judges of explanations that the choice of the paths never sees.
 
-Around every link the in-edges are gathered hop by hop on the edited graph, and the model runs on
-what was gathered. Nothing of the explainer's own machinery for edited graphs takes part, so that
-this can also serve as a check of it.
+(a) The facts of the paths are replaced, not removed: of every fact one end stays, the other becomes
+a random node of the same type and a similar degree. Each end keeps its number of facts of each
+relation, so this asks whether it matters what the facts lead to. (b) Random sets of facts are
+removed; how well does the explanation foretell the change? (c) The model is trained anew without
+the facts of the paths.
+
+The logits of (a) are found by the plain way: around every link the in-edges are gathered hop by hop
+on the edited graph, and the model runs on what was gathered. Nothing of the explainer's own
+machinery for edited graphs takes part, so that this can also serve as a check of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import copy
+import dataclasses
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,17 +24,23 @@ import torch
 from torch import Tensor
 from torch_geometric.data import HeteroData
 
+from pagelink.bench.subjects import Subject
+from pagelink.graph.lookup import edges_of_facts
 from pagelink.graph.typed_graph import TypedGraph
+from pagelink.models.feeds import scorer
 from pagelink.models.link_model import LinkModel, node_inputs
+from pagelink.models.links import split_graph
+from pagelink.models.messages import message_graph
+from pagelink.models.training import train
 from pagelink.rivals.ground import FactPath, Ground, Ranked, facts_of
 from pagelink.runtime.arrays import Doubles, Longs
 
-EDGES_A_PASS = 400_000
+EDGES_PER_PASS = 400_000
 
 
 @dataclass(frozen=True)
 class EditedGraph:
-    """The whole graph, other in some facts, and the link that is asked for."""
+    """The whole graph, other in some facts, and the link to score."""
 
     src: int
     dst: int
@@ -54,17 +68,14 @@ class EditedGraphs:
 
     def logits(self, edited: Sequence[EditedGraph]) -> Doubles:
         """Return the logit of each graph's link."""
-        answers: list[Doubles] = []
-        for part in self._passes(edited):
-            answers.append(self._run(part))
-        return np.concatenate([*answers, np.empty(0)])
+        return np.concatenate([*map(self._run, self._passes(edited)), np.empty(0)])
 
     def _passes(self, edited: Sequence[EditedGraph]) -> Iterator[list[tuple[EditedGraph, Longs]]]:
         part: list[tuple[EditedGraph, Longs]] = []
         size = 0
         for one in edited:
             edges = self._around(one)
-            if part and size + edges.shape[1] > EDGES_A_PASS:
+            if part and size + edges.shape[1] > EDGES_PER_PASS:
                 yield part
                 part, size = [], 0
             part.append((one, edges))
@@ -125,20 +136,14 @@ class EditedGraphs:
         return logits.double().numpy()
 
 
-# Judges of explanations that the choice of the paths never sees.
-#
-# (a) The facts of the paths are replaced, not removed: of every fact one end stays, the other
-# becomes a random node of the same type and a similar degree. Each end keeps its number of facts
-# of each relation, so this asks whether it matters what the facts lead to. (b) Random sets of
-# facts are removed; how well does the explanation foretell the change?
-
-
 DRAWS = 3
 """Random replacements of a set of paths; their effects are averaged."""
 SIMILAR = 20
-"""A node is replaced by one of so many of its type whose degrees are nearest to its own."""
+"""Number of nodes of the same type, of the nearest degrees, that a node is replaced by."""
 SETS = 40
 """Random sets of facts for a link."""
+RETRAINED = 20
+"""Links for which a model is trained anew."""
 
 
 class Replacements:
@@ -146,10 +151,6 @@ class Replacements:
 
     def __init__(self, graph: TypedGraph) -> None:
         self._graph = graph
-        order = np.argsort(graph.fact, kind="stable")
-        bounds = np.searchsorted(graph.fact[order], np.arange(int(graph.fact.max(initial=-1)) + 2))
-        self._edges: Longs = order
-        self._bounds = bounds
         # Per node type, its nodes in the order of their degrees.
         self._by_degree = []
         for first, last in zip(graph.node_offset[:-1], graph.node_offset[1:], strict=True):
@@ -170,7 +171,7 @@ class Replacements:
         removed, added = {link_fact} - {-1}, []
         for fact in facts_of(paths):
             removed.add(fact)
-            edges = self._edges[self._bounds[fact] : self._bounds[fact + 1]]
+            edges = edges_of_facts(self._graph, [fact])
             ends = {int(self._graph.src[edges[0]]), int(self._graph.dst[edges[0]])}
             fixed = [end for end in (src, dst) if end in ends]
             kept = fixed[0] if fixed else sorted(ends)[int(rng.integers(2))]
@@ -212,7 +213,7 @@ def replaced_effects(
 ) -> dict[str, Doubles]:
     """Judge (a): per ranking and link, f(G) minus the mean of f where the facts lead elsewhere."""
     explainer = ground.explainer
-    graph, num_hops = explainer.graph, explainer.reach.num_hops
+    graph, num_hops = explainer.graph, explainer.receptive_field.num_hops
     assert num_hops is not None, "the models of this benchmark are local"
     ask = EditedGraphs(model, node_inputs(data), graph, num_hops)
     replacements = Replacements(graph)
@@ -288,3 +289,74 @@ def correlation(first: npt.ArrayLike, second: npt.ArrayLike) -> float:
     x, y = x - x.mean(), y - y.mean()
     scale = float(np.sqrt((x @ x) * (y @ y)))
     return float(x @ y) / scale if scale > 1e-12 else 0.0
+
+
+def retrained_effects(
+    subject: Subject,
+    shown: Mapping[str, Ranked],
+    seed: int,
+    links: int = RETRAINED,
+    progress: Callable[[str], None] = lambda what: None,
+) -> dict[str, Doubles]:
+    """Judge (c): per ranking, how far the logits of the first links fall by training anew.
+
+    For each link the facts of its paths are taken out of the graph, and a model with the same first
+    weights and the same seed is trained and asked. Training is chaotic: a change of one fact moves
+    all weights. So the row of the random paths is the measure of what any change does.
+
+    Args:
+        subject: a subject that was trained here on a split that keeps the links out of messages.
+        shown: per ranking, the paths of each link.
+        seed: the one the subject was trained with.
+        links: number of links.
+        progress: called with what comes next.
+    """
+    pairs = subject.pairs[:links]
+    graph = TypedGraph.from_data(subject.data, [subject.link_type])
+    before = np.array([_logit(subject.model, subject.data, pair) for pair in pairs])
+    effects = {}
+    for name, ranked in shown.items():
+        after = []
+        for number, pair in enumerate(pairs):
+            progress(f"{subject.name}: training without the paths, {name}, link {number + 1}")
+            after.append(_without(subject, graph, facts_of(ranked[number]), pair, seed))
+        effects[name] = before - np.array(after)
+    return effects
+
+
+def _without(
+    subject: Subject, graph: TypedGraph, facts: Sequence[int], pair: tuple[int, int], seed: int
+) -> float:
+    assert subject.whole is not None
+    assert subject.settings is not None
+    data = without_facts(subject.whole, graph, facts)
+    model = type(subject.model)(**subject.model.config)
+    split = split_graph(subject.whole, subject.link_type, seed)
+    settings = dataclasses.replace(subject.settings, retrain_edgeless=False)
+    train(model, data, subject.link_type, split, settings, seed=seed)
+    seen = message_graph(data, subject.link_type, split.train, paper_split=settings.paper_split)
+    return _logit(model, seen, pair)
+
+
+def without_facts(whole: HeteroData, graph: TypedGraph, facts: Sequence[int]) -> HeteroData:
+    """The graph without all edges that state some facts.
+
+    Args:
+        whole: the graph.
+        graph: its relations but the predicted one, flat: columns are the same in both.
+        facts: facts of the flat graph.
+    """
+    data = copy.copy(whole)
+    edges = edges_of_facts(graph, facts)
+    for position in np.unique(graph.relation[edges]):
+        edge_type = graph.edge_types[position]
+        columns = graph.column[edges[graph.relation[edges] == position]]
+        kept = torch.ones(whole[edge_type].edge_index.shape[1], dtype=torch.bool)
+        kept[torch.from_numpy(columns.astype(np.int64))] = False
+        data[edge_type].edge_index = whole[edge_type].edge_index[:, kept]
+    return data
+
+
+def _logit(model: LinkModel, data: HeteroData, pair: tuple[int, int]) -> float:
+    score = scorer(model, node_inputs(data), dict(data.edge_index_dict))
+    return float(score(torch.tensor([[pair[0]], [pair[1]]])))

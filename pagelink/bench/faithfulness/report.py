@@ -1,32 +1,30 @@
-"""From figures of links to figures of rankings, with intervals, ready for JSON."""
+"""Figures of links become figures of rankings, with intervals: tables and JSON of the benchmark."""
 
 from __future__ import annotations
 
-import datetime
 import json
 import math
-import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from pagelink.bench.faithfulness.bench import CURVE, Result, run_subject
-from pagelink.bench.faithfulness.rankings import COUNTS, DEFAULT, MAIN, RANKINGS, settings_of
-from pagelink.bench.faithfulness.retrain import retrained_effects
-from pagelink.bench.runs import layout
-from pagelink.bench.subjects import check_subjects, load_subject
-from pagelink.datasets.locate import DataNotFoundError
-from pagelink.explain.building import versions
+from pagelink.bench.answers import COUNTS, MAIN
+from pagelink.bench.faithfulness.bench import CURVE, JUDGED, RANKINGS, SETTINGS, Result, run_subject
+from pagelink.bench.faithfulness.judges import RETRAINED, retrained_effects
+from pagelink.bench.measures import EFFECT, PerLink, with_interval
+from pagelink.bench.runs import cell, check_names, layout, made_by, say, shown_progress
+from pagelink.bench.subjects import load_subject, subject_names
+from pagelink.datasets.folders import DataNotFoundError
 from pagelink.measure.verdict import VERDICTS
-from pagelink.metrics.averages import bootstrap_interval
 from pagelink.rivals.greedy import MOST_PATHS
-from pagelink.runtime.arrays import Doubles
+from pagelink.runtime.arrays import Bools, Doubles
 from pagelink.runtime.files import write_text
 
+DEFAULT = RANKINGS[0]
 Figure = dict[str, Any]
 """`value`, `low` and `high` (95 % bootstrap over links), `links`; and the same of the paired
 difference to the default, `minus_default`."""
@@ -34,67 +32,57 @@ difference to the default, `minus_default`."""
 
 def summary(result: Result, seed: int) -> dict[str, Any]:
     """All figures of a subject."""
-    subject = result.subject
-    greedy = result.greedy[MAIN]
+    subject, links = result.subject, result.links
+    labelled = "supportable" in links
     return {
         "subject": subject.name,
         "links": len(subject.pairs),
         "structural": subject.separations.structural,
-        "auc": {
-            name: getattr(subject.separations, name)
-            for name in subject.separations.__dataclass_fields__
-        },
+        "auc": asdict(subject.separations),
         "greedy": {
-            "effect": {str(count): float(values.mean()) for count, values in result.greedy.items()},
-            "links_not_positive": int((greedy <= 0).sum()),
-            "links_not_exhaustive": int((~result.exhaustive).sum()),
-            "paths_a_link": float(result.num_paths.mean()),
+            "effect": {str(count): float(links[f"greedy@{count}"].mean()) for count in COUNTS},
+            "links_not_positive": int((links[f"greedy@{MAIN}"] <= 0).sum()),
+            "links_not_exhaustive": int((links["exhaustive"] == 0).sum()),
+            "paths_a_link": float(links["num_paths"].mean()),
         },
         "links_sufficiency_undefined": int((result.rankings[DEFAULT]["span"] <= 0).sum()),
-        "links_supportable": None if result.supportable is None else int(result.supportable.sum()),
+        "links_supportable": int(links["supportable"].sum()) if labelled else None,
         "rankings": {name: _figures(result, name, seed) for name in RANKINGS},
         "rho_curve": curve(result) if result.curve else None,
     }
 
 
 def _figures(result: Result, name: str, seed: int) -> dict[str, Figure]:
-    own, default = result.rankings[name], result.rankings[DEFAULT]
-    ones = np.ones(len(result.exhaustive))
+    own, default, links = result.rankings[name], result.rankings[DEFAULT], result.links
+    ones = np.ones(len(links["exhaustive"]))
     figures: dict[str, Figure] = {}
 
-    def add(key: str, values: Doubles, other: Doubles, over: Doubles) -> None:
+    def add(key: str, figure: str, over: Doubles) -> None:
         """A ratio of sums over the links where all of it is defined; a mean if `over` is 1."""
+        values, other = own[figure], default[figure]
         defined = np.isfinite(values) & np.isfinite(over) & np.isfinite(other)
         figures[key] = compared(values[defined], other[defined], over[defined], seed)
 
     for count in COUNTS:
-        effect = f"effect@{count}"
-        add(f"share@{count}", own[effect], default[effect], result.greedy[count])
-        add(effect, own[effect], default[effect], ones)
-    main = f"effect@{MAIN}"
-    add("share of exactly three", own[main], default[main], result.greedy_of_all)
-    add("share of three or none", own[main], default[main], result.greedy_or_none)
-    positive = np.where(own["span"] > 0, own["span"], np.nan)
-    add("sufficiency", own["added"], default["added"], positive)
-    figures["sufficiency"]["median"] = _median(own["sufficiency"])
-    for key in ("connection", "paths", "length", "log degree"):
-        add(key, own[key], default[key], ones)
-    for word in VERDICTS:
-        given, others = (
-            np.array([float(v == word) for v in result.verdicts[each]]) for each in (name, DEFAULT)
-        )
-        add(word, given, others, ones)
-    if result.supportable is not None:
-        for count in COUNTS:
-            hit = f"hit@{count}"
-            add(hit, own[hit], default[hit], ones)
-            inside = np.where(result.supportable, 1.0, np.nan)
-            add(f"{hit} supportable", own[hit], default[hit], inside)
-    for key in ("replaced", "foretold", "foretold by effects"):
-        add(key, own[key], default[key], ones)
+        add(f"share@{count}", f"effect@{count}", links[f"greedy@{count}"])
+        add(f"effect@{count}", f"effect@{count}", ones)
+    add("share of exactly three", EFFECT, links["greedy of all"])
+    add("share of three or none", EFFECT, links["greedy or none"])
+    add("sufficiency", "added", np.where(own["span"] > 0, own["span"], np.nan))
+    known = own["sufficiency"][np.isfinite(own["sufficiency"])]
+    figures["sufficiency"]["median"] = float(np.median(known)) if len(known) else None
+    for key in ("connection", "paths", "length", "log degree", *VERDICTS):
+        add(key, key, ones)
+    if "supportable" in links:
+        inside = np.where(links["supportable"] > 0, 1.0, np.nan)
+        for hit in (f"hit@{count}" for count in COUNTS):
+            add(hit, hit, ones)
+            add(f"{hit} supportable", hit, inside)
+    for key in JUDGED:
+        add(key, key, ones)
     if result.retrained:
-        few = np.ones(len(result.retrained[DEFAULT]))
-        add("retrained", result.retrained[name], result.retrained[DEFAULT], few)
+        few, base = result.retrained[name], result.retrained[DEFAULT]
+        figures["retrained"] = compared(few, base, np.ones(len(few)), seed)
     figures["cpu"] = {"value": result.cpu[name]}
     return figures
 
@@ -115,45 +103,34 @@ def compared(values: Doubles, other: Doubles, over: Doubles, seed: int) -> Figur
 
 
 def _interval(values: Doubles, over: Doubles, seed: int) -> dict[str, float | None]:
-    total = over.sum()
-    if not len(values) or total <= 0:
-        return {"value": None, "low": None, "high": None}
-    low, high = bootstrap_interval(values, seed, over=over)
-    return {
-        "value": float(values.sum() / total),
-        "low": None if math.isnan(low) else low,
-        "high": None if math.isnan(high) else high,
-    }
+    found = zip(("value", "low", "high"), with_interval(values, over, seed), strict=True)
+    return {end: None if math.isnan(value) else value for end, value in found}
 
 
 def curve(result: Result) -> list[dict[str, Any]]:
     """Per rho, share of greedy and labelled paths at three paths, on each half of the links."""
-    rows = []
-    for rho, values in result.curve.items():
-        row: dict[str, Any] = {"rho": rho}
-        for half, mine in (("first", result.first_half), ("second", ~result.first_half)):
-            over = result.greedy[MAIN][mine].sum()
-            row[half] = {
-                "links": int(mine.sum()),
-                "share": float(values["effect"][mine].sum() / over) if over > 0 else None,
-                "paths": float(values["paths"][mine].mean()),
-            }
-            if result.supportable is not None:
-                both = mine & result.supportable
-                row[half]["hit"] = float(values["hit"][mine].mean())
-                row[half]["hit supportable"] = (
-                    float(values["hit"][both].mean()) if both.any() else None
-                )
-        rows.append(row)
-    return rows
+    halves = {"first": result.first_half, "second": ~result.first_half}
+    return [
+        {"rho": rho, **{half: _on_half(result.links, rows, mine) for half, mine in halves.items()}}
+        for rho, rows in result.curve.items()
+    ]
 
 
-def _median(values: Doubles) -> float | None:
-    known = values[np.isfinite(values)]
-    return float(np.median(known)) if len(known) else None
+def _on_half(links: PerLink, rows: PerLink, mine: Bools) -> dict[str, Any]:
+    over = links[f"greedy@{MAIN}"][mine].sum()
+    found: dict[str, Any] = {
+        "links": int(mine.sum()),
+        "share": float(rows[EFFECT][mine].sum() / over) if over > 0 else None,
+        "paths": float(rows["paths"][mine].mean()),
+    }
+    if "supportable" in links:
+        hits, both = rows[f"hit@{MAIN}"], mine & (links["supportable"] > 0)
+        found["hit"] = float(hits[mine].mean())
+        found["hit supportable"] = float(hits[both].mean()) if both.any() else None
+    return found
 
 
-# Tables and JSON of `pagelink bench faithfulness`.
+# Tables and JSON.
 
 
 FILE = "faithfulness.json"
@@ -189,7 +166,7 @@ first n. log degree: mean over the inner nodes. replaced: fall of the logit when
 elsewhere, instead of being removed. foretold: correlation of foretold and true change over random
 sets of removed facts; by effects: the same if every ranking is given the measured effects of its
 facts. retrained: fall of the logit when training never saw the facts. All but share, label and CPU
-are at three paths; CPU is a link's, on one thread."""
+are at three paths; CPU is per link, on one thread."""
 QUICK = "Tiny generated graphs, hardly trained: these figures say nothing.\n"
 
 
@@ -209,43 +186,34 @@ def run_and_print(
     The file is written anew after each subject. A subject whose data are not there is named and
     left out.
     """
-    chosen = check_subjects(names, quick)
+    chosen = check_names("subject", names, subject_names(quick))
     links = min(links, 6) if quick else links
     rhos = (CURVE[::5] if quick else CURVE) if rho_curve else ()
     done: list[dict[str, Any]] = []
-    with Progress(
-        SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=console,
-        transient=True,
-    ) as bar:  # fmt: skip
-        task = bar.add_task("", total=None)
-
-        def step(what: str) -> None:
-            bar.update(task, description=what)
-
+    with shown_progress(console) as step:
         for number, name in enumerate(chosen, start=1):
             step(f"{name} ({number} of {len(chosen)}): model")
             try:
                 subject = load_subject(name, links, seed, out / "subjects")
             except DataNotFoundError as error:
-                console.print(f"{name} is left out: {error}", soft_wrap=True, markup=False)
+                say(console, f"{name} is left out: {error}")
                 continue
             if not subject.pairs:
-                console.print(f"{name} is left out: it predicts no test link.", markup=False)
+                say(console, f"{name} is left out: it predicts no test link.")
                 continue
             result = run_subject(
                 subject, seed, most_paths=200 if quick else MOST_PATHS, rhos=rhos,
                 judge_links=2 if quick else 200, progress=step,
             )  # fmt: skip
             if retrain and subject.whole is not None and name.startswith(("useritem", "tiny")):
-                count = 1 if quick else 20
+                count = 1 if quick else RETRAINED
                 result.retrained = retrained_effects(subject, result.shown, seed, count, step)
             done.append(summary(result, seed))
             _write(out, done, quick, seed)
-            for text in (*([QUICK] if quick else []), as_text(done[-1])):
-                console.print(text, soft_wrap=True, highlight=False, markup=False)
-    console.print(LEGEND, soft_wrap=True, highlight=False, markup=False)
+            say(console, f"{QUICK}\n{as_text(done[-1])}" if quick else as_text(done[-1]))
+    say(console, LEGEND)
     if done:
-        console.print(f"Wrote {out / FILE}", soft_wrap=True, highlight=False, markup=False)
+        say(console, f"Wrote {out / FILE}")
     return done
 
 
@@ -254,11 +222,8 @@ def _write(out: Path, done: list[dict[str, Any]], quick: bool, seed: int) -> Non
         "benchmark": "faithfulness",
         "quick": quick,
         "seed": seed,
-        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "versions": {"python": platform.python_version(), **versions()},
-        "settings": {
-            name: settings_of(name).to_dict() for name in ("default", "paper", "influence")
-        },
+        **made_by(),
+        "settings": {name: settings.to_dict() for name, settings in SETTINGS.items()},
         "subjects": done,
     }
     write_text(out / FILE, json.dumps(result, indent=1, ensure_ascii=False, allow_nan=False))
@@ -272,8 +237,8 @@ def as_text(subject: dict[str, Any]) -> str:
     lines = [
         f"## {subject['subject']}: {subject['links']} links\n",
         f"ROC-AUC {auc['auc']:.3f}, run without edges {auc['edgeless_auc']:.3f}{twin}: the model "
-        f"{use} its twin without edges. Greedy search: {greedy['paths_a_link']:.0f} paths a link; "
-        f"of {greedy['links_not_exhaustive']} links not all; effect not positive for "
+        f"{use} its twin without edges. Greedy search: {greedy['paths_a_link']:.0f} paths per "
+        f"link; of {greedy['links_not_exhaustive']} links not all; effect not positive for "
         f"{greedy['links_not_positive']} links. Sufficiency undefined for "
         f"{subject['links_sufficiency_undefined']} links."
         + ("" if subject["links_supportable"] is None
@@ -289,35 +254,31 @@ def as_text(subject: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _table(rankings: dict[str, Any], columns: Columns, minus_default: bool = False) -> str:
-    first = rankings[RANKINGS[0]]
-    shown = [(title, key) for title, key in columns if key in first]
+def _table(rankings: Mapping[str, Any], columns: Columns, minus_default: bool = False) -> str:
+    shown = [(title, key) for title, key in columns if key in rankings[DEFAULT]]
     rows = [["", *(title for title, _ in shown)]]
     for name in RANKINGS[1:] if minus_default else RANKINGS:
         figures = rankings[name]
         cells = [
-            _difference(figures[key]["minus_default"])
+            _difference(**figures[key]["minus_default"])
             if minus_default
-            else _cell(key, figures[key])
+            else _cell(key, figures[key]["value"])
             for _, key in shown
         ]
         rows.append([name, *cells])
     return layout(rows)
 
 
-def _cell(key: str, figure: dict[str, Any]) -> str:
-    value = figure["value"]
+def _cell(key: str, value: float | None) -> str:
+    if value is not None and key == "cpu":
+        return cell(1000 * value, 1)
+    return cell(value)
+
+
+def _difference(value: float | None, low: float | None, high: float | None) -> str:
     if value is None:
         return "-"
-    return f"{1000 * value:.1f}" if key == "cpu" else f"{value:.3f}"
-
-
-def _difference(figure: dict[str, Any]) -> str:
-    if figure["value"] is None:
-        return "-"
-    if figure["low"] is None:
-        return f"{figure['value']:+.3f}"
-    return f"{figure['value']:+.3f} [{figure['low']:+.3f}, {figure['high']:+.3f}]"
+    return f"{value:+.3f}" if low is None else f"{value:+.3f} [{low:+.3f}, {high:+.3f}]"
 
 
 def _curve_table(rows: Sequence[dict[str, Any]]) -> str:
@@ -326,5 +287,5 @@ def _curve_table(rows: Sequence[dict[str, Any]]) -> str:
     table = [["rho", *(f"{title.get(k, k)}, {h} half" for h in ("first", "second") for k in keys)]]
     for row in rows:
         values = [row[half][key] for half in ("first", "second") for key in keys]
-        table.append([f"{row['rho']:g}", *("-" if v is None else f"{v:.3f}" for v in values)])
+        table.append([f"{row['rho']:g}", *map(cell, values)])
     return layout(table)

@@ -1,33 +1,32 @@
-"""Draws what several explainers return for one link, a panel for each: the paper's case study."""
+"""Part `cases`: the paper's two case studies, on links that a rule picks and no hand.
+
+The first: one link, the same budget of three facts, all explainers side by side, drawn as a panel
+for each. The second: three paths, and the generic nodes (more facts than D_max of the labels) that
+paths could have used.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from pagelink.bench.faithfulness.rankings import make_explainer
-from pagelink.bench.paper.answers import options_of
-from pagelink.bench.paper.ground import CITATION, TINY, TITLES, Effects, key_of, load, told
-from pagelink.bench.paper.plan import Part, Plan, Progress, Table, cell
-from pagelink.bench.runs import Run, RunStore
-from pagelink.bench.subjects import Subject
-from pagelink.datasets.locate import DataNotFoundError
+from pagelink.bench.answers import DEFAULT, make_explainer, options_of
+from pagelink.bench.paper.plan import CITATION, TINY, Dataset, Part, Session, told
+from pagelink.bench.paper.report import Table
+from pagelink.bench.runs import Figures, Run, cell
 from pagelink.explain.result import Explanation
+from pagelink.graph.lookup import first_edges_of_facts, representatives_of_facts
 from pagelink.graph.typed_graph import TypedGraph
-from pagelink.rivals.greedy import FreeEdges
-from pagelink.rivals.ground import Ground, fact_paths
-from pagelink.rivals.pgexp import PGExpLink
-from pagelink.rivals.registry import BY_PATH, RIVALS, make_rival
-from pagelink.search.paths import best_paths
+from pagelink.rivals.ground import Ground, fact_paths, free_facts, paths_by_degree
+from pagelink.rivals.registry import BY_PATH, RIVALS
 from pagelink.settings import Settings
 from pagelink.views.layers import NamedFact, Node
-from pagelink.views.lettering import shorten
 from pagelink.views.subgraph import BOX_WIDTH, place
 from pagelink.views.templates import colours_of, render
+from pagelink.views.text import shorten
 
 WIDTH, MARGIN, HEADING, GAP = 960.0, 24.0, 40.0, 24.0
 
@@ -55,13 +54,6 @@ def draw_panels(title: str, src: Node, dst: Node, panels: Sequence[Panel]) -> st
     )
 
 
-# Part `cases`: the paper's two case studies, on links that a rule picks and no hand.
-#
-# The first: one link, the same budget of three facts, all explainers side by side. The second:
-# three paths, and the generic nodes (more facts than D_max of the labels) that paths could have
-# used.
-
-
 NAME = "cases"
 FIRST, SECOND = "one link, three facts", "three paths, generic nodes"
 BUDGET, SHOWN, LOOKED_AT = 3, 3, 100
@@ -73,7 +65,7 @@ NAME_WIDTH = 36.0  # in letter heights, some sixty letters
 
 def fact_words(graph: TypedGraph, fact: int) -> NamedFact:
     """A fact in the words of the graph, read the way it is stored first."""
-    edge = int(np.flatnonzero((graph.fact == fact) & graph.representative)[0])
+    edge = int(representatives_of_facts(graph)[fact])
     words, backwards = graph.relation_words(graph.edge_types[graph.relation[edge]])
     ends = [
         (graph.node(int(end))[0], shorten(graph.node_name(int(end)), NAME_WIDTH, 1))
@@ -84,7 +76,7 @@ def fact_words(graph: TypedGraph, fact: int) -> NamedFact:
 
 def joins(graph: TypedGraph, facts: Sequence[int], src: int, dst: int) -> tuple[bool, bool]:
     """Return whether facts join two nodes, and whether they touch both of them at all."""
-    edges = [int(np.flatnonzero(graph.fact == fact)[0]) for fact in facts]
+    edges = first_edges_of_facts(graph)[list(facts)]
     ends = [{int(graph.src[edge]), int(graph.dst[edge])} for edge in edges]
     reached = {src}
     for _ in ends:
@@ -93,47 +85,37 @@ def joins(graph: TypedGraph, facts: Sequence[int], src: int, dst: int) -> tuple[
     return dst in reached, {src, dst} <= touched
 
 
-def run(store: RunStore, plan: Plan, progress: Progress) -> None:
+def each(session: Session, dataset: Dataset) -> None:
     """Pick the two links and explain them."""
-    quick = plan.quick
-    data = TINY if quick else CITATION
-    try:
-        subject = load(data, plan)
-    except DataNotFoundError as error:
-        plan.say(f"{TITLES[data]} is left out: {error}")
+    if dataset.name not in GENERIC:
         return
-    progress("which of the links are supported")
-    looked_at = len(subject.pairs) if quick else LOOKED_AT
-    picked = store.do(
-        NAME, "choice", key_of(subject, looked_at=looked_at, settings=told(Settings())),
-        partial(_choice, subject, looked_at),
-    ).figures  # fmt: skip
+    quick = session.plan.quick
+    looked_at = len(dataset.subject.pairs) if quick else LOOKED_AT
+    key = dataset.key_of(looked_at=looked_at, settings=told(Settings()))
+    picked = session.do("choice", key, _choice, dataset, looked_at).figures
     for name in RIVALS:
-        progress(f"{FIRST}: {name}")
-        key = key_of(subject, pair=picked[FIRST], explainer=name, options=options_of(name, quick))
-        work = partial(_first, subject, tuple(picked[FIRST]), name, quick)
-        store.do(NAME, f"{FIRST}, {name}", key, work)
-    progress(SECOND)
-    key = key_of(subject, pair=picked[SECOND], settings=told(Settings()))
-    store.do(NAME, SECOND, key, partial(_second, subject, tuple(picked[SECOND])))
+        key = dataset.key_of(pair=picked[FIRST], explainer=name, options=options_of(name, quick))
+        session.do(f"{FIRST}, {name}", key, _first, dataset, tuple(picked[FIRST]), name)
+    key = dataset.key_of(pair=picked[SECOND], settings=told(Settings()))
+    session.do(SECOND, key, _second, dataset, tuple(picked[SECOND]))
 
 
-def _choice(subject: Subject, looked_at: int) -> dict[str, Any]:
+def _choice(dataset: Dataset, looked_at: int) -> Figures:
     """Pick the two links.
 
     The first case is the first link, in the seeded order of the test links, with the verdict
     `supported`; the second, of the supported links, the one with most generic nodes on its paths of
     at most three facts, the first of equal ones. Where none is supported, all stand for them.
     """
-    explainer = make_explainer(subject, Settings(num_paths=SHOWN), 0)
-    pairs = subject.pairs[:looked_at]
+    explainer = make_explainer(dataset.subject, DEFAULT, Settings(num_paths=SHOWN), 0)
+    pairs = dataset.subject.pairs[:looked_at]
     answers = zip(pairs, explainer.explain_many(pairs), strict=True)
     supported = [
         pair
         for pair, answer in answers
         if answer.evidence is not None and answer.evidence.verdict == "supported"
     ]
-    counts = [len(_generic(subject, Ground.of(explainer, [pair]))) for pair in supported or pairs]
+    counts = [len(_generic(dataset, Ground.of(explainer, [pair]))) for pair in supported or pairs]
     second = (supported or pairs)[int(np.argmax(counts))]
     return {
         FIRST: list((supported or pairs)[0]), SECOND: list(second), "looked_at": len(pairs),
@@ -141,65 +123,54 @@ def _choice(subject: Subject, looked_at: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _generic(subject: Subject, ground: Ground) -> list[int]:
+def _generic(dataset: Dataset, ground: Ground) -> list[int]:
     """The generic nodes on paths of the one link of a ground, as flat nodes."""
     graph, link = ground.explainer.graph, ground.links[0]
     nodes = np.setdiff1d(ground.paths.nodes, [link.src, link.dst])
-    return [int(node) for node in nodes if graph.degree[node] > GENERIC[subject.name]]
+    return [int(node) for node in nodes if graph.degree[node] > GENERIC[dataset.name]]
 
 
-def _first(subject: Subject, pair: tuple[int, int], name: str, quick: bool) -> dict[str, Any]:
+def _first(dataset: Dataset, pair: tuple[int, int], name: str) -> Figures:
     """What one explainer shows with a budget of three facts."""
-    settings = Settings(num_paths=1, budget=BUDGET, measure=name == "pagelink")
-    more: dict[str, Any] = {"threshold": None, "options": options_of(name, quick)}
-    if name == PGExpLink.name:
-        more["train_links"] = subject.train_links
-    explainer = make_rival(
-        name, subject.model, subject.data, subject.link_type, settings, 0, **more
-    )
+    settings = Settings(num_paths=1, budget=BUDGET, measure=name == DEFAULT)
+    explainer = make_explainer(dataset.subject, name, settings, 0, dataset.plan.quick)
     explanation, graph = explainer.explain(*pair), explainer.graph
     if name in BY_PATH:
         facts = [fact for path in fact_paths(explainer, [explanation])[0] for fact in path]
     else:
-        facts = FreeEdges(explainer).facts(explanation, BUDGET)
-    effects = Effects(explainer)
-    link = effects.link(pair)
-    joined, touched = joins(graph, facts, link.src, link.dst)
+        facts = free_facts(graph, explanation.edge_mask, BUDGET)
+    ground = Ground.of(explainer, [pair])
+    joined, touched = joins(graph, facts, ground.links[0].src, ground.links[0].dst)
     words = [fact_words(graph, fact) for fact in facts]
     return {
         **_link_words(explanation),
         "facts": [[each.src, each.relation, each.dst] for each in words],
-        "joined": joined, "touched": touched, "effect": effects.of(pair, [facts])[0],
+        "joined": joined, "touched": touched, "effect": float(ground.effects([0], [facts])[0]),
     }  # fmt: skip
 
 
-def _second(subject: Subject, pair: tuple[int, int]) -> dict[str, Any]:
+def _second(dataset: Dataset, pair: tuple[int, int]) -> Figures:
     chosen: list[dict[str, Any]] = []
     on_paths: set[int] = set()
-    for name in ("pagelink", "paper"):
-        settings = Settings(num_paths=SHOWN, measure=name == "pagelink")
-        explainer = make_rival(
-            name, subject.model, subject.data, subject.link_type, settings, 0, threshold=None
-        )
+    for name in (DEFAULT, "paper"):
+        settings = Settings(num_paths=SHOWN, measure=name == DEFAULT)
+        explainer = make_explainer(dataset.subject, name, settings, 0)
         explanation, graph = explainer.explain(*pair), explainer.graph
-        effects = Effects(explainer).of(pair, fact_paths(explainer, [explanation])[0])
+        ground, paths = Ground.of(explainer, [pair]), fact_paths(explainer, [explanation])[0]
+        effects = ground.effects([0] * len(paths), paths).tolist()
         for path, effect in zip(explanation.paths, effects, strict=True):
-            inner = list(zip(path.names, path.degrees, strict=True))[1:-1]
-            words = " → ".join(shorten(name, NAME_WIDTH, 1) for name in path.names)
             chosen.append(
                 {
                     "explainer": name,
-                    "path": words,
+                    "path": " → ".join(shorten(each, NAME_WIDTH, 1) for each in path.names),
                     "effect": effect,
-                    "degrees": [d for _, d in inner],
+                    "degrees": list(path.degrees[1:-1]),
                 }
             )
             on_paths |= {graph.flat_index(*node) for node in path.nodes[1:-1]}
-        if name == "pagelink":
+        if name == DEFAULT:
             drawing, about = explanation.to_svg(), _link_words(explanation)
-    ground = Ground.of(explainer, [pair])
-    no_mask = np.full(len(ground.paths.arc_slot), np.inf, dtype=np.float32)
-    arcs = best_paths(ground.paths, no_mask, MOST_PATHS).arcs[0]
+    arcs = paths_by_degree(ground.paths, MOST_PATHS).arcs[0]
     walked = [arc[arc >= 0] for arc in arcs if arc[0] >= 0]
     heads = [set(ground.paths.nodes[ground.paths.arc_dst[arc]].tolist()) for arc in walked]
     generic: list[dict[str, Any]] = [
@@ -208,12 +179,12 @@ def _second(subject: Subject, pair: tuple[int, int]) -> dict[str, Any]:
             "degree": int(graph.degree[node]), "paths": sum(node in of for of in heads),
             "chosen": node in on_paths,
         }
-        for node in _generic(subject, ground)
+        for node in _generic(dataset, ground)
     ]  # fmt: skip
     generic.sort(key=lambda each: (-each["degree"], each["name"]))
     return {
         **about, "num_paths": len(walked), "chosen": chosen, "generic": generic,
-        "threshold": GENERIC[subject.name], "svg": drawing,
+        "threshold": GENERIC[dataset.name], "svg": drawing,
     }  # fmt: skip
 
 
@@ -312,4 +283,4 @@ def drawings(runs: Sequence[Run]) -> dict[str, str]:
     return found
 
 
-PART = Part(NAME, "Case studies", run, tables, drawings=drawings)
+PART = Part(NAME, "Case studies", tables, each, drawings=drawings)

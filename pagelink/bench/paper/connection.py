@@ -12,21 +12,17 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from pagelink.bench.faithfulness.rankings import MAIN
-from pagelink.bench.paper.answers import ask, described, links_of
-from pagelink.bench.paper.measures import plain, plain_list
-from pagelink.bench.paper.plan import PER_LINK, Plan, Plot, Progress, Table, cell
-from pagelink.bench.paper.plan import interval_cell as with_interval
-from pagelink.bench.paper.stage import Stage, link_edges, stages
-from pagelink.bench.runs import Figures, Run, RunStore
-from pagelink.datasets.locate import DataNotFoundError
-from pagelink.graph.edited_graphs import Edits
-from pagelink.metrics.averages import bootstrap_interval
-from pagelink.rivals.greedy import MOST_PATHS, FreeEdges, greedy_search
-from pagelink.rivals.ground import Ground, facts_of
+from pagelink.bench.answers import MAIN, ask, described, links_of, settings_of
+from pagelink.bench.measures import PerLink, joined, with_interval
+from pagelink.bench.paper.plan import PER_LINK, Dataset, Part, Session
+from pagelink.bench.paper.report import Plot, Table
+from pagelink.bench.runs import Figures, Run, cell, interval_cell, plain, plain_list
+from pagelink.metrics.worth import share_of_greedy
+from pagelink.rivals.greedy import MOST_PATHS, greedy_search
+from pagelink.rivals.ground import Ground, edits_of, facts_of, free_facts
 from pagelink.runtime.arrays import Doubles
 
-PART = "connection"
+NAME = "connection"
 BOUND = "greedy search"
 MASKED = (
     "gnnexp", "pgexp", "subgraphx", "gradient", "integrated-gradient", "paper", "power",
@@ -37,66 +33,55 @@ KEPT = 48
 """Facts of a link, by their effect alone, among which the search of free facts chooses."""
 
 
-def run(store: RunStore, plan: Plan, progress: Progress) -> None:
-    """Do all runs of the part."""
-    for stage in stages(plan):
-        try:
-            _run_stage(store, stage, progress)
-        except DataNotFoundError as error:
-            plan.say(f"{stage.dataset.title} is left out: {error}")
-
-
-def _run_stage(store: RunStore, stage: Stage, progress: Progress) -> None:
-    title, subject = stage.dataset.title, stage.dataset.name
-    progress(f"{title}: {BOUND} of paths and of facts")
-    bound = store.do(
-        PART, f"{subject}, {BOUND}", {**stage.key, "row": BOUND, "kept": KEPT},
-        lambda: _bounds(stage),
-    )  # fmt: skip
+def each(session: Session, dataset: Dataset) -> None:
+    """Do the runs of one data set."""
+    key = {**dataset.key, "row": BOUND, "kept": KEPT}
+    bound = session.do(f"{dataset.name}, {BOUND}", key, _bounds, dataset)
+    quick = session.plan.quick
     for name in MASKED:
-        progress(f"{title}: {name}")
-        quick = stage.plan.quick
         key = {
-            **stage.key, "row": name, "seed": 0, **described(name, quick),
+            **dataset.key, "row": name, "seed": 0, **described(name, quick),
             "links of it": links_of(name, quick), "bound": bound.date,
         }  # fmt: skip
-        store.do(
-            PART, f"{subject}, {name}", key,
-            lambda name=name: _explained(stage, name, bound.figures),  # type: ignore[misc]
-        )  # fmt: skip
+        session.do(f"{dataset.name}, {name}", key, _explained, dataset, name, bound.figures)
 
 
-def _bounds(stage: Stage) -> Figures:
-    by_paths, free, facts = [], [], []
-    for ground in stage.grounds:
-        most = 200 if stage.plan.quick else MOST_PATHS
-        search = greedy_search(ground, MAIN, most)
+def _bounds(dataset: Dataset) -> Figures:
+    parts: list[PerLink] = []
+    for ground in dataset.grounds:
+        search = greedy_search(ground, MAIN, 200 if dataset.plan.quick else MOST_PATHS)
         count = np.array([len(facts_of(paths)) for paths in search.best(MAIN)])
-        by_paths.append(search.effects(MAIN))
-        free.append(free_greedy(ground, count))
-        facts.append(count.astype(np.float64))
-    over = np.concatenate(by_paths)
-    return _figures(BOUND, over, np.concatenate(free), np.concatenate(facts), over)
+        parts.append(
+            {
+                "paths": search.effects(MAIN),
+                "free": free_greedy(ground, count),
+                "facts": count.astype(np.float64),
+            }
+        )
+    rows = joined(parts)
+    return _figures(BOUND, rows, rows["paths"])
 
 
-def _explained(stage: Stage, name: str, bound: Figures) -> Figures:
-    quick = stage.plan.quick
-    answer = ask(stage.subject, name, 0, quick)
-    loose = FreeEdges(stage.explainer)
-    by_paths, free, facts = [], [], []
-    for ground, here in stage.cut(links_of(name, quick)):
-        every = list(range(ground.num_links))
+def _explained(dataset: Dataset, name: str, bound: Figures) -> Figures:
+    quick = dataset.plan.quick
+    answer = ask(dataset.subject, name, settings_of(name), 0, quick=quick)
+    parts: list[PerLink] = []
+    for ground, here in dataset.cut(links_of(name, quick)):
+        every, graph = list(range(ground.num_links)), ground.explainer.graph
         shown = [facts_of(paths) for paths in answer.paths[MAIN][here]]
         others = [
-            loose.facts(explanation, len(mine))
+            free_facts(graph, explanation.edge_mask, len(mine))
             for explanation, mine in zip(answer.explanations[here], shown, strict=True)
         ]
-        by_paths.append(ground.effects(every, shown))
-        free.append(ground.effects(every, others))
-        facts.append(np.array([float(len(mine)) for mine in shown]))
-    paths = np.concatenate(by_paths)
-    over = np.array(bound[PER_LINK]["paths"][: len(paths)])
-    return _figures(name, paths, np.concatenate(free), np.concatenate(facts), over)
+        parts.append(
+            {
+                "paths": ground.effects(every, shown),
+                "free": ground.effects(every, others),
+                "facts": np.array([float(len(mine)) for mine in shown]),
+            }
+        )
+    rows = joined(parts)
+    return _figures(name, rows, np.array(bound[PER_LINK]["paths"][: len(rows["paths"])]))
 
 
 def free_greedy(ground: Ground, counts: Sequence[int] | npt.NDArray[np.int64]) -> Doubles:
@@ -111,14 +96,13 @@ def free_greedy(ground: Ground, counts: Sequence[int] | npt.NDArray[np.int64]) -
         of the highest effect alone.
     """
     fact = ground.explainer.graph.fact
-    slots: list[dict[int, list[int]]] = []
-    for link in range(ground.num_links):
+    slots: list[dict[int, list[int]]] = [{} for _ in ground.links]
+    for link, mine in enumerate(slots):
         first = int(ground.batch.edge_ptr[link])
-        mine: dict[int, list[int]] = {}
-        for place, edge in enumerate(link_edges(ground, link).tolist()):
+        for place, edge in enumerate(ground.edges(link).tolist()):
             mine.setdefault(int(fact[edge]), []).append(first + place)
-        seen = ground.whole
-        slots.append({f: at for f, at in mine.items() if seen[at].any()})
+        for unseen in [f for f, at in mine.items() if not ground.whole[at].any()]:
+            del mine[unseen]
     left = [list(of_link) for of_link in slots]
     chosen: list[list[int]] = [[] for _ in slots]
     best = np.zeros(ground.num_links)
@@ -135,9 +119,8 @@ def free_greedy(ground: Ground, counts: Sequence[int] | npt.NDArray[np.int64]) -
             np.array([s for f in (*chosen[link], one) for s in slots[link][f]], dtype=np.int64)
             for link, one in asked
         ]
-        ptr = np.concatenate([[0], np.cumsum([len(each) for each in sets])]).astype(np.int64)
         links = np.array([link for link, _ in asked], dtype=np.int64)
-        after = ground.influence.logits(ground.whole, Edits(links, ptr, np.concatenate(sets)))
+        after = ground.influence.logits(ground.whole, edits_of(links.tolist(), sets))
         effect = ground.logits[links] - after
         for link in np.unique(links).tolist():
             mine_at = np.flatnonzero(links == link)
@@ -151,21 +134,16 @@ def free_greedy(ground: Ground, counts: Sequence[int] | npt.NDArray[np.int64]) -
     return best
 
 
-def _figures(row: str, paths: Doubles, free: Doubles, facts: Doubles, over: Doubles) -> Figures:
-    total = float(over.sum())
-    price: list[float | None] = [None, None, None]
-    if total > 0:
-        low, high = bootstrap_interval(free - paths, seed=0, over=over)
-        price = [plain(float((free - paths).sum()) / total), plain(low), plain(high)]
+def _figures(row: str, rows: PerLink, over: Doubles) -> Figures:
+    """The means over links, and shares of the greedy search over paths, if it has any effect."""
+    paths, free = rows["paths"], rows["free"]
     return {
         "row": row,
         "links": len(paths),
-        "facts": plain(float(facts.mean())),
-        "paths": plain(float(paths.mean())),
-        "free": plain(float(free.mean())),
-        "share of paths": plain(float(paths.sum()) / total) if total > 0 else None,
-        "share of free": plain(float(free.sum()) / total) if total > 0 else None,
-        "price": price,
+        **{name: plain(float(values.mean())) for name, values in rows.items()},
+        "share of paths": plain(share_of_greedy(paths, over)[0]),
+        "share of free": plain(share_of_greedy(free, over)[0]),
+        "price": plain_list(with_interval(free - paths, over)),
         PER_LINK: {"paths": plain_list(paths), "free": plain_list(free)},
     }
 
@@ -173,19 +151,16 @@ def _figures(row: str, paths: Doubles, free: Doubles, facts: Doubles, over: Doub
 def tables(runs: Sequence[Run]) -> list[Table]:
     """A table for each data set."""
     found = []
-    for subject in dict.fromkeys(run.key["subject"] for run in runs):
-        rows = _rows(runs, subject)
+    for rows in _rows(runs):
         lines = []
         for one in rows:
             figures = one.figures
             size = figures["links"]
             few = f" ({size} links)" if size < rows[0].figures["links"] else ""
-            price = figures["price"]
+            names = ("paths", "free", "share of paths", "share of free")
             lines.append((
-                f"{figures['row']}{few}", cell(figures["facts"], 1), cell(figures["paths"]),
-                cell(figures["free"]), cell(figures["share of paths"]),
-                cell(figures["share of free"]),
-                "-" if price[0] is None else with_interval(*price),
+                f"{figures['row']}{few}", cell(figures["facts"], 1),
+                *(cell(figures[name]) for name in names), interval_cell(*figures["price"]),
             ))  # fmt: skip
         note = (
             "Effect on the logit of removing the facts of up to three paths, and of equally many "
@@ -208,8 +183,7 @@ def tables(runs: Sequence[Run]) -> list[Table]:
 def plots(runs: Sequence[Run]) -> list[Plot]:
     """The price for each data set."""
     found = []
-    for subject in dict.fromkeys(run.key["subject"] for run in runs):
-        rows = _rows(runs, subject)
+    for rows in _rows(runs):
         bars = tuple(
             (one.figures["row"], *one.figures["price"])
             for one in rows
@@ -223,7 +197,13 @@ def plots(runs: Sequence[Run]) -> list[Plot]:
     return found
 
 
-def _rows(runs: Sequence[Run], subject: str) -> list[Run]:
+def _rows(runs: Sequence[Run]) -> list[list[Run]]:
+    """The runs of each data set, in the order of the rows."""
     order = (BOUND, *MASKED)
-    mine = [run for run in runs if run.key["subject"] == subject]
-    return sorted(mine, key=lambda run: order.index(run.figures["row"]))
+    found: dict[str, list[Run]] = {}
+    for run in sorted(runs, key=lambda run: order.index(run.figures["row"])):
+        found.setdefault(run.key["subject"], []).append(run)
+    return list(found.values())
+
+
+PART = Part(NAME, "The price of connection", tables, each, plots=plots)

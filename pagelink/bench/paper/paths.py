@@ -8,22 +8,19 @@ among the facts of the first n, whichever of them they come from.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
-from typing import Any
 
-from pagelink.bench.paper.ground import TITLES, key_of, labels_of, paper_settings, subjects, told
-from pagelink.bench.paper.plan import Part, Plan, Plot, Progress, Series, Table, mean_cell
-from pagelink.bench.runs import Run, RunStore
-from pagelink.bench.subjects import Subject
-from pagelink.rivals.ground import FactPath, Ranked, fact_paths
-from pagelink.rivals.registry import make_rival
+from pagelink.bench.answers import DEFAULT, ask
+from pagelink.bench.paper.plan import TITLES, Dataset, Part, Session, by_dataset, told
+from pagelink.bench.paper.report import Plot, Series, Table
+from pagelink.bench.runs import Figures, Run, mean_cell
+from pagelink.rivals.ground import FactPath, Ranked
 from pagelink.settings import Settings
 
 NAME = "paths"
 MOST = 200
 SHOWN = (1, 2, 3, 5, 10, 20, 50, 100, 200)
 MEASURED = (1, 2, 3, 5, 10)
-"""Numbers of paths that the default is asked for: it chooses a set, so each is a run of its own."""
+"""Numbers of paths of the default: it chooses a set, so each is a run of its own."""
 OURS, BY_MASK, PAPER, FREE = (
     "PaGELink, measured (default)", "PaGELink, by its mask", "paper's settings",
     "no model, degree only",
@@ -83,54 +80,38 @@ def curves(
     }
 
 
-def run(store: RunStore, plan: Plan, progress: Progress) -> None:
-    """Explain the links of each data set with up to 200 paths."""
-    counts = list(range(1, MOST + 1))
-    for subject in subjects(plan):
-        released = paper_settings(subject)
-        variants = {
-            BY_MASK: ("pagelink", Settings(num_paths=MOST, measure=False)),
-            PAPER: ("pagelink", released.replace(num_paths=MOST)),
-            FREE: ("degree", Settings(num_paths=MOST, measure=False)),
-        }
-        for label, (rival, settings) in variants.items():
-            noisy = settings.start == "noise"
-            for seed in plan.seed_list if noisy else plan.seed_list[:1]:
-                progress(f"{TITLES[subject.name]}: {label}, seed {seed}")
-                store.do(
-                    NAME, f"{subject.name} {label} seed {seed}",
-                    key_of(subject, label=label, seed=seed, settings=told(settings)),
-                    partial(_figures, subject, rival, {MOST: settings}, counts, seed),
-                )  # fmt: skip
-        progress(f"{TITLES[subject.name]}: {OURS}")
-        by_count = {n: Settings(num_paths=n) for n in (MEASURED[:2] if plan.quick else MEASURED)}
-        store.do(
-            NAME, f"{subject.name} {OURS}",
-            key_of(
-                subject, label=OURS, seed=0, counts=list(by_count), settings=told(Settings())
-            ),
-            partial(_figures, subject, "pagelink", by_count, list(by_count), 0),
-        )  # fmt: skip
+def each(session: Session, dataset: Dataset) -> None:
+    """Explain the links of a data set with up to 200 paths."""
+    many = Settings(num_paths=MOST, measure=False)
+    variants = {
+        BY_MASK: (DEFAULT, many),
+        PAPER: (DEFAULT, dataset.paper_settings.replace(num_paths=MOST)),
+        FREE: ("degree", many),
+    }
+    for label, (rival, settings) in variants.items():
+        for seed in session.seeds_of(settings):
+            key = dataset.key_of(label=label, seed=seed, settings=told(settings))
+            name = f"{dataset.name} {label} seed {seed}"
+            session.do(name, key, _figures, dataset, rival, settings, (MOST,), seed)
+    counts = MEASURED[:2] if session.plan.quick else MEASURED
+    key = dataset.key_of(label=OURS, seed=0, counts=list(counts), settings=told(Settings()))
+    session.do(f"{dataset.name} {OURS}", key, _figures, dataset, DEFAULT, Settings(), counts, 0)
 
 
 def _figures(
-    subject: Subject, rival: str, by_count: dict[int, Settings], counts: list[int], seed: int
-) -> dict[str, Any]:
-    """The rates at each count; with several settings, each gives the rate of its own count."""
+    dataset: Dataset, rival: str, settings: Settings, counts: Sequence[int], seed: int
+) -> Figures:
+    """The rates at each of several counts, paths chosen anew for each, or up to the only one."""
+    assert dataset.labels is not None  # all data sets of the paper have labels
+    answer = ask(dataset.subject, rival, settings, seed, counts=counts)
     rates: dict[str, Curve] = {AMONG: {}, COVERED: {}}
-    returned: list[int] = []
-    for most, settings in by_count.items():
-        explainer = make_rival(
-            rival, subject.model, subject.data, subject.link_type, settings, seed, threshold=None
-        )
-        paths = fact_paths(explainer, explainer.explain_many(subject.pairs))
-        labelled = labels_of(subject, explainer.graph)
-        mine = counts if len(by_count) == 1 else [most]
-        for which, curve in curves(paths, labelled, mine).items():
+    for most, paths in answer.paths.items():
+        shown = range(1, most + 1) if len(counts) == 1 else (most,)
+        for which, curve in curves(paths, dataset.labels, shown).items():
             rates[which] |= curve
-        returned = [len(each) for each in paths]
+    returned = [len(each) for each in answer.paths[max(counts)]]
     return {
-        "rates": rates, "links": len(subject.pairs), "max_length": settings.max_length,
+        "rates": rates, "links": len(returned), "max_length": settings.max_length,
         "mean_paths": sum(returned) / max(len(returned), 1),
     }  # fmt: skip
 
@@ -188,12 +169,13 @@ def plots(runs: Sequence[Run]) -> list[Plot]:
 def _grouped(runs: Sequence[Run]) -> dict[str, dict[str, list[Run]]]:
     """The runs by data set and by explainer, in the order in which they are shown."""
     found: dict[str, dict[str, list[Run]]] = {}
-    for data in TITLES:
-        for label in (OURS, BY_MASK, PAPER, FREE):
-            mine = [r for r in runs if r.key["data"] == data and r.key["label"] == label]
-            if mine:
-                found.setdefault(data, {})[label] = mine
+    for data, mine in by_dataset(runs).items():
+        by_label = {
+            label: [run for run in mine if run.key["label"] == label]
+            for label in (OURS, BY_MASK, PAPER, FREE)
+        }
+        found[data] = {label: of_it for label, of_it in by_label.items() if of_it}
     return found
 
 
-PART = Part(NAME, "Output paths against labels, by their number", run, tables, plots)
+PART = Part(NAME, "Output paths against labels, by their number", tables, each, plots=plots)

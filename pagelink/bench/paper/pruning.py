@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import partial
 from itertools import product
 from typing import Any
 
 import numpy as np
 
-from pagelink.bench.faithfulness.rankings import make_explainer
-from pagelink.bench.paper.ground import TITLES, key_of, labels_of, subjects
-from pagelink.bench.paper.plan import PER_LINK, Part, Plan, Plot, Progress, Series, Table, cell
-from pagelink.bench.runs import Run, RunStore
+from pagelink.bench.paper.plan import PER_LINK, TITLES, Dataset, Part, Session
+from pagelink.bench.paper.report import Plot, Series, Table
+from pagelink.bench.runs import Figures, Run, cell
 from pagelink.bench.speed.bare import extract
-from pagelink.bench.subjects import Subject
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.metrics.theory import (
@@ -34,7 +31,6 @@ from pagelink.metrics.theory import (
 from pagelink.runtime.arrays import Bools
 from pagelink.search.paths import allowed_facts, build_path_graphs
 from pagelink.search.pruning import prune
-from pagelink.settings import Settings
 
 NAME = "pruning"
 CORES = (2, 3, 4, 5, 6)
@@ -93,36 +89,32 @@ def lost(before: Sequence[float], after: Sequence[float]) -> float:
     return sum(not then for then in had) / len(had) if had else math.nan
 
 
-def run(store: RunStore, plan: Plan, progress: Progress) -> None:
-    """Prune the computation graphs of each data set, and random graphs."""
-    for subject in subjects(plan):
-        progress(f"{TITLES[subject.name]}: k-cores")
-        key = key_of(subject, cores=list(CORES), lengths=list(LENGTHS))
-        store.do(NAME, f"{subject.name} k-cores", key, partial(_on_links, subject))
-    nodes, seeds = (QUICK_NODES if plan.quick else NODES), list(plan.seed_list)
-    progress(f"k-cores of random graphs of {nodes} nodes")
+def each(session: Session, dataset: Dataset) -> None:
+    """Prune the computation graphs of a data set."""
+    key = dataset.key_of(cores=list(CORES), lengths=list(LENGTHS))
+    session.do(f"{dataset.name} k-cores", key, _on_links, dataset)
+
+
+def once(session: Session) -> None:
+    """Prune random graphs, and count what is in small ones."""
+    seeds = list(session.plan.seed_list)
+    nodes = QUICK_NODES if session.plan.quick else NODES
     key = {"nodes": nodes, "seeds": seeds, "cores": list(CORES), "degrees": list(MEAN_DEGREES)}
-    store.do(NAME, "theorem", key, lambda: {"rows": _theorem(nodes, seeds)})
-    progress("paths and subgraphs of random graphs")
+    session.do("theorem", key, _theorem, nodes, seeds)
     key = {"seeds": seeds, "small": list(SMALL), "large": list(LARGE), "density": DENSITY}
-    store.do(NAME, "proposition", key, lambda: {"rows": _proposition(seeds)})
+    session.do("proposition", key, _proposition, seeds)
 
 
-def _on_links(subject: Subject) -> dict[str, Any]:
-    explainer = make_explainer(subject, Settings(measure=False), 0)
-    labels = labels_of(subject, explainer.graph)
-    found: dict[int, list[dict[str, float]]] = {core: [] for core in (0, *CORES)}
-    for link, labelled in zip(subject.pairs, labels, strict=True):
-        batch = extract(explainer, link)
-        for core, rows in found.items():
-            rows.append(pruned(explainer.graph, batch, labelled, core))
-    columns = {
-        core: {name: [row[name] for row in rows] for name in rows[0]}
-        for core, rows in found.items()
-        if rows
-    }
+def _on_links(dataset: Dataset) -> Figures:
+    assert dataset.labels is not None  # all data sets of the paper have labels
+    columns: dict[int, dict[str, list[float]]] = {core: {} for core in (0, *CORES)}
+    for link, labelled in zip(dataset.subject.pairs, dataset.labels, strict=True):
+        batch = extract(dataset.explainer, link)
+        for core, of_core in columns.items():
+            for name, value in pruned(dataset.explainer.graph, batch, labelled, core).items():
+                of_core.setdefault(name, []).append(value)
     by_core = {core: summary(columns[0], after) for core, after in columns.items()}
-    return {"links": len(subject.pairs), "by_core": by_core, PER_LINK: columns}
+    return {"links": len(dataset.subject.pairs), "by_core": by_core, PER_LINK: columns}
 
 
 def summary(before: Columns, after: Columns) -> dict[str, float | None]:
@@ -137,7 +129,7 @@ def summary(before: Columns, after: Columns) -> dict[str, float | None]:
     return found
 
 
-def _theorem(nodes: int, seeds: Sequence[int]) -> list[dict[str, Any]]:
+def _theorem(nodes: int, seeds: Sequence[int]) -> Figures:
     rows = []
     for degree, core in product(MEAN_DEGREES, CORES):
         drawn = [random_graph(nodes, round(degree * nodes / 2), seed) for seed in seeds]
@@ -148,10 +140,10 @@ def _theorem(nodes: int, seeds: Sequence[int]) -> list[dict[str, Any]]:
                 "counted": [list(shares) for shares in counted],
             }
         )  # fmt: skip
-    return rows
+    return {"rows": rows}
 
 
-def _proposition(seeds: Sequence[int]) -> list[dict[str, Any]]:
+def _proposition(seeds: Sequence[int]) -> Figures:
     """Logs to base 10, because the numbers outgrow a float."""
     rows: list[dict[str, Any]] = []
     for nodes in (*SMALL, *LARGE):
@@ -171,7 +163,7 @@ def _proposition(seeds: Sequence[int]) -> list[dict[str, Any]]:
                 count_connected_subgraphs(src.tolist(), dst.tolist()) for src, dst in drawn
             ]
         rows.append(row)
-    return rows
+    return {"rows": rows}
 
 
 def tables(runs: Sequence[Run]) -> list[Table]:
@@ -268,4 +260,4 @@ def plots(runs: Sequence[Run]) -> list[Plot]:
     return [Plot(title, "k", "share of links", tuple(lines))] if lines else []
 
 
-PART = Part(NAME, "k-core pruning, and the size of the search", run, tables, plots)
+PART = Part(NAME, "k-core pruning, and the size of the search", tables, each, once, plots)

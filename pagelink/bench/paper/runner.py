@@ -1,75 +1,62 @@
-"""The parts of the paper's benchmark, by name. A new one is one module and one line here."""
+"""`pagelink bench paper`, `compare`, `report` and `docs`: runs the parts and writes the reports.
+
+Reports are made from the run files alone, as Markdown and as one page of HTML. A new part is one
+module and one line in `PARTS`.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from markupsafe import Markup
 from rich.console import Console
-from rich.progress import Progress as Bar
-from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from pagelink.bench.paper import ablation as paper_ablation
-from pagelink.bench.paper import cases as paper_cases
-from pagelink.bench.paper import connection as paper_connection
-from pagelink.bench.paper import explainers as paper_explainers
-from pagelink.bench.paper import paths as paper_paths
-from pagelink.bench.paper import pruning as paper_pruning
-from pagelink.bench.paper import stability as paper_stability
-from pagelink.bench.paper import tables as paper_explainers_tables
-from pagelink.bench.paper import time as paper_time
-from pagelink.bench.paper.explainers import PART as EXPLAINERS
-from pagelink.bench.paper.plan import PER_LINK, Part, Plan, Plot, Progress, Table
-from pagelink.bench.paper.plot import draw
-from pagelink.bench.paper.tables import summary
-from pagelink.bench.runs import Run, RunStore, layout
-from pagelink.errors import PageLinkError, SettingsError, did_you_mean
+from pagelink.bench.paper import (
+    ablation,
+    cases,
+    connection,
+    explainers,
+    paths,
+    pruning,
+    stability,
+    tables,
+    time,
+)
+from pagelink.bench.paper.plan import PER_LINK, Dataset, Part, Plan, Session
+from pagelink.bench.paper.report import Plot, Table, draw, tables_markdown
+from pagelink.bench.runs import Run, RunStore, check_names, say, shown_progress
+from pagelink.bench.subjects import checkpoint_subject
+from pagelink.errors import PageLinkError
+from pagelink.models.checkpoint import Checkpoint
 from pagelink.runtime.files import write_text
 from pagelink.views.templates import render
 
-COMPARE = "compare"
-_PARTS = (
-    Part(
-        paper_explainers.PART, "Explainers", paper_explainers.run,
-        paper_explainers_tables.tables, paper_explainers_tables.plots,
-    ),
-    Part(
-        paper_connection.PART, "The price of connection", paper_connection.run,
-        paper_connection.tables, paper_connection.plots,
-    ),
-    paper_paths.PART,
-    paper_ablation.PART,
-    paper_stability.PART,
-    paper_pruning.PART,
-    paper_time.PART,
-    paper_cases.PART,
-)  # fmt: skip
-PARTS: dict[str, Part] = {part.name: part for part in _PARTS}
-_OWN = Part(
-    COMPARE, "Explainers on a model of one's own", None, paper_explainers_tables.tables,
-    paper_explainers_tables.plots,
-)  # fmt: skip
-REPORTED: dict[str, Part] = {**PARTS, COMPARE: _OWN}
+EXPLAINERS, COMPARE = explainers.NAME, "compare"
+PARTS: dict[str, Part] = {
+    part.name: part
+    for part in (
+        Part(EXPLAINERS, "Explainers", tables.tables, explainers.each, plots=tables.plots),
+        connection.PART,
+        paths.PART,
+        ablation.PART,
+        ablation.REFERENCE,
+        stability.PART,
+        pruning.PART,
+        time.PART,
+        cases.PART,
+    )
+}
+REPORTED: dict[str, Part] = {
+    **PARTS,
+    COMPARE: Part(COMPARE, "Explainers on a model of one's own", tables.tables, plots=tables.plots),
+}
 """What reports can hold: the parts, and the runs of `pagelink bench compare`."""
-
-
-def check_parts(names: Sequence[str]) -> tuple[Part, ...]:
-    """Return the asked parts, all if none is asked for.
-
-    Raises:
-        SettingsError: there is no such part.
-    """
-    for name in names:
-        if name not in PARTS:
-            raise SettingsError(
-                f"A part is one of {', '.join(PARTS)}; got {name!r}.{did_you_mean(name, PARTS)}"
-            )
-    return tuple(PARTS[name] for name in dict.fromkeys(names or PARTS))
 
 
 # Reports of the benchmark, made from its run files alone: Markdown, and one page of HTML.
@@ -162,45 +149,10 @@ def as_markdown(shown: Sequence[Section], level: int = 2) -> str:
     )
 
 
-def tables_markdown(tables: Sequence[Table], level: int) -> str:
-    """Tables as Markdown, each with its heading and its note.
-
-    Example:
-        >>> print(tables_markdown([Table("Two", ("", "n"), (("row", "2"),), "It shows two.")], 3))
-        ### Two
-        <BLANKLINE>
-        |     |   n |
-        | --- | --: |
-        | row |   2 |
-        <BLANKLINE>
-        It shows two.
-        <BLANKLINE>
-    """
-    return "\n".join(
-        f"{'#' * level} {table.title}\n\n{layout([table.columns, *table.rows])}\n\n{table.note}\n"
-        for table in tables
-    )
-
-
 # `pagelink bench paper`: runs the parts, shows where it is, and writes the reports.
 
 
 QUICK_SEEDS = 2
-
-
-@contextmanager
-def shown_progress(console: Console) -> Iterator[Progress]:
-    """Show what is being done, and for how long."""
-    with Bar(
-        SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=console,
-        transient=True,
-    ) as bar:  # fmt: skip
-        task = bar.add_task("", total=None)
-
-        def step(what: str) -> None:
-            bar.update(task, description=what)
-
-        yield step
 
 
 def run_and_print(
@@ -218,32 +170,77 @@ def run_and_print(
     Raises:
         SettingsError: there is no such part.
     """
-
-    def say(words: str) -> None:
-        console.print(words, soft_wrap=True, highlight=False, markup=False)
-
-    parts = check_parts(names)
-    plan = Plan(out / "models", seeds, links, aminer=aminer, say=say)
+    parts = check_names("part", names, PARTS)
     if quick:
-        plan = replace(plan, quick=True, seeds=min(seeds, QUICK_SEEDS))
-        say("Tiny generated graphs, hardly trained: these figures say nothing.\n")
+        seeds = min(seeds, QUICK_SEEDS)
+        say(console, "Tiny generated graphs, hardly trained: these figures say nothing.\n")
+    plan = Plan(out / "models", seeds, links, quick, aminer, lambda words: say(console, words))
     store = RunStore(out / RUNS)
     with shown_progress(console) as step:
-        for number, part in enumerate(parts, start=1):
-            place = f"{part.name} ({number} of {len(parts)})"
-            if part.run is not None:
-                part.run(store, plan, lambda what, place=place: step(f"{place}: {what}"))  # type: ignore[misc]
+        for number, name in enumerate(parts, start=1):
+            place = f"{name} ({number} of {len(parts)})"
+            PARTS[name].run(store, plan, lambda what, place=place: step(f"{place}: {what}"))  # type: ignore[misc]
     return report(out, out, console)
 
 
 def report(folder: Path, out: Path, console: Console) -> list[Path]:
     """Print all tables of a folder of runs and write the reports."""
     written = write_report(folder, out)
-    store = RunStore(folder / RUNS if (folder / RUNS).is_dir() else folder)
-    console.print(as_markdown(sections(store)), soft_wrap=True, highlight=False, markup=False)
+    say(console, as_markdown(sections(run_store(folder))))
     for file in written:
-        console.print(f"Wrote {file}", soft_wrap=True, highlight=False, markup=False)
+        say(console, f"Wrote {file}")
     return written
+
+
+# `pagelink bench compare`: every explainer on a model of one's own, by what needs no labels.
+
+
+def compare_and_print(
+    stored: Checkpoint,
+    model: Path,
+    names: Sequence[str],
+    out: Path,
+    console: Console,
+    *,
+    links: int,
+    seeds: int,
+    seed: int,
+) -> list[Path]:
+    """Run explainers on test links that a model predicts, print the tables, write the reports.
+
+    Args:
+        stored: the model with its graph.
+        model: the file it is from, which tells its runs from those of others.
+        names: the explainers.
+        out: folder for the run files and the reports.
+        console: where to print.
+        links: number of links at most.
+        seeds: number of explainer seeds.
+        seed: of the choice of the links, and the first one of the explainers.
+
+    Raises:
+        PageLinkError: the model predicts no test link.
+    """
+    subject = checkpoint_subject(model.stem, stored, links, seed)
+    if not subject.pairs:
+        raise PageLinkError(
+            f"{model} predicts none of its test links, so there is nothing to explain. Train it "
+            "longer, or on more links."
+        )
+    data = stored.data
+    known_by: dict[str, Any] = {
+        "title": f"{model.stem} ({', '.join(stored.link_type)})",
+        "checkpoint": hashlib.sha256(model.read_bytes()).hexdigest()[:16],
+        "nodes": sum(int(data[kind].num_nodes or 0) for kind in data.node_types),
+        "edges": sum(int(data[kind].num_edges) for kind in data.edge_types),
+        "links by seed": seed,
+    }
+    plan = Plan(out / "models", seeds, links)
+    with shown_progress(console) as step:
+        session = Session(RunStore(out / RUNS), COMPARE, plan, step)
+        dataset = Dataset(model.stem, plan, subject, known_by)
+        explainers.compare(session, dataset, names, range(seed, seed + seeds))
+    return report(out, out, console)
 
 
 # The benchmark's tables in the docs: written from committed results, between markers.
@@ -328,8 +325,7 @@ def _content(name: str, store: RunStore) -> str:
     if name == "parts":
         return as_markdown(sections(store))
     if name == "summary":
-        tables = summary(list(store.all(EXPLAINERS)))
-        return tables_markdown(tables, 3)
+        return tables_markdown(tables.summary(list(store.all(EXPLAINERS))), 3)
     if name in PARTS:
         runs = list(store.all(name))
         return tables_markdown(PARTS[name].tables(runs), 3) if runs else "Not run yet.\n"

@@ -9,19 +9,27 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pagelink.bench.paper.answers import options_of
-from pagelink.bench.paper.ground import DATA_SEED, TITLES, Effects, key_of, subjects
-from pagelink.bench.paper.plan import PER_LINK, Part, Plan, Progress, Table, cell
-from pagelink.bench.runs import Run, RunStore
-from pagelink.bench.subjects import Subject
+from pagelink.bench.answers import make_explainer, options_of, settings_of
+from pagelink.bench.paper.plan import (
+    DATA_SEED,
+    PER_LINK,
+    TITLES,
+    Dataset,
+    Part,
+    Session,
+    by_dataset,
+)
+from pagelink.bench.paper.report import Table
+from pagelink.bench.runs import Figures, Run, cell
+from pagelink.bench.subjects import RELEASED, Subject
 from pagelink.explain.explainer import PaGELink
 from pagelink.explain.ranking import open_targets, rank_among
+from pagelink.graph.links import Link
 from pagelink.metrics.averages import average
 from pagelink.metrics.paths import stability
 from pagelink.metrics.worth import rank_drop, reciprocal_rank_drop
@@ -31,13 +39,11 @@ from pagelink.models.link_model import LinkModel
 from pagelink.models.links import split_graph
 from pagelink.models.training import train
 from pagelink.rivals.ground import FactPath, fact_paths, facts_of
-from pagelink.rivals.pgexp import PGExpLink
-from pagelink.rivals.registry import RIVALS, make_rival
+from pagelink.rivals.registry import RIVALS
 from pagelink.runtime.arrays import Longs
-from pagelink.settings import Settings
 
 NAME = "stability"
-SHOWN, REMOVED = 3, (1, 3)
+REMOVED = (1, 3)
 MODELS = (0, 1, 2)
 """Seeds of the weights and of the training; data, split and links are the same for all."""
 LINKS, SLOW_LINKS, QUICK_LINKS = 50, 10, 3
@@ -68,65 +74,54 @@ def retrained(subject: Subject, seed: int, folder: Path) -> LinkModel:
     return load_checkpoint(file, whole).model
 
 
-def filtered_targets(
-    effects: Effects, explainer: PaGELink, pair: tuple[int, int], known: Iterable[int], seed: int
-) -> Longs:
+def filtered_targets(explainer: PaGELink, link: Link, known: Iterable[int], seed: int) -> Longs:
     """Return a seeded sample of targets, the link's own among them, other true ones left out.
 
     Args:
-        effects: reads links.
         explainer: of the graph.
-        pair: the link.
+        link: the link.
         known: targets of all true links of the source, by index.
         seed: of the sample.
     """
-    graph, link = explainer.graph, effects.link(pair)
+    graph = explainer.graph
     true = [graph.flat_index(link.type[2], index) for index in known]
     targets = open_targets(graph, link, true)
     others = targets[targets != link.dst]
+    pair = graph.node(link.src)[1], graph.node(link.dst)[1]
     rng = np.random.default_rng((seed, *pair))
     drawn = rng.choice(others, min(RANKED - 1, len(others)), replace=False)
     return np.sort(np.append(drawn, link.dst)).astype(np.int64)
 
 
-def run(store: RunStore, plan: Plan, progress: Progress) -> None:
+def each(session: Session, dataset: Dataset) -> None:
     """Explain the same links with several seeds and several models."""
-    seeds = range(max(plan.seeds, 2))  # one seed alone says nothing about stability
-    for subject in subjects(plan, released=False):
-        wanted = [(DATA_SEED, seed) for seed in seeds]
-        wanted += [(model, 0) for model in MODELS if model != DATA_SEED]
-        done: dict[str, list[Run]] = {}
-        for model_seed, seed in wanted:
-            model = retrained(subject, model_seed, plan.models)
-            for name in RIVALS:
-                if name in SLOW and not subject.name.startswith(("useritemattr", "tiny")):
-                    continue
-                slow = name == "subgraphx"
-                count = QUICK_LINKS if plan.quick else SLOW_LINKS if slow else LINKS
-                mine = dataclasses.replace(subject, model=model, pairs=subject.pairs[:count])
-                progress(f"{TITLES[subject.name]}: {name}, model {model_seed}, seed {seed}")
-                options = options_of(name, plan.quick)
-                one = store.do(
-                    NAME, f"{subject.name} {name} model {model_seed} seed {seed}",
-                    key_of(mine, label=name, model=model_seed, seed=seed, options=options),
-                    partial(_figures, mine, name, seed, options, (model_seed, seed) == (0, 0)),
-                )  # fmt: skip
-                done.setdefault(name, []).append(one)
-        for name, runs in done.items():
-            key = {"data": subject.name, "label": name, "of": [one.date for one in runs]}
-            store.do(NAME, f"{subject.name} {name} summary", key, partial(summary, runs))
+    if dataset.name == RELEASED:  # its model cannot be trained anew
+        return
+    plan, subject = session.plan, dataset.subject
+    wanted = [(DATA_SEED, seed) for seed in range(max(plan.seeds, 2))]  # one says nothing here
+    wanted += [(model, 0) for model in MODELS if model != DATA_SEED]
+    done: dict[str, list[Run]] = {}
+    for model_seed, seed in wanted:
+        model = retrained(subject, model_seed, plan.models)
+        for name in RIVALS:
+            if name in SLOW and not subject.name.startswith(("useritemattr", "tiny")):
+                continue
+            count = QUICK_LINKS if plan.quick else SLOW_LINKS if name == "subgraphx" else LINKS
+            mine = dataclasses.replace(subject, model=model, pairs=subject.pairs[:count])
+            key = dataset.key_of(
+                count, label=name, model=model_seed, seed=seed,
+                options=options_of(name, plan.quick),
+            )  # fmt: skip
+            run_name = f"{subject.name} {name} model {model_seed} seed {seed}"
+            given = mine, name, seed, plan.quick, (model_seed, seed) == (0, 0)
+            done.setdefault(name, []).append(session.do(run_name, key, _figures, *given))
+    for name, runs in done.items():
+        key = {"data": subject.name, "label": name, "of": [one.date for one in runs]}
+        session.do(f"{subject.name} {name} summary", key, summary, runs)
 
 
-def _figures(
-    subject: Subject, name: str, seed: int, options: dict[str, Any], ranked: bool
-) -> dict[str, Any]:
-    settings = Settings(num_paths=SHOWN, measure=name == "pagelink")
-    more: dict[str, Any] = {"options": options, "threshold": None}
-    if name == PGExpLink.name:
-        more["train_links"] = subject.train_links
-    explainer = make_rival(
-        name, subject.model, subject.data, subject.link_type, settings, seed, **more
-    )
+def _figures(subject: Subject, name: str, seed: int, quick: bool, ranked: bool) -> Figures:
+    explainer = make_explainer(subject, name, settings_of(name), seed, quick)
     paths = fact_paths(explainer, explainer.explain_many(subject.pairs))
     single: dict[str, Any] = {"paths": paths}
     if ranked:
@@ -142,14 +137,15 @@ def _ranks(
     true: dict[int, list[int]] = {}
     for src, dst in subject.whole[subject.link_type].edge_index.T.tolist():
         true.setdefault(src, []).append(dst)
-    effects = Effects(explainer)
     before: list[int] = []
     after: dict[str, list[int | None]] = {str(m): [] for m in REMOVED}
     for pair, found in zip(subject.pairs, paths, strict=True):
-        targets = filtered_targets(effects, explainer, pair, true.get(pair[0], []), DATA_SEED)
-        own = int(np.searchsorted(targets, effects.link(pair).dst))
+        link = explainer.reader.read(pair)
+        targets = filtered_targets(explainer, link, true.get(pair[0], []), DATA_SEED)
+        own = int(np.searchsorted(targets, link.dst))
         sets: list[Sequence[int]] = [(), *(facts_of(found[:m]) for m in REMOVED)]
-        ranks = [rank_among(row, own) for row in effects.scores(pair).logits(targets, sets)]
+        scores = explainer.target_scores(link)
+        ranks = [rank_among(row, own) for row in scores.logits(targets, sets)]
         before.append(ranks[0])
         for m, rank in zip(REMOVED, ranks[1:], strict=True):
             after[str(m)].append(rank if found else None)
@@ -167,7 +163,7 @@ def mean_stability(runs: Sequence[Run]) -> float | None:
     return average(values, unanswered=0.0).value
 
 
-def summary(runs: Sequence[Run]) -> dict[str, Any]:
+def summary(runs: Sequence[Run]) -> Figures:
     """The figures of one explainer over its runs; the first of them has the ranks."""
     single = runs[0].figures[PER_LINK]
     before, after = single["rank"], single["rank_without"]
@@ -187,12 +183,8 @@ def summary(runs: Sequence[Run]) -> dict[str, Any]:
 def tables(runs: Sequence[Run]) -> list[Table]:
     """A table for each data set."""
     found = []
-    for data, title in TITLES.items():
-        mine = {
-            run.key["label"]: run.figures
-            for run in runs
-            if run.key["data"] == data and "over seeds" in run.figures
-        }
+    for data, of_data in by_dataset(runs).items():
+        mine = {run.key["label"]: run.figures for run in of_data if "over seeds" in run.figures}
         drops = [f"{words} without {m}" for m in REMOVED for words in ("rank", "1/rank")]
         columns = ("over seeds", "over models", "rank", *drops)
         rows = [
@@ -204,7 +196,7 @@ def tables(runs: Sequence[Run]) -> list[Table]:
             seeds = max(figures["num_seeds"] for figures in mine.values())
             found.append(
                 Table(
-                    f"Stability of three paths, {title}", ("explainer", "links", *columns),
+                    f"Stability of three paths, {TITLES[data]}", ("explainer", "links", *columns),
                     tuple(rows),
                     f"Mean pairwise Jaccard of the returned paths over {seeds} explainer seeds, "
                     f"and over {len(MODELS)} models trained with other seeds on the same links. "
@@ -215,4 +207,4 @@ def tables(runs: Sequence[Run]) -> list[Table]:
     return found
 
 
-PART = Part(NAME, "Stability over seeds and models, and ranks", run, tables)
+PART = Part(NAME, "Stability over seeds and models, and ranks", tables, each)

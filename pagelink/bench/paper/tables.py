@@ -1,50 +1,39 @@
-"""The figures that the PaGE-Link paper prints (WWW 2023, the tables of ROC-AUC and path hit rate).
+"""The tables and plots of the part `explainers`, from its runs alone.
 
-Its AugCitation is made from an extract of AMiner that was not released; ours are made from other
-citation graphs, so that only the order of magnitude can be compared there.
+Beside ours stand the figures that the PaGE-Link paper prints (WWW 2023, the tables of ROC-AUC and
+path hit rate). Its AugCitation is made from an extract of AMiner that was not released; ours are
+made from other citation graphs, so that only the order of magnitude can be compared there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
-from pagelink.bench.paper.answers import DEFAULT
-from pagelink.bench.paper.explainers import GREEDY, INTERVALS, VISIBLE
-from pagelink.bench.paper.plan import Plot, Table, cell, interval_cell, mean_cell
-from pagelink.bench.runs import Figures, Run
+from pagelink.bench.answers import DEFAULT
+from pagelink.bench.measures import BUDGETS, LABELS, SHAPE, WORTH, Columns
+from pagelink.bench.paper.explainers import BOUND, INTERVALS, VISIBLE
+from pagelink.bench.paper.report import Plot, Table
+from pagelink.bench.runs import Figures, Run, cell, interval_cell, mean_cell
 from pagelink.rivals.registry import RIVALS
 
 PUBLISHED: dict[str, dict[str, Mapping[str, float]]] = {
-    "UserItemAttr": {
-        "PaGE-Link": {
-            "auc": 0.954, "hit rate@10": 0.163, "hit rate@50": 0.705, "hit rate@100": 0.790,
-            "hit rate@200": 0.907,
+    dataset: {
+        name: dict(zip(("auc", *(f"hit rate@{b}" for b in BUDGETS)), row, strict=True))
+        for name, row in rows.items()
+    }
+    for dataset, rows in {
+        "UserItemAttr": {
+            "PaGE-Link": (0.954, 0.163, 0.705, 0.790, 0.907),
+            "GNNExp-Link": (0.608, 0.000, 0.008, 0.016, 0.046),
+            "PGExp-Link": (0.578, 0.000, 0.032, 0.039, 0.101),
         },
-        "GNNExp-Link": {
-            "auc": 0.608, "hit rate@10": 0.000, "hit rate@50": 0.008, "hit rate@100": 0.016,
-            "hit rate@200": 0.046,
+        "AugCitation": {
+            "PaGE-Link": (0.928, 0.007, 0.194, 0.425, 0.645),
+            "GNNExp-Link": (0.829, 0.000, 0.002, 0.019, 0.064),
+            "PGExp-Link": (0.586, 0.000, 0.000, 0.000, 0.002),
         },
-        "PGExp-Link": {
-            "auc": 0.578, "hit rate@10": 0.000, "hit rate@50": 0.032, "hit rate@100": 0.039,
-            "hit rate@200": 0.101,
-        },
-    },
-    "AugCitation": {
-        "PaGE-Link": {
-            "auc": 0.928, "hit rate@10": 0.007, "hit rate@50": 0.194, "hit rate@100": 0.425,
-            "hit rate@200": 0.645,
-        },
-        "GNNExp-Link": {
-            "auc": 0.829, "hit rate@10": 0.000, "hit rate@50": 0.002, "hit rate@100": 0.019,
-            "hit rate@200": 0.064,
-        },
-        "PGExp-Link": {
-            "auc": 0.586, "hit rate@10": 0.000, "hit rate@50": 0.000, "hit rate@100": 0.000,
-            "hit rate@200": 0.002,
-        },
-    },
-}  # fmt: skip
+    }.items()
+}
 """By data set, explainer and figure."""
 
 
@@ -60,28 +49,6 @@ def published_rows(dataset: str | None) -> dict[str, Mapping[str, float]]:
     return {f"paper: {name}": row for name, row in PUBLISHED.get(dataset or "", {}).items()}
 
 
-# The tables and plots of the part `explainers`, from its runs alone.
-
-
-Columns = Sequence[tuple[str, str, int]]
-"""Heading, figure, digits."""
-LABELS: Columns = (
-    ("AUC", "auc", 3), ("AUC unpruned", "auc unpruned", 3),
-    ("HR@10", "hit rate@10", 3), ("HR@50", "hit rate@50", 3), ("HR@100", "hit rate@100", 3),
-    ("HR@200", "hit rate@200", 3), ("label in 1", "label@1", 3), ("3", "label@3", 3),
-    ("5", "label@5", 3), ("supportable: 1", "label@1 supportable", 3),
-    ("3", "label@3 supportable", 3), ("5", "label@5 supportable", 3),
-    ("precision", "precision", 3), ("recall", "recall", 3),
-)  # fmt: skip
-WORTH: Columns = (
-    ("share 1", "share@1", 3), ("3", "share@3", 3), ("5", "share@5", 3),
-    ("sufficiency", "sufficiency", 3), ("as a share", "sufficiency share", 3),
-    ("connection", "connection", 3), ("characterisation", "characterisation", 3),
-)  # fmt: skip
-SHAPE: Columns = (
-    ("paths", "paths", 2), ("length", "length", 2), ("log degree", "log degree", 2),
-    ("sparsity", "sparsity", 3), ("diversity", "diversity", 3), ("coverage", "coverage", 3),
-)  # fmt: skip
 VERDICTS = (
     ("supported", ("supported",)), ("no help", ("structure_not_used", "not_by_these")),
     ("against", ("structure_against",)),
@@ -99,17 +66,14 @@ def summary(runs: Sequence[Run]) -> list[Table]:
     """One short table over all data sets: agreement with labels, truth to the model, cost."""
     lines, heads = [], ["", "mask AUC", "label in 3", "share of greedy", "supported", "CPU ms"]
     for rows in by_subject(runs).values():
-        bound = rows[GREEDY][0]
+        bound = rows[BOUND][0]
         lines.append((f"**{bound.key['title']}**", *[""] * (len(heads) - 1)))
         for name, found in rows.items():
             if name in RIVALS:
-                lines.append((
-                    row_name(name, found, bound.figures["links"]),
-                    *(mean_cell([run.figures.get(figure) for run in found])
-                      for figure in ("auc", "label@3", "share@3")),
-                    mean_cell([run.figures["verdicts"]["supported"] for run in found], 2),
-                    mean_cell([_scaled(run, "cpu", 1000) for run in found], 1),
-                ))  # fmt: skip
+                named = row_name(name, found, bound.figures["links"])
+                figures = [_mean(found, figure) for figure in ("auc", "label@3", "share@3")]
+                supported = mean_cell([run.figures["verdicts"]["supported"] for run in found], 2)
+                lines.append((named, *figures, supported, _mean(found, "cpu", 1, 1000)))
     note = (
         "`degree` never looks at the model: what it reaches in the first two columns is found "
         "without one. `share of greedy`: the effect of three paths on the model's score. "
@@ -125,12 +89,12 @@ def by_subject(runs: Sequence[Run]) -> dict[str, dict[str, list[Run]]]:
     everything with the subject's greedy search, the measure of all, are of one table; a subject
     without it has none.
     """
-    order = [*RIVALS, GREEDY, VISIBLE, INTERVALS]
+    order = [*RIVALS, BOUND, VISIBLE, INTERVALS]
     known = [run for run in runs if run.figures.get("row") in order]
     ground = {
         run.key["subject"]: {k: v for k, v in run.key.items() if k not in ("row", "settings")}
         for run in known
-        if run.figures["row"] == GREEDY
+        if run.figures["row"] == BOUND
     }
     found: dict[str, dict[str, list[Run]]] = {}
     for run in sorted(known, key=lambda run: order.index(run.figures["row"])):
@@ -158,7 +122,7 @@ def tables(runs: Sequence[Run]) -> list[Table]:
     for rows in by_subject(runs).values():
         first = next(iter(rows.values()))[0]
         title, published = first.key["title"], first.key["published"]
-        bound = rows[GREEDY][0].figures
+        bound = rows[BOUND][0].figures
         count = bound["links"]
         if bound["labelled"]:
             found.append(_labels(rows, title, count, published))
@@ -179,7 +143,7 @@ def _labels(rows: dict[str, list[Run]], title: str, links: int, published: str |
     lines = [
         (row_name(name, runs, links), *_cells(runs, LABELS))
         for name, runs in rows.items()
-        if name not in (INTERVALS, GREEDY)
+        if name not in (INTERVALS, BOUND)
     ]
     lines += [
         (name, *(cell(row.get(figure)) for _, figure, _ in LABELS))
@@ -192,7 +156,7 @@ def _labels(rows: dict[str, list[Run]], title: str, links: int, published: str |
         "gnnexp and pgexp are to be read against it, also where they exceed the paper's. AUC "
         "and hit rate (HR) are of the mask; `label in n`: a labelled path is among the "
         "first n; `supportable`: over the "
-        f"{rows[GREEDY][0].figures['links supportable']} links where a labelled path moves the "
+        f"{rows[BOUND][0].figures['links supportable']} links where a labelled path moves the "
         "score up at all; precision and recall are of five paths. ± is the spread over "
         f"{max(len(runs) for runs in rows.values())} seeds."
     )
@@ -202,21 +166,19 @@ def _labels(rows: dict[str, list[Run]], title: str, links: int, published: str |
 
 
 def _worth(rows: dict[str, list[Run]], title: str, links: int) -> Table:
-    bound = rows[GREEDY][0].figures
+    bound = rows[BOUND][0].figures
     compared = _compared(rows)
     lines = []
     for name, runs in rows.items():
         if name in (INTERVALS, VISIBLE):
             continue
-        least = compared.get(name, {}).get("minus default")
-        difference = "-"
-        if least and least[0] is not None and name != DEFAULT:
-            difference = interval_cell(*least)
+        difference = compared.get(name, {}).get("minus default")
+        beside = interval_cell(*difference) if difference and name != DEFAULT else "-"
         verdicts = [
             mean_cell([sum(run.figures["verdicts"].get(v, 0.0) for v in words) for run in runs], 2)
             for _, words in VERDICTS
         ]
-        lines.append((row_name(name, runs, links), *_cells(runs, WORTH), difference, *verdicts))
+        lines.append((row_name(name, runs, links), *_cells(runs, WORTH), beside, *verdicts))
     note = (
         "What really removing the facts of up to 1, 3 and 5 paths does to the score, as a share of "
         f"the greedy search over all paths; the difference to {DEFAULT} is at 3 paths, "
@@ -241,16 +203,10 @@ def _shape(rows: dict[str, list[Run]], title: str, links: int) -> Table:
         for run in runs:
             for reason, share in run.figures["reasons"].items():
                 reasons[reason] = reasons.get(reason, 0.0) + share / len(runs)
-        lines.append((
-            row_name(name, runs, links), *_cells(runs, SHAPE),
-            ", ".join(f"{name} {share:.2f}" for name, share in sorted(reasons.items())) or "-",
-            mean_cell([_scaled(run, "cpu", 1000) for run in runs], 1),
-            mean_cell([_scaled(run, "training", 1) for run in runs], 1),
-            mean_cell([_scaled(run, "peak MB", 1) for run in runs], 0),
-        ))  # fmt: skip
-    heads = (
-        *_heads(SHAPE), "without paths", "CPU ms a link", "training CPU s", "peak MB",
-    )  # fmt: skip
+        without = ", ".join(f"{name} {share:.2f}" for name, share in sorted(reasons.items()))
+        cost = _mean(runs, "cpu", 1, 1000), _mean(runs, "training", 1), _mean(runs, "peak MB", 0)
+        lines.append((row_name(name, runs, links), *_cells(runs, SHAPE), without or "-", *cost))
+    heads = (*_heads(SHAPE), "without paths", "CPU ms per link", "training CPU s", "peak MB")
     note = (
         "What 3 paths look like, and what they cost on one thread: the peak is that of the whole "
         "process, and SubgraphX is run on few links and seeds because of its time."
@@ -263,11 +219,20 @@ def plots(runs: Sequence[Run]) -> list[Plot]:
     found = []
     for rows in by_subject(runs).values():
         title = next(iter(rows.values()))[0].key["title"]
-        labelled = rows[GREEDY][0].figures["labelled"]
-        if labelled:
+        if rows[BOUND][0].figures["labelled"]:
+            by_row = {
+                name: [
+                    run.figures["auc"] for run in runs_of_it if run.figures.get("auc") is not None
+                ]
+                for name, runs_of_it in rows.items()
+            }
             found.append(Plot(
                 f"{title}: mask ROC-AUC", "", "ROC-AUC",
-                bars=_bars(rows, lambda run: run.figures.get("auc"), (INTERVALS, GREEDY)),
+                bars=tuple(
+                    (name, sum(aucs) / len(aucs), min(aucs), max(aucs))
+                    for name, aucs in by_row.items()
+                    if aucs
+                ),
                 note="Lines: lowest and highest seed. degree knows no model.",
             ))  # fmt: skip
         if INTERVALS in rows:
@@ -283,29 +248,14 @@ def plots(runs: Sequence[Run]) -> list[Plot]:
     return found
 
 
-def _bars(
-    rows: dict[str, list[Run]], figure: Callable[[Run], Any], without: Sequence[str]
-) -> tuple[tuple[str, float, float, float], ...]:
-    bars = []
-    for name, runs in rows.items():
-        values = [] if name in without else [figure(run) for run in runs]
-        known = [float(value) for value in values if value is not None]
-        if known:
-            bars.append((name, sum(known) / len(known), min(known), max(known)))
-    return tuple(bars)
-
-
 def _heads(columns: Columns) -> tuple[str, ...]:
     return ("", *(head for head, _, _ in columns))
 
 
 def _cells(runs: Sequence[Run], columns: Columns) -> list[str]:
-    return [
-        mean_cell([run.figures.get(figure) for run in runs], digits)
-        for _, figure, digits in columns
-    ]
+    return [_mean(runs, figure, digits) for _, figure, digits in columns]
 
 
-def _scaled(run: Run, figure: str, factor: float) -> float | None:
-    value = run.figures.get(figure)
-    return None if value is None else factor * float(value)
+def _mean(runs: Sequence[Run], figure: str, digits: int = 3, factor: float = 1.0) -> str:
+    values = [run.figures.get(figure) for run in runs]
+    return mean_cell([None if value is None else factor * value for value in values], digits)

@@ -1,7 +1,9 @@
-"""Where the time of an explanation goes: seconds of its stages, and how they grow.
+"""Part `time`: the paper's figure of time against edges, its complexity table, and the stages.
 
 The stages are those of the method: the computation graph is extracted and pruned, the mask is
-learned, paths are searched, and what they are worth is measured.
+learned, paths are searched, and what they are worth is measured. The complexity table says what
+grows with what: the exponent p of seconds ~ size^p in the edges of the computation graph, and in T,
+the number of rounds that an explainer is given.
 """
 
 from __future__ import annotations
@@ -9,77 +11,102 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from pagelink.bench.paper.ground import TITLES, key_of, paper_settings, subjects, told
-from pagelink.bench.paper.plan import Part, Plan, Plot, Progress, Series, Table, cell
-from pagelink.bench.runs import Run, RunStore
+from pagelink.bench.answers import DEFAULT, make_explainer
+from pagelink.bench.paper.plan import TITLES, Dataset, Part, Session, told
+from pagelink.bench.paper.report import Plot, Series, Table
+from pagelink.bench.runs import Figures, Run, cell, timed
 from pagelink.bench.speed.figures import torch_threads
-from pagelink.bench.speed.graphs import LIKES, HeteroSAGE, ladder_graph
-from pagelink.bench.speed.growth import FEATURES, SMALL_HIDDEN, linear
-from pagelink.bench.speed.subjects import QUICK, Sizes
+from pagelink.bench.speed.graphs import (
+    FEATURES,
+    LIKES,
+    SMALL_HIDDEN,
+    HeteroSAGE,
+    ladder_graph,
+    linear,
+)
+from pagelink.bench.speed.rows import QUICK, Sizes
 from pagelink.bench.subjects import Subject
+from pagelink.explain import pipeline
 from pagelink.explain.explainer import PaGELink
+from pagelink.rivals import rival
 from pagelink.rivals.pgexp import PGExpLink
 from pagelink.rivals.registry import make_rival
+from pagelink.rivals.rival import Rival
 from pagelink.settings import Settings
 
 EXTRACT, PRUNE, LEARN, CHOOSE = "extraction", "pruning", "learning", "search"
 STAGES = (EXTRACT, PRUNE, LEARN, CHOOSE)
-_METHODS = {PRUNE: "_prune", LEARN: "_learn", CHOOSE: "_choose"}
+_BEFORE = {"score_links": "scoring", "prune_links": PRUNE, "learn_masks": LEARN}
+"""Steps of the method that are functions, and their stages."""
 
 
 @contextmanager
 def watched(explainer: PaGELink) -> Iterator[dict[str, float]]:
-    """Give the CPU seconds of each stage, added up for as long as the context is open."""
-    seconds = dict.fromkeys(STAGES, 0.0)
+    """Give the CPU seconds of each stage, added up for as long as the context is open.
 
-    def timed(stage: str, work: Callable[..., Any]) -> Callable[..., Any]:
+    The search is what is left of the method without the other steps.
+    """
+    seconds = dict.fromkeys(STAGES, 0.0)
+    others = {"method": 0.0, "scoring": 0.0, "result": 0.0}
+
+    def clocked(stage: str, step: Callable[..., Any]) -> Callable[..., Any]:
+        into = seconds if stage in seconds else others
+
         def run(*given: Any) -> Any:
             started = time.process_time()
             try:
-                return work(*given)
+                return step(*given)
             finally:
-                seconds[stage] += time.process_time() - started
+                into[stage] += time.process_time() - started
 
         return run
 
-    batches = explainer._batches
-    # Set on the objects, not on their classes: other explainers are not watched.
-    places = [(batches, "extract", EXTRACT)]
-    places += [(explainer, method, stage) for stage, method in _METHODS.items()]  # type: ignore[misc]
-    for owner, method, stage in places:
-        setattr(owner, method, timed(stage, getattr(owner, method)))
+    own = explainer.pipeline
+    places: list[tuple[Any, str, str]] = [
+        (explainer.setup.batches, "extract", EXTRACT), (explainer.builder, "build", "result"),
+    ]  # fmt: skip
+    if isinstance(explainer, Rival):
+        places.append((explainer, "masks", LEARN))
+    for module in (pipeline, rival):
+        places += [
+            (module, step, stage) for step, stage in _BEFORE.items() if hasattr(module, step)
+        ]
+    before = [(owner, name, vars(owner).get(name)) for owner, name, _ in places]
+    for owner, name, stage in places:
+        setattr(owner, name, clocked(stage, getattr(owner, name)))
+    explainer.pipeline = replace(own, method=clocked("method", own.method))
     try:
         yield seconds
     finally:
-        for owner, method, _ in places:
-            delattr(owner, method)  # the method of the class shows again
+        explainer.pipeline = own
+        for owner, name, was in before:
+            if was is None:
+                delattr(owner, name)  # the method of the class shows again
+            else:
+                setattr(owner, name, was)
+        rest = seconds[PRUNE] + seconds[LEARN] + others["scoring"] + others["result"]
+        seconds[CHOOSE] = others["method"] - rest
 
 
 def stage_seconds(
     explainer: PaGELink, links: Sequence[tuple[int, int]], repeats: int = 1
 ) -> dict[str, float]:
-    """CPU seconds a link of each stage and in total, and the mean number of epochs.
+    """CPU seconds per link of each stage and in total, and the mean number of epochs.
 
     Links are explained side by side; of several rounds, the one of the least total counts. What an
     explainer is trained for beforehand is `training`, once for all links.
     """
-    training = 0.0
-    if isinstance(explainer, PGExpLink):
-        started = time.process_time()
-        explainer.fit()
-        training = time.process_time() - started
+    training = timed(explainer.fit)[1] if isinstance(explainer, PGExpLink) else 0.0
     list(explainer.explain_many(links[:1]))  # what is made once is not counted
     rounds = []
     for _ in range(repeats):
-        started = time.process_time()
         with watched(explainer) as seconds:
-            answers = list(explainer.explain_many(links))
-        total = time.process_time() - started
+            answers, total = timed(lambda: list(explainer.explain_many(links)))
         rounds.append(
             {
                 **{stage: value / len(links) for stage, value in seconds.items()},
@@ -101,12 +128,6 @@ def exponent(sizes: Sequence[float], seconds: Sequence[float]) -> float:
     x, y = np.log(np.asarray(sizes, float)), np.log(np.maximum(np.asarray(seconds, float), 1e-9))
     dx = x - x.mean()
     return float(dx @ (y - y.mean()) / (dx @ dx))
-
-
-# Part `time`: the paper's figure of time against edges, and its complexity table, measured.
-#
-# The table says what grows with what: the exponent p of seconds ~ size^p in the edges of the
-# computation graph, and in T, the number of rounds that an explainer is told to take.
 
 
 NAME = "time"
@@ -135,45 +156,36 @@ SHORT = {"subgraphx": {"expand": 2, "samples": 2}, "pgexp": {"epochs": 1}}
 """Options under which growth is measured: how it grows is the question, not how long it takes."""
 
 
-def run(store: RunStore, plan: Plan, progress: Progress) -> None:
-    """Measure time against edges, the growth of every explainer, and the stages on the data."""
-    sizes = QUICK if plan.quick else SIZES
-    progress("time against edges")
+def once(session: Session) -> None:
+    """Measure time against edges, and the growth of every explainer."""
+    quick = session.plan.quick
+    sizes = QUICK if quick else SIZES
     key: dict[str, Any] = {"paper": list(sizes.paper_range), "large": list(sizes.large_range)}
-    store.do(NAME, "time against edges", key, partial(_against_edges, sizes))
+    session.do("time against edges", key, _against_edges, sizes)
     for row, (name, _, rounds) in ROWS.items():
-        edges = QUICK_EDGES if plan.quick else SLOW_EDGES if name == "subgraphx" else EDGES
-        progress(f"growth of {row}")
+        edges = QUICK_EDGES if quick else SLOW_EDGES if name == "subgraphx" else EDGES
         key = {"row": row, "edges": list(edges), "rounds": list(ROUNDS), "short": SHORT}
-        store.do(NAME, f"growth {row}", key, partial(_growth, row, name, rounds, edges))
-    for subject in subjects(plan):
-        links = subject.pairs[: 3 if plan.quick else STAGE_LINKS]
-        for row, settings in _on_data(subject).items():
-            progress(f"{TITLES[subject.name]}: stages of {row}")
-            store.do(
-                NAME, f"{subject.name} stages {row}",
-                key_of(subject, row=row, explained=len(links), settings=told(settings)),
-                partial(_stages, subject, links, settings),
-            )  # fmt: skip
+        session.do(f"growth {row}", key, _growth, row, name, rounds, edges)
 
 
-def _on_data(subject: Subject) -> dict[str, Settings]:
-    return {
-        OURS: Settings(), BY_MASK: Settings(measure=False), PAPER: paper_settings(subject),
-    }  # fmt: skip
+def each(session: Session, dataset: Dataset) -> None:
+    """Measure the stages on the links of a data set."""
+    links = 3 if session.plan.quick else STAGE_LINKS
+    rows = {OURS: Settings(), BY_MASK: Settings(measure=False), PAPER: dataset.paper_settings}
+    for row, settings in rows.items():
+        explained = len(dataset.subject.pairs[:links])
+        key = dataset.key_of(row=row, explained=explained, settings=told(settings))
+        name = f"{dataset.name} stages {row}"
+        session.do(name, key, _stages, dataset.subject, explained, settings)
 
 
-def _stages(
-    subject: Subject, links: Sequence[tuple[int, int]], settings: Settings
-) -> dict[str, Any]:
+def _stages(subject: Subject, links: int, settings: Settings) -> Figures:
     with torch_threads(1):
-        explainer = make_rival(
-            "pagelink", subject.model, subject.data, subject.link_type, settings, 0, threshold=None
-        )
-        return stage_seconds(explainer, links)
+        explainer = make_explainer(subject, DEFAULT, settings, 0)
+        return stage_seconds(explainer, subject.pairs[:links])
 
 
-def _against_edges(sizes: Sizes) -> dict[str, Any]:
+def _against_edges(sizes: Sizes) -> Figures:
     lines = []
     for figure in linear(sizes, seed=0):
         samples = {name: list(values) for name, values in figure.samples.items()}
@@ -181,8 +193,8 @@ def _against_edges(sizes: Sizes) -> dict[str, Any]:
     return {"lines": lines}
 
 
-def _growth(row: str, name: str, rounds: str | None, edges: Sequence[int]) -> dict[str, Any]:
-    """Seconds of one explainer on links with so many edges, and with so many rounds."""
+def _growth(row: str, name: str, rounds: str | None, edges: Sequence[int]) -> Figures:
+    """Seconds of one explainer by the number of edges of the link, and by that of rounds."""
     graph = ladder_graph(edges, FEATURES, seed=0)
     model = HeteroSAGE(graph.data.edge_types, graph.num_features, SMALL_HIDDEN, seed=0)
     # A bound on what is measured keeps every link alike: none leaves before the last round.
@@ -301,7 +313,8 @@ def plots(runs: Sequence[Run]) -> list[Plot]:
         x, slope, start = line["edges"], line["slope"][0], line["intercept"][0]
         found.append(
             Plot(
-                f"Time against edges, {x[0]:,.0f} to {x[-1]:,.0f}", "edges of G_c", "CPU ms a link",
+                f"Time against edges, {x[0]:,.0f} to {x[-1]:,.0f}",
+                "edges of G_c", "CPU ms per link",
                 (
                     Series("measured", tuple(x), tuple(1000 * s for s in line["cpu_s"])),
                     Series("line", tuple(x), tuple(1000 * (start + slope * v) for v in x)),
@@ -312,4 +325,4 @@ def plots(runs: Sequence[Run]) -> list[Plot]:
     return found
 
 
-PART = Part(NAME, "Time against edges, and what grows with what", run, tables, plots)
+PART = Part(NAME, "Time against edges, and what grows with what", tables, each, once, plots)

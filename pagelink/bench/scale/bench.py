@@ -10,10 +10,9 @@ from typing import Any
 from rich.console import Console
 
 from pagelink.bench.runs import layout
-from pagelink.bench.scale import chaos as scale_chaos
-from pagelink.bench.scale import engines as scale_engines
+from pagelink.bench.scale.chaos import compare_disturbed
 from pagelink.bench.scale.graph import ScaleGraph
-from pagelink.bench.scale.steps import measure
+from pagelink.bench.scale.steps import measure, rate_of
 from pagelink.errors import SettingsError, did_you_mean
 from pagelink.runtime.files import write_text
 from pagelink.store.manifest import is_store
@@ -21,6 +20,34 @@ from pagelink.store.manifest import is_store
 PARTS = ("build", "cold", "worker", "engines", "chaos")
 FULL = {"nodes": 10_000_000, "edges": 100_000_000, "links": 200, "rate": 1_600, "chaos": 100_000}
 QUICK = {"nodes": 4_000, "edges": 20_000, "links": 8, "rate": 160, "chaos": 2_000}
+ROWS: tuple[tuple[str, str, Callable[[dict[str, Any]], str]], ...] = (
+    ("build", "edges stored, with their reverses", lambda f: f"{f['edges']:,}"),
+    ("build", "store built in, CPU seconds", lambda f: f"{f['cpu']:,.0f}"),
+    ("build", "store built in, peak memory", lambda f: f"{f['peak_gb']:.2f} GB"),
+    ("build", "store on disk", lambda f: f"{f['disk_gb']:.1f} GB"),
+    ("cold", "explainer made from a cold store", lambda f: f"{f['open_seconds']:.1f} s"),
+    ("cold", "first explanation after that", lambda f: f"{f['first_seconds']:.1f} s"),
+    ("worker", "edges of a computation graph, median", lambda f: f"{f['median_edges']:,.0f}"),
+    ("worker", "CPU a link, from the store", lambda f: f"{f['store_ms']:.1f} ms"),
+    ("worker", "CPU a link, same neighbourhoods in memory", lambda f: f"{f['memory_ms']:.1f} ms"),
+    ("worker", "the one over the other", lambda f: f"{f['store_ms'] / f['memory_ms']:.2f}"),
+    ("worker", "a worker's own memory, peak", lambda f: f"{f['anonymous_gb']:.2f} GB"),
+    ("engines", "links a second, one worker", lambda f: f"{f['1']['rate']:.1f}"),
+    ("engines", "links a second, two workers", lambda f: f"{f['2']['rate']:.1f}"),
+    ("engines", "two workers over one", lambda f: f"{f['2']['rate'] / f['1']['rate']:.2f}"),
+    ("engines", "engine overhead, two workers", lambda f: f"{100 * f['2']['overhead']:.1f} %"),
+    ("chaos", "links of the disturbed job", lambda f: f"{f['links']:,}"),
+    (
+        "chaos",
+        "killed on the way",
+        lambda f: (
+            f"{f['workers_killed']} workers, {f['nodes_killed']} node, {f['drivers_killed']} driver"
+        ),
+    ),
+    ("chaos", "the same rows as undisturbed", lambda f: "yes" if f["same_rows"] else "NO"),
+    ("chaos", "of them rounded otherwise", lambda f: f"{f['rows_rounded_otherwise']}"),
+)
+"""The table: the part that measures it, what it is, and how it is written."""
 
 
 def run_and_print(
@@ -38,29 +65,22 @@ def run_and_print(
     Raises:
         SettingsError: there is no such part.
     """
-    for part in only:
-        if part not in PARTS:
-            raise SettingsError(
-                f"The parts are {', '.join(PARTS)}; got {part!r}.{did_you_mean(part, PARTS)}"
-            )
+    for part in set(only) - set(PARTS):
+        raise SettingsError(
+            f"The parts are {', '.join(PARTS)}; got {part!r}.{did_you_mean(part, PARTS)}"
+        )
     sizes = QUICK if quick else FULL
     graph = ScaleGraph(sizes["nodes"], sizes["edges"], seed)
     folder = out / f"scale-{graph.num_nodes}-{graph.num_edges}-{seed}"
     file = out / "scale.json"
     results: dict[str, Any] = json.loads(file.read_text("utf-8")) if file.exists() else {}
 
-    def rates() -> dict[str, Any]:
-        return {
-            str(workers): scale_engines.rate_of(folder, graph, sizes["rate"], workers)
-            for workers in (1, 2)
-        }
-
     parts: dict[str, Callable[[], dict[str, Any]]] = {
         "build": lambda: measure("build", folder, graph, 0),
         "cold": lambda: measure("cold", folder, graph, 1),
         "worker": lambda: measure("worker", folder, graph, sizes["links"]),
-        "engines": rates,
-        "chaos": lambda: scale_chaos.run(out / "chaos", sizes["chaos"], console, seed),
+        "engines": lambda: {str(n): rate_of(folder, graph, sizes["rate"], n) for n in (1, 2)},
+        "chaos": lambda: compare_disturbed(out / "chaos", sizes["chaos"], console, seed),
     }
     for part in PARTS:
         if (only and part not in only) or (part == "build" and not only and is_store(folder)):
@@ -74,45 +94,5 @@ def run_and_print(
 
 def as_table(results: dict[str, Any]) -> str:
     """Return what was measured as a Markdown table."""
-    rows: list[list[str]] = [["", "measured"]]
-    if found := results.get("build"):
-        rows += [
-            ["edges stored, with their reverses", f"{found['edges']:,}"],
-            ["store built in, CPU seconds", f"{found['cpu']:,.0f}"],
-            ["store built in, peak memory", f"{found['peak_gb']:.2f} GB"],
-            ["store on disk", f"{found['disk_gb']:.1f} GB"],
-        ]
-    if found := results.get("cold"):
-        rows += [
-            ["explainer made from a cold store", f"{found['open_seconds']:.1f} s"],
-            ["first explanation after that", f"{found['first_seconds']:.1f} s"],
-        ]
-    if found := results.get("worker"):
-        share = found["store_ms"] / found["memory_ms"]
-        rows += [
-            ["edges of a computation graph, median", f"{found['median_edges']:,.0f}"],
-            ["CPU a link, from the store", f"{found['store_ms']:.1f} ms"],
-            ["CPU a link, same neighbourhoods in memory", f"{found['memory_ms']:.1f} ms"],
-            ["the one over the other", f"{share:.2f}"],
-            ["a worker's own memory, peak", f"{found['anonymous_gb']:.2f} GB"],
-        ]
-    if found := results.get("engines"):
-        one, two = found["1"], found["2"]
-        rows += [
-            ["links a second, one worker", f"{one['rate']:.1f}"],
-            ["links a second, two workers", f"{two['rate']:.1f}"],
-            ["two workers over one", f"{two['rate'] / one['rate']:.2f}"],
-            ["engine overhead, two workers", f"{100 * two['overhead']:.1f} %"],
-        ]
-    if found := results.get("chaos"):
-        killed = (
-            f"{found['workers_killed']} workers, {found['nodes_killed']} node, "
-            f"{found['drivers_killed']} driver"
-        )
-        rows += [
-            ["links of the disturbed job", f"{found['links']:,}"],
-            ["killed on the way", killed],
-            ["the same rows as undisturbed", "yes" if found["same_rows"] else "NO"],
-            ["of them rounded otherwise", f"{found['rows_rounded_otherwise']}"],
-        ]
-    return layout(rows)
+    rows = [[words, show(results[part])] for part, words, show in ROWS if results.get(part)]
+    return layout([["", "measured"], *rows])

@@ -2,7 +2,8 @@
 
 Users buy items, items have tags, users follow users. Degrees follow a power law: an end of an edge
 is the node at the place u^SKEW of its type, u even in 0..1, and places are scattered over the node
-numbers, so that busy nodes lie all over the files. Features are random.
+numbers, so that busy nodes lie all over the files. Features are random. `ScaleOpening` is how a
+worker opens the store with the model that is explained on it.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ EDGES: dict[EdgeType, float] = {
 """Shares of the edges; each relation gets its reverse."""
 SKEW = 1.5
 """Degrees fall with the power -(2 * SKEW - 1) / (SKEW - 1): -4."""
-FEATURES = 16
+FEATURES, HIDDEN = 16, 16
 PIECE = 2_000_000
 _SCATTER = 2_654_435_761  # a prime near 2^32 / golden ratio
 
@@ -118,12 +119,6 @@ def make_store(
             for piece in graph.edges(edge_type):
                 writer.add_edges(edge_type, piece)
         return writer.finish()
-
-
-# The model that is explained on the large graph, and how it is opened.
-
-
-HIDDEN = 16
 
 
 def make_model(store: GraphStore, seed: int) -> SAGE:

@@ -1,39 +1,49 @@
-"""Measurements on the large graph, each in a process of its own: memory, cold start, time a link.
+"""Measurements on the large graph: memory, cold start, time per link, and workers against one.
 
-`python -m pagelink.bench.scale.steps` is such a process; it prints what it measured.
+The first three are taken in a fresh process each.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import resource
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import astuple
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
 import torch
 
 from pagelink.bench.runs import measured
 from pagelink.bench.scale.graph import LINK_TYPE, ScaleGraph, ScaleOpening, make_store
+from pagelink.bench.speed.bare import extract
+from pagelink.engine import Processes, explain_table
 from pagelink.explain.explainer import PaGELink
-from pagelink.graph.computation_graph import ComputationGraphs
 
 GIGABYTE = 10**9
 REPEATS = 3
-_MODULE = "pagelink.bench.scale.steps"
+CHUNK = 32
+"""Links that a worker takes at a time."""
 
 
 def measure(step: str, folder: Path, graph: ScaleGraph, links: int) -> dict[str, Any]:
     """Take one step in a fresh process and return what it measured."""
-    sizes = graph.num_nodes, graph.num_edges, graph.seed, links
-    found: dict[str, Any] = measured(_MODULE, step, folder, *sizes)
+    found: dict[str, Any] = measured(take, step, str(folder), *astuple(graph), links)
     return found
+
+
+def take(step: str, folder: str, nodes: int, edges: int, seed: int, links: int) -> dict[str, Any]:
+    """Take one step in this process, with one thread."""
+    torch.set_num_threads(1)
+    steps = {"build": build, "cold": cold, "worker": worker}
+    return steps[step](Path(folder), ScaleGraph(nodes, edges, seed), links)
 
 
 def build(folder: Path, graph: ScaleGraph, links: int) -> dict[str, Any]:
@@ -82,7 +92,7 @@ def worker(folder: Path, graph: ScaleGraph, links: int) -> dict[str, Any]:
             cpu = time.process_time()
             logits[name] = [answer.logit or np.nan for answer in who.explain_many(what)]
             seconds[name].append((time.process_time() - cpu) / links)
-    edges = [len(g.edges) for g in _graphs(explainer, asked)]
+    edges = [len(extract(explainer, link).edges) for link in asked]
     return {
         "store_ms": 1000 * min(seconds["store"]),
         "memory_ms": 1000 * min(seconds["memory"]),
@@ -94,15 +104,35 @@ def worker(folder: Path, graph: ScaleGraph, links: int) -> dict[str, Any]:
     }
 
 
+def rate_of(folder: Path, graph: ScaleGraph, links: int, workers: int) -> dict[str, float]:
+    """Explain links by some workers, and return links per second once all of them are at work.
+
+    Args:
+        folder: the store.
+        graph: what it holds.
+        links: number of links.
+        workers: number of workers.
+    """
+    seen: list[tuple[float, int]] = []
+    with TemporaryDirectory() as temporary:
+        table, src, dst = Path(temporary) / "links.parquet", *graph.links(links)
+        texts = {"src": pa.array(src).cast("string"), "dst": pa.array(dst).cast("string")}
+        pa.parquet.write_table(pa.table(texts), table)
+        summary = explain_table(
+            ScaleOpening(folder, graph.seed), table, Path(temporary) / "out", Processes(workers),
+            chunk=CHUNK, progress=lambda done, total: seen.append((time.perf_counter(), done)),
+        )  # fmt: skip
+    # Workers start, and stop, at different times: what is counted is the stretch in between.
+    first, last = seen[workers], seen[-workers]
+    return {
+        "rate": (last[1] - first[1]) / (last[0] - first[0]),
+        "overhead": summary.overhead or 0.0,
+        "seconds": summary.seconds,
+    }
+
+
 def _links(graph: ScaleGraph, count: int) -> list[tuple[int, int]]:
     return [(src, dst) for src, dst in graph.links(count).T.tolist()]
-
-
-def _graphs(explainer: PaGELink, links: list[tuple[int, int]]) -> list[ComputationGraphs]:
-    flat = [explainer.link(*link) for link in links]
-    ends = (np.array([getattr(link, name) for link in flat]) for name in ("src", "dst", "fact"))
-    graphs = explainer.extractor.extract(*ends)
-    return [graphs.only(i) for i in range(len(links))]
 
 
 def _same_neighbourhoods(
@@ -110,7 +140,7 @@ def _same_neighbourhoods(
 ) -> tuple[PaGELink, list[tuple[int, int]]]:
     """An explainer of the links' computation graphs alone, held in memory; the links therein."""
     graph = explainer.graph
-    edges = np.unique(np.concatenate([each.edges for each in _graphs(explainer, links)]))
+    edges = np.unique(np.concatenate([extract(explainer, link).edges for link in links]))
     facts = np.unique(graph.fact[edges]).astype(np.int64)
     part = explainer.predictor.on_part(
         np.unique(graph.edges_of_facts.take(facts).values), [LINK_TYPE]
@@ -151,21 +181,3 @@ def _sampled() -> Iterator[dict[str, list[int]]]:
     finally:
         over.set()
         thread.join()
-
-
-def main() -> None:
-    """Measure in this process, and print the result as JSON."""
-    parser = argparse.ArgumentParser(prog=f"python -m {_MODULE}")
-    parser.add_argument("step", choices=("build", "cold", "worker"))
-    parser.add_argument("folder", type=Path)
-    for name in ("nodes", "edges", "seed", "links"):
-        parser.add_argument(name, type=int)
-    given = parser.parse_args()
-    torch.set_num_threads(1)
-    step = {"build": build, "cold": cold, "worker": worker}[given.step]
-    graph = ScaleGraph(given.nodes, given.edges, given.seed)
-    print(json.dumps(step(given.folder, graph, given.links)))
-
-
-if __name__ == "__main__":
-    main()

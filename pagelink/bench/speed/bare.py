@@ -79,10 +79,10 @@ class BarePasses:
 
 def extract(explainer: PaGELink, link: tuple[int, int]) -> ComputationGraphs:
     """The computation graph of a link, as the explainer makes it."""
-    graph, link_type = explainer.graph, explainer.link_types[0]
-    src, dst = graph.flat_index(link_type[0], link[0]), graph.flat_index(link_type[2], link[1])
-    ends = (src, dst, graph.link_fact(src, dst, link_type))
-    return explainer.extractor.extract(*(np.array([end]) for end in ends))
+    flat = explainer.link(*link)
+    return explainer.extractor.extract(
+        *(np.array([end]) for end in (flat.src, flat.dst, flat.fact))
+    )
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The rows of `pagelink bench speed`, one after the other."""
+"""`pagelink bench speed`: its rows, one after the other, their table, JSON and plot."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import json
 import math
 import os
 import platform
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,25 +16,97 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from pagelink.bench.speed.figures import Figure, Goal, median
-from pagelink.bench.speed.growth import gnnexplainer, growth, linear
-from pagelink.bench.speed.plot import plot
-from pagelink.bench.speed.process import GIGABYTE, first_explanation, peak_memory
-from pagelink.bench.speed.rows import DataRows
-from pagelink.bench.speed.subjects import FULL, HETIONET, MOVIELENS, QUICK, USERITEMATTR, Sizes
-from pagelink.datasets.locate import DataNotFoundError, find_data
+from pagelink.bench.runs import layout, measured
+from pagelink.bench.speed import process
+from pagelink.bench.speed.figures import Figure, Goal, median, plot
+from pagelink.bench.speed.graphs import gnnexplainer, growth, linear
+from pagelink.bench.speed.rows import (
+    FULL,
+    HETIONET,
+    MOVIELENS,
+    QUICK,
+    USERITEMATTR,
+    DataRows,
+    Row,
+    Sizes,
+    per_data_set,
+)
+from pagelink.datasets.folders import find_data
 from pagelink.errors import SettingsError, did_you_mean
 from pagelink.explain.building import versions
 from pagelink.runtime.files import write_text
 
-ROWS = (
-    "useritemattr", "overhead", "gnnexplainer", "growth", "linear", "real", "slowest", "memory",
-    "first",
-)  # fmt: skip
+GIGABYTE = 10**9
 NO_GROWTH = 1.05
 """Two processes that do the same may differ by this much."""
 
 Starting = Callable[[str], None]
+
+
+class Rows(DataRows):
+    """Measures all rows; those here do so in fresh processes."""
+
+    @per_data_set("memory", HETIONET)
+    def memory(self, name: str) -> Iterator[Figure]:
+        """Peak memory of streaming many links of hetionet-core, and whether it grows with them."""
+        self._check_there(name)
+        few, many = self.sizes.memory_links
+        found = {
+            count: measured(process.memory, name, count, self.seed, self.sizes.tiny)
+            for count in (few, many)
+        }
+        peak, before = found[many]["peak"], found[few]["peak"]
+        samples = {
+            f"{count} links, {key}": [value]
+            for count, values in found.items()
+            for key, value in values.items()
+        }
+        how = (
+            "ru_maxrss of a fresh process for each number of links, default settings; the links "
+            "with the largest computation graphs come first and last"
+        )
+        what = f"{name}: peak for {many:,} links"
+        for words, value, unit, bound in (
+            (what, peak / GIGABYTE, "GB", 4.0),
+            (f"{what} over that for {few:,}", peak / before, "x", NO_GROWTH),
+        ):
+            yield Figure("memory", words, value, unit, goal=Goal(bound), how=how, samples=samples)
+
+    @per_data_set("first", USERITEMATTR, MOVIELENS)
+    def first(self, name: str) -> Iterator[Figure]:
+        """Seconds until a fresh process that has imported torch has its first explanation."""
+        if self.sizes.tiny and name != USERITEMATTR:
+            return
+        self._check_there(name)
+        once = partial(measured, process.first, name, self.seed, self.sizes.tiny)
+        if not self.sizes.tiny:
+            once()  # compiles the kernels, if that was never done
+        runs = [once() for _ in range(self.sizes.first_repeats)]
+        samples = {key: [each[key] for each in runs] for key in runs[0]}
+        yield Figure(
+            "first", f"{name}: first explanation of a fresh process", median(samples["cpu_s"]), "s",
+            median(samples["wall_s"]), goal=Goal(5.0),
+            how="import of all but torch, graph, explainer, one link; kernels compiled before; "
+            f"median of {len(runs)} processes", samples=samples,
+        )  # fmt: skip
+
+    def _check_there(self, name: str) -> None:
+        """Refuse a data set that is not there, before a process is started for it."""
+        if not self.sizes.tiny:
+            find_data(name)
+
+
+ROWS: dict[str, Row] = {
+    "useritemattr": Rows.useritemattr,
+    "overhead": Rows.overhead,
+    "gnnexplainer": lambda rows: gnnexplainer(rows.sizes, rows.seed),
+    "growth": lambda rows: growth(rows.sizes, rows.seed),
+    "linear": lambda rows: linear(rows.sizes, rows.seed),
+    "real": Rows.real,
+    "slowest": Rows.slowest,
+    "memory": Rows.memory,
+    "first": Rows.first,
+}
 
 
 def run(
@@ -54,21 +126,10 @@ def run(
     Raises:
         SettingsError: there is no such row.
     """
-    on_data = DataRows(sizes, seed)
-    rows: dict[str, Callable[[], Iterable[Figure]]] = {
-        "useritemattr": on_data.useritemattr,
-        "overhead": on_data.overhead,
-        "gnnexplainer": partial(gnnexplainer, sizes, seed),
-        "growth": partial(growth, sizes, seed),
-        "linear": partial(linear, sizes, seed),
-        "real": on_data.real,
-        "slowest": on_data.slowest,
-        "memory": partial(memory, sizes, seed),
-        "first": partial(first, sizes, seed),
-    }
+    rows = Rows(sizes, seed)
     for name in chosen_rows(only):
         starting(name)
-        for figure in rows[name]():
+        for figure in ROWS[name](rows):
             # What a tiny graph takes says nothing about the goals.
             yield dataclasses.replace(figure, goal=None) if sizes.tiny else figure
 
@@ -87,68 +148,12 @@ def chosen_rows(only: Sequence[str]) -> list[str]:
     return [name for name in ROWS if not only or name in only]
 
 
-def memory(sizes: Sizes, seed: int) -> Iterator[Figure]:
-    """Peak memory of streaming many links of hetionet-core, and whether it grows with them."""
-    few, many = sizes.memory_links
-    if missing := _missing(HETIONET, sizes):
-        yield Figure.not_measured("memory", HETIONET, missing)
-        return
-    measured = {count: peak_memory(HETIONET, count, seed, sizes.tiny) for count in (few, many)}
-    samples = {
-        f"{count} links, {name}": [value]
-        for count, values in measured.items()
-        for name, value in values.items()
-    }
-    how = (
-        "ru_maxrss of a fresh process for each number of links, default settings; the links with "
-        "the largest computation graphs come first and last"
-    )
-    yield Figure(
-        "memory", f"{HETIONET}: peak for {many:,} links", measured[many]["peak"] / GIGABYTE, "GB",
-        goal=Goal(4.0), how=how, samples=samples,
-    )  # fmt: skip
-    yield Figure(
-        "memory", f"{HETIONET}: peak for {many:,} links over that for {few:,}",
-        measured[many]["peak"] / measured[few]["peak"], "x", goal=Goal(NO_GROWTH), how=how,
-        samples=samples,
-    )  # fmt: skip
-
-
-def first(sizes: Sizes, seed: int) -> Iterator[Figure]:
-    """Seconds until a fresh process that has imported torch has its first explanation."""
-    for name in (USERITEMATTR, MOVIELENS):
-        if missing := _missing(name, sizes):
-            yield Figure.not_measured("first", name, missing)
-            continue
-        if not sizes.tiny:
-            first_explanation(name, seed)  # compiles the kernels, if that was never done
-        runs = [first_explanation(name, seed, sizes.tiny) for _ in range(sizes.first_repeats)]
-        samples = {key: [each[key] for each in runs] for key in runs[0]}
-        yield Figure(
-            "first", f"{name}: first explanation of a fresh process", median(samples["cpu_s"]),
-            "s", median(samples["wall_s"]), goal=Goal(5.0),
-            how="import of all but torch, graph, explainer, one link; kernels compiled before; "
-            f"median of {len(runs)} processes", samples=samples,
-        )  # fmt: skip
-        if sizes.tiny:
-            return
-
-
-def _missing(name: str, sizes: Sizes) -> str:
-    """Why a data set is not there; empty if it is."""
-    if sizes.tiny:
-        return ""
-    try:
-        find_data(name)
-    except DataNotFoundError as error:
-        return str(error)
-    return ""
-
-
-# Table, JSON and plot of `pagelink bench speed`.
+# Table and JSON.
 
 
 COLUMNS = ("row", "what", "threads", "measured", "wall", "to reach", "")
+LEFT = (0, 1, 6)
+"""Columns of words; the others are numbers."""
 LEGEND = """\
 measured: by CPU time of all threads; wall: the same by wall time, where two threads ran. alone: one
 link at a time; in batches: many side by side. all 20 epochs: no link leaves early; defaults: links
@@ -215,48 +220,27 @@ def as_dict(figures: Sequence[Figure], quick: bool, seed: int) -> dict[str, Any]
 
 
 def _as_entry(figure: Figure) -> dict[str, Any]:
-    goal = figure.goal
-    return {
-        "row": figure.row,
-        "what": figure.what,
-        "threads": figure.threads,
-        "value": None if math.isnan(figure.value) else figure.value,
-        "wall": figure.wall,
-        "unit": figure.unit,
-        "to_reach": None if goal is None else {"bound": goal.bound, "kind": goal.kind},
-        "reached": figure.reached,
-        "how": figure.how,
-        "missing": figure.missing or None,
-        "samples": {name: list(values) for name, values in figure.samples.items()},
-    }
+    entry = dataclasses.asdict(figure)
+    entry["to_reach"] = entry.pop("goal")
+    value = None if math.isnan(figure.value) else figure.value
+    return {**entry, "value": value, "reached": figure.reached, "missing": figure.missing or None}
 
 
 def as_table(figures: Sequence[Figure]) -> str:
     """Lay the figures out as a Markdown table that also reads well in a terminal."""
-    lines = [list(COLUMNS), *(_cells(figure) for figure in figures)]
-    widths = [max(3, *(len(line[i]) for line in lines)) for i in range(len(COLUMNS))]
-    right = {COLUMNS.index(name) for name in ("threads", "measured", "wall", "to reach")}
-    rule = ["-" * (w - 1) + ":" if i in right else "-" * w for i, w in enumerate(widths)]
-    return "\n".join(
-        "| " + " | ".join(
-            cell.rjust(width) if i in right else cell.ljust(width)
-            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ) + " |"
-        for line in (lines[0], rule, *lines[1:])
-    )  # fmt: skip
+    return layout([COLUMNS, *(_cells(figure) for figure in figures)], LEFT)
 
 
 def _cells(figure: Figure) -> list[str]:
     if figure.missing:
         return [figure.row, figure.what, "-", "no data", "-", "-", "not measured"]
-    goal = figure.goal
     verdict = {True: "ok", False: "not reached", None: ""}[figure.reached]
-    bound = "-"
-    if goal is not None:
-        words = "or less" if goal.kind == "at most" else "or more"
-        bound = f"{_value(goal.bound, figure.unit)} {words}"
-    several = figure.threads > 1 and figure.wall is not None
-    wall = _value(figure.wall, figure.unit) if several and figure.wall is not None else "-"
+    bound = wall = "-"
+    if figure.goal is not None:
+        words = "or less" if figure.goal.kind == "at most" else "or more"
+        bound = f"{_value(figure.goal.bound, figure.unit)} {words}"
+    if figure.threads > 1 and figure.wall is not None:
+        wall = _value(figure.wall, figure.unit)
     value = _value(figure.value, figure.unit)
     return [figure.row, figure.what, str(figure.threads), value, wall, bound, verdict]
 

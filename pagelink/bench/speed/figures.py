@@ -1,17 +1,21 @@
-"""How speed is measured: CPU time of a piece of work, figures made of it, and their goals."""
+"""How speed is measured: CPU time of a piece of work, figures made of it, their goals and plot."""
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
 
+from pagelink.views.templates import render
+
 Work = Callable[[], object]
+Samples = Mapping[str, Sequence[float]]
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,7 @@ class Figure:
     goal: Goal | None = None
     how: str = ""
     """How the value was taken from the samples."""
-    samples: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    samples: Samples = field(default_factory=dict)
     """What was measured, by name."""
     missing: str = ""
     """Why nothing was measured."""
@@ -72,6 +76,17 @@ class Figure:
     def not_measured(cls, row: str, what: str, why: str) -> Figure:
         """A line that says why there is no figure."""
         return cls(row, what, float("nan"), missing=why)
+
+    @classmethod
+    def ratio(
+        cls, row: str, what: str, above: str, below: str, samples: Samples, **others: Any
+    ) -> Figure:
+        """How many times as long one piece of work takes as another one, by `both_clocks`."""
+        by_cpu, by_wall = (
+            median_ratio(samples[f"{above}, {clock}"], samples[f"{below}, {clock}"])
+            for clock in ("cpu_s", "wall_s")
+        )
+        return cls(row, what, by_cpu, "x", by_wall, samples=samples, **others)
 
 
 def measure(work: Work) -> Sample:
@@ -91,13 +106,20 @@ def interleaved(works: Mapping[str, Work], repeats: int) -> dict[str, list[Sampl
 
 
 def cpu(samples: Sequence[Sample], per: float = 1.0) -> list[float]:
-    """CPU seconds of samples, divided by how many things were done in each."""
+    """CPU seconds of samples, divided by the number of things done in each."""
     return [sample.cpu / per for sample in samples]
 
 
 def wall(samples: Sequence[Sample], per: float = 1.0) -> list[float]:
-    """Wall seconds of samples, divided by how many things were done in each."""
+    """Wall seconds of samples, divided by the number of things done in each."""
     return [sample.wall / per for sample in samples]
+
+
+def both_clocks(rounds: Mapping[str, Sequence[Sample]], per: float = 1.0) -> Samples:
+    """CPU and wall seconds of pieces of work, by name and clock."""
+    return {f"{name}, cpu_s": cpu(samples, per) for name, samples in rounds.items()} | {
+        f"{name}, wall_s": wall(samples, per) for name, samples in rounds.items()
+    }
 
 
 def median(values: Sequence[float]) -> float:
@@ -144,20 +166,95 @@ def fit_line(x: Sequence[float], y: Sequence[float]) -> Line:
         >>> round(line.slope, 6), round(line.intercept, 6), round(line.r2, 6)
         (2.0, 1.0, 1.0)
     """
-    xs, ys = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
-    dx, dy = xs - xs.mean(), ys - ys.mean()
-    slope = float((dx @ dy) / (dx @ dx))
-    intercept = float(ys.mean() - slope * xs.mean())
-    rest = ys - slope * xs - intercept
-    return Line(slope, intercept, float(1 - (rest @ rest) / (dy @ dy)))
+    slope, intercept = np.polyfit(x, y, 1)
+    return Line(float(slope), float(intercept), float(np.corrcoef(x, y)[0, 1] ** 2))
 
 
 @contextmanager
 def torch_threads(count: int) -> Iterator[None]:
-    """Let torch use so many threads, and as many as before afterwards."""
+    """Let torch use this number of threads, and as many as before afterwards."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+# The plot: time against edges, with the fitted lines.
+
+
+WIDTH, HEIGHT = 920, 400
+TOP, BOTTOM, LEFT, PANEL, BETWEEN = 76.0, 336.0, 66.0, 366.0, 92.0
+TICKS = 5
+
+
+@dataclass(frozen=True)
+class Tick:
+    """A number on an axis."""
+
+    at: float
+    label: str
+
+
+def plot(figures: Sequence[Figure]) -> str:
+    """Draw the figures of the row `linear` as a standalone SVG, a panel for each."""
+    ranges = [figure for figure in figures if figure.row == "linear" and not figure.missing]
+    panels = [
+        _panel(figure, LEFT + place * (PANEL + BETWEEN)) for place, figure in enumerate(ranges)
+    ]
+    title = "CPU time of an explanation against the edges of its computation graph. " + " ".join(
+        f"{panel['heading']}: {panel['note']}." for panel in panels
+    )
+    return render("speed.svg", panels=panels, width=WIDTH, height=HEIGHT, title=title)
+
+
+def _panel(figure: Figure, left: float) -> dict[str, Any]:
+    """One range of edges, placed on the drawing: what the template is filled with."""
+    edges, seconds = figure.samples["edges"], figure.samples["cpu_s"]
+    line = Line(figure.samples["slope"][0], figure.samples["intercept"][0], figure.value)
+    unit, scale = ("s", 1.0) if max(seconds) >= 1 else ("ms", 1000.0)
+    times = [scale * value for value in seconds]
+    x_steps, y_steps = steps(max(edges)), steps(max(times))
+
+    def across(x: float) -> float:
+        return left + PANEL * x / x_steps[-1]
+
+    def up(y: float) -> float:
+        return BOTTOM - (BOTTOM - TOP) * y / y_steps[-1]
+
+    ends = [
+        (across(x), up(scale * (line.intercept + line.slope * x))) for x in (edges[0], edges[-1])
+    ]
+    return {
+        "left": left,
+        "right": left + PANEL,
+        "bottom": BOTTOM,
+        "heading": f"{edges[0]:,.0f} to {edges[-1]:,.0f} edges, CPU {unit} a link",
+        "note": f"SAGE of {figure.samples['hidden'][0]:.0f}; line: {1e6 * line.slope:.3g} µs an "
+        f"edge, R² {line.r2:.3f}",
+        "x_ticks": [Tick(across(x), _number(x)) for x in x_steps],
+        "y_ticks": [Tick(up(y), _number(y)) for y in y_steps],
+        "points": [
+            {"x": across(x), "y": up(y), "title": f"{x:,.0f} edges: {y:.3g} {unit}"}
+            for x, y in zip(edges, times, strict=True)
+        ],
+        "fit": (*ends[0], *ends[1]),
+    }
+
+
+def steps(highest: float) -> list[float]:
+    """Round numbers from 0 to the first one that is not below the highest value.
+
+    Example:
+        >>> steps(5500)
+        [0.0, 1000.0, 2000.0, 3000.0, 4000.0, 5000.0, 6000.0]
+    """
+    rough = highest / TICKS
+    size = 10.0 ** math.floor(math.log10(rough))
+    step = min((m * size for m in (1, 2, 2.5, 5, 10)), key=lambda s: abs(math.log(s / rough)))
+    return [i * step for i in range(math.ceil(highest / step - 1e-9) + 1)]
+
+
+def _number(value: float) -> str:
+    return f"{value / 1e6:g}M" if value >= 1e6 else f"{value:,.6g}"

@@ -1,18 +1,38 @@
-"""Generated graphs of the speed benchmark, built by NumPy, and the model that runs on them."""
+"""Graphs made to measure, built by NumPy, the model that runs on them, and the rows on them.
+
+Does the rest of the graph matter, is time linear in edges, and how long PyG's own GNNExplainer
+takes, which masks the whole graph for every link.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from torch_geometric.data import HeteroData
+from torch_geometric.explain import Explainer, GNNExplainer
 from torch_geometric.nn import HeteroConv, SAGEConv
 
+from pagelink.bench.speed.bare import extract
+from pagelink.bench.speed.figures import (
+    Figure,
+    Goal,
+    Work,
+    both_clocks,
+    cpu,
+    fit_line,
+    interleaved,
+    torch_threads,
+)
+from pagelink.bench.speed.rows import EVERY_EPOCH, Sizes, explain_all
+from pagelink.explain.explainer import PaGELink
 from pagelink.graph.schema import EdgeType
+from pagelink.settings import Settings
 
 Pairs = npt.NDArray[np.int64]
 
@@ -25,6 +45,10 @@ EDGES_A_NODE = 10
 """Edges of one direction for each user and each item of a random part."""
 CHAIN = 9
 """Facts between the explained links and the rest that is connected but far away."""
+FEATURES = 16
+HIDDEN, SMALL_HIDDEN = 64, 16
+"""The model of the paper's range of edges, and that of all larger graphs."""
+FLAT, LINEAR, RIVAL = Goal(1.2), Goal(0.98, "at least"), Goal(50.0, "at least")
 
 
 class HeteroSAGE(nn.Module):
@@ -78,7 +102,8 @@ def random_graph(nodes: int, edges: int, num_features: int, links: int, seed: in
         relation: rng.integers([[sizes[relation[0]]], [sizes[relation[2]]]], size=(2, edges // 5))
         for relation in (BUYS, HAS, FOLLOWS)
     }
-    data = _as_data(sizes, facts, num_features, rng)
+    features = {kind: _features(size, num_features, rng) for kind, size in sizes.items()}
+    data = _as_data(features, facts)
     ends = rng.integers([[sizes["user"]], [sizes["item"]]], size=(2, links))
     return Generated(data, [(int(s), int(t)) for s, t in ends.T])
 
@@ -100,7 +125,6 @@ def growing_graph(
     near, rest = np.random.default_rng((seed, 0)), np.random.default_rng((seed, 1))
     inner = max(core // (2 * EDGES_A_NODE), 4)
     outer = max((total - core) // (2 * EDGES_A_NODE), 4)
-    size = inner + CHAIN + outer
     parts = [
         near.integers(inner, size=(2, EDGES_A_NODE * inner)),
         inner + CHAIN + rest.integers(outer, size=(2, EDGES_A_NODE * outer)),
@@ -116,12 +140,12 @@ def growing_graph(
         for kind in ("user", "item")
     }  # fmt: skip
     ends = near.integers(inner - 1, size=(2, links))
-    data = _as_data({"user": size, "item": size}, {BUYS: np.concatenate(parts, axis=1)}, features)
+    data = _as_data(features, {BUYS: np.concatenate(parts, axis=1)})
     return Generated(data, [(int(s), int(t)) for s, t in ends.T])
 
 
 def ladder_graph(edges: Sequence[int], num_features: int, seed: int) -> Generated:
-    """Separate parts with about so many edges each, every part the computation graph of one link.
+    """Separate parts of about these numbers of edges, each the computation graph of one link.
 
     In a part, the link's user buys all items and all users buy the link's item, so that messages
     come along every edge; the other facts are random, and each is on a path of the link.
@@ -142,25 +166,19 @@ def ladder_graph(edges: Sequence[int], num_features: int, seed: int) -> Generate
         ]
         links.append((users, items))
         users, items = users + side + 1, items + side + 1
-    sizes = {"user": users, "item": items}
-    data = _as_data(sizes, {BUYS: np.concatenate(facts, axis=1)}, num_features, rng)
-    return Generated(data, links)
+    features = {
+        kind: _features(size, num_features, rng)
+        for kind, size in (("user", users), ("item", items))
+    }
+    return Generated(_as_data(features, {BUYS: np.concatenate(facts, axis=1)}), links)
 
 
 def _as_data(
-    sizes: Mapping[str, int],
-    facts: Mapping[EdgeType, Pairs],
-    features: int | Mapping[str, npt.NDArray[np.float32]],
-    rng: np.random.Generator | None = None,
+    features: Mapping[str, npt.NDArray[np.float32]], facts: Mapping[EdgeType, Pairs]
 ) -> HeteroData:
     """A graph with the facts, and with the reverse of those between different node types."""
     data = HeteroData()
-    for kind, size in sizes.items():
-        if isinstance(features, int):
-            assert rng is not None
-            x = _features(size, features, rng)
-        else:
-            x = features[kind]
+    for kind, x in features.items():
         data[kind].x = torch.from_numpy(x)
     for (src, relation, dst), pairs in facts.items():
         data[src, relation, dst].edge_index = torch.from_numpy(pairs)
@@ -172,3 +190,123 @@ def _as_data(
 
 def _features(size: int, length: int, rng: np.random.Generator) -> npt.NDArray[np.float32]:
     return rng.standard_normal((size, length), dtype=np.float32)
+
+
+def growth(sizes: Sizes, seed: int) -> Iterator[Figure]:
+    """Time of the same links while the rest of the graph grows."""
+    for far in (False, True):
+        explainers = {}
+        for edges in sizes.growth_edges:
+            graph = growing_graph(sizes.growth_core, edges, far, FEATURES, sizes.growth_links, seed)
+            explainers[f"{edges} edges"] = _explainer(graph, SMALL_HIDDEN, seed)
+        works = {
+            name: partial(_explain_each, explainer, graph.links)
+            for name, explainer in explainers.items()
+        }
+        with torch_threads(1):
+            interleaved(works, 1)
+            rounds = interleaved(works, sizes.growth_repeats)
+        seconds = {name: cpu(samples, len(graph.links)) for name, samples in rounds.items()}
+        best = [min(values) for values in seconds.values()]
+        where = "connected, but far away" if far else "not connected"
+        first, last = sizes.growth_edges[0], sizes.growth_edges[-1]
+        yield Figure(
+            "growth", f"slowest over fastest, {first:,} to {last:,} edges, {where}",
+            max(best) / min(best), "x", goal=FLAT,
+            how=f"CPU s a link alone, {len(graph.links)} links with {sizes.growth_core} edges "
+            f"around them, explainer made before; minimum of {sizes.growth_repeats} rounds for "
+            "each size", samples={f"{name}, cpu_s": values for name, values in seconds.items()},
+        )  # fmt: skip
+
+
+def linear(sizes: Sizes, seed: int) -> Iterator[Figure]:
+    """Time against the number of edges of the computation graph."""
+    yield _line(sizes.paper_range, HIDDEN, sizes.linear_repeats, sizes.linear_copies, seed)
+    yield _line(sizes.large_range, SMALL_HIDDEN, sizes.large_repeats, 1, seed)
+
+
+def _line(edges: Sequence[int], hidden: int, repeats: int, copies: int, seed: int) -> Figure:
+    graph = ladder_graph(edges, FEATURES, seed)
+    explainer = _explainer(graph, hidden, seed)
+    counts = [len(extract(explainer, link).edges) for link in graph.links]
+    # One link for each number of edges, in copies side by side: alone, a small link costs what
+    # calling the model costs, and its edges are lost in that.
+    works = {str(link): partial(explain_all, explainer, [link] * copies) for link in graph.links}
+    with torch_threads(1):
+        interleaved(works, 1)
+        rounds = list(interleaved(works, repeats).values())
+    best = [min(cpu(samples, copies)) for samples in rounds]
+    line = fit_line(counts, best)
+    return Figure(
+        "linear", f"R² of time against edges, {counts[0]:,} to {counts[-1]:,}", line.r2, "R²",
+        goal=LINEAR,
+        how=f"SAGE of {hidden}, one link for each number of edges, in a batch of {copies} of it; "
+        f"CPU s a link, minimum of {repeats} rounds; "
+        f"{1e6 * line.slope:.3g} us an edge and {1000 * line.intercept:.3g} ms",
+        samples={
+            "edges": counts, "cpu_s": best, "hidden": [hidden],
+            "slope": [line.slope], "intercept": [line.intercept],
+            **{
+                f"{count} edges, cpu_s": cpu(samples, copies)
+                for count, samples in zip(counts, rounds, strict=True)
+            },
+        },
+    )  # fmt: skip
+
+
+def _explainer(graph: Generated, hidden: int, seed: int) -> PaGELink:
+    model = HeteroSAGE(graph.data.edge_types, graph.num_features, hidden, seed)
+    with torch_threads(1):
+        return PaGELink(model, graph.data, LIKES, EVERY_EPOCH, seed, threshold=None)
+
+
+def _explain_each(explainer: PaGELink, links: Sequence[tuple[int, int]]) -> None:
+    for link in links:
+        explainer.explain(*link)
+
+
+def gnnexplainer(sizes: Sizes, seed: int) -> Iterator[Figure]:
+    """CPU of GNNExplainer over the CPU of pagelink, for the same links, epochs and model."""
+    graph = random_graph(
+        sizes.rival_nodes, sizes.rival_edges, sizes.rival_hidden, sizes.rival_links, seed
+    )
+    model = HeteroSAGE(graph.data.edge_types, graph.num_features, sizes.rival_hidden, seed)
+    for epochs in sizes.rival_epochs:
+        settings = Settings(epochs=epochs, patience=None, measure=False)
+        ours = PaGELink(model, graph.data, LIKES, settings, seed, threshold=None)
+        works: dict[str, Work] = {
+            "gnnexplainer": partial(explain_whole_graph, model, graph, epochs, seed),
+            "in batches": partial(explain_all, ours, graph.links),
+            "one by one": partial(_explain_each, ours, graph.links),
+        }
+        for threads in sizes.threads:
+            with torch_threads(threads):
+                works["in batches"]()
+                rounds = interleaved(works, sizes.rival_repeats)
+            used = both_clocks(rounds, len(graph.links))
+            for way in ("in batches", "one by one"):
+                yield Figure.ratio(
+                    "gnnexplainer", f"GNNExplainer over pagelink {way}, {epochs} epochs",
+                    "gnnexplainer", way, used, threads=threads,
+                    goal=RIVAL if way == "in batches" else None,
+                    how=f"{len(graph.links)} links; {sizes.rival_nodes:,} nodes, "
+                    f"{graph.data.num_edges:,} edges, 5 relations, two-layer SAGE of "
+                    f"{sizes.rival_hidden}; median of the ratios of {sizes.rival_repeats} rounds",
+                )  # fmt: skip
+
+
+def explain_whole_graph(model: HeteroSAGE, graph: Generated, epochs: int, seed: int) -> None:
+    """Learn an edge mask of the whole graph for each link, by PyG's GNNExplainer."""
+    explainer = Explainer(
+        model, algorithm=GNNExplainer(epochs=epochs), explanation_type="model",
+        edge_mask_type="object",
+        model_config={
+            "mode": "binary_classification", "task_level": "edge", "return_type": "raw"
+        },
+    )  # fmt: skip
+    data = graph.data
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        for link in graph.links:
+            ends = torch.tensor(link).view(2, 1)
+            explainer(data.x_dict, data.edge_index_dict, edge_label_index=ends)

@@ -13,6 +13,7 @@ import { createSettings } from "./settings.js";
 import { asked, go } from "./state.js";
 import { learnFacts } from "./switches.js";
 import { createTabs } from "./tabs.js";
+import { RELIED } from "./verdicts.js";
 import { createLoader, skeletonLines } from "./waiting.js";
 import { createWhatIf } from "./whatif.js";
 
@@ -139,7 +140,7 @@ export function createWhy(root, about) {
 
 /** The verdict in words, and the score; a reader meets them before any path. */
 function opening(explained) {
-  const isRelied = explained.verdict === "supported" && explained.reason === null;
+  const isRelied = RELIED.includes(explained.verdict) && explained.reason === null;
   const [first, ...others] = explained.opening;
   const score = el("p", { class: "opening-score", text: explained.score_sentence, dir: "auto" });
   return [

@@ -12,6 +12,7 @@ from torch_geometric.data import HeteroData
 from typer.testing import CliRunner
 
 from pagelink import PaGELink, Settings
+from pagelink.bench.answers import COUNTS
 from pagelink.bench.faithfulness.judges import (
     EditedGraph,
     EditedGraphs,
@@ -19,22 +20,22 @@ from pagelink.bench.faithfulness.judges import (
     correlation,
     foretelling,
     replaced_effects,
+    without_facts,
 )
-from pagelink.bench.faithfulness.measures import (
+from pagelink.bench.faithfulness.report import compared
+from pagelink.bench.measures import (
     connections,
-    edges_of_facts,
     inner_degrees,
     label_facts,
     measure,
     supportable,
-    verdict,
 )
-from pagelink.bench.faithfulness.rankings import COUNTS
-from pagelink.bench.faithfulness.report import compared
-from pagelink.bench.faithfulness.retrain import without_facts
-from pagelink.bench.subjects import Separations, check_subjects
+from pagelink.bench.runs import check_names
+from pagelink.bench.subjects import Separations, subject_names
 from pagelink.cli.main import app
 from pagelink.errors import SettingsError
+from pagelink.graph.lookup import first_edges_of_facts
+from pagelink.measure.verdict import stand_in, verdict_of
 from pagelink.models.architectures import RGCN
 from pagelink.models.link_model import node_inputs
 from pagelink.rivals.ground import Ground, Ranked
@@ -99,7 +100,7 @@ def test_measures_of_a_known_path(ground: Ground) -> None:
 
 def test_inner_degrees_are_those_between_the_facts(ground: Ground) -> None:
     graph = ground.explainer.graph
-    found = inner_degrees(graph, edges_of_facts(graph), by_way_of(ground, 1))
+    found = inner_degrees(graph, first_edges_of_facts(graph), by_way_of(ground, 1))
     assert found == [2, 3]
 
 
@@ -121,18 +122,15 @@ def test_labels_become_facts_and_say_which_links_are_supportable(ground: Ground)
     assert supportable(ground, [labels]).tolist() == [effect > 0]
 
 
-@pytest.mark.parametrize(
-    ("values", "word"),
-    [
-        ((2.0, 1.0, 0.5, 0.0, 0.6), "supported"),
-        ((2.0, 2.5, 0.5, 0.0, 0.6), "structure_against"),
-        ((2.0, 1.0, -0.5, 0.9, 0.6), "not_by_these"),
-        ((2.0, 1.0, 0.0, 0.9, 0.05), "supported"),  # redundant: what it adds to G0 counts
-        ((2.0, 1.99, 0.01, 0.0, 0.01), "structure_not_used"),  # no more than a hundredth of f
-    ],
-)
-def test_verdicts(values: tuple[float, ...], word: str) -> None:
-    assert verdict(*values) == word
+@pytest.mark.parametrize("greedy", [0.0, 100.0])
+def test_verdicts_are_by_the_rule_of_the_explainer(ground: Ground, greedy: float) -> None:
+    answers = {count: [[by_way_of(ground, 0)]] for count in COUNTS}
+    best = np.array([greedy])
+    rows, (found,) = measure(ground, answers, best, None, seed=0)
+    (effect,), (added,), (span,) = rows["effect@3"], rows["added"], rows["span"]
+    (inserted,) = stand_in(rows["span"], np.maximum(best, effect), rows["added"])
+    f = float(ground.logits[0])
+    assert found == verdict_of(f, f - span, added if inserted else effect, greedy)
 
 
 def test_a_difference_is_paired() -> None:
@@ -222,8 +220,11 @@ def test_a_model_is_structural_if_it_beats_all_its_twins() -> None:
 
 def test_an_unknown_subject_is_refused() -> None:
     with pytest.raises(SettingsError, match="Did you mean 'released'"):
-        check_subjects(["relaesed"], quick=False)
-    assert check_subjects([], quick=True) == ("tiny-rgcn", "tiny-rgcn-shared")
+        check_names("subject", ["relaesed"], subject_names(quick=False))
+    assert check_names("subject", [], subject_names(quick=True)) == (
+        "tiny-rgcn",
+        "tiny-rgcn-shared",
+    )
 
 
 def test_quick_run(tmp_path: Path) -> None:

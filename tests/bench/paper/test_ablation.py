@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from pagelink import PaGELink, Settings
+from pagelink.bench.measures import masks_against_labels
 from pagelink.bench.paper import ablation as paper_ablation
-from pagelink.bench.paper.ablation import DEFAULT, FREE, mask_figures, variants
-from pagelink.bench.paper.ground import TINY, Effects, load
-from pagelink.bench.paper.plan import Plan
+from pagelink.bench.paper.ablation import FREE, MEASURED, REFERENCE, variants
+from pagelink.bench.paper.plan import Plan, datasets
 from pagelink.bench.runs import Run, RunStore
+from pagelink.rivals.ground import fact_paths
 
 
 @pytest.fixture(scope="module")
@@ -26,29 +27,28 @@ def plan(folder: Path) -> Plan:
 @pytest.fixture(scope="module")
 def runs(folder: Path, plan: Plan) -> list[Run]:
     store = RunStore(folder / "runs")
-    paper_ablation.run(store, plan, lambda what: None)
+    paper_ablation.PART.run(store, plan)
     return list(store.all("ablation"))
 
 
 def test_mask_figures_by_hand() -> None:
     scores = np.array([0.9, 0.2, 0.8, -1.0] + [0.5] * 16)
-    edges = np.arange(100, 120)
-    found = mask_figures(scores, edges, [[100, 101], [103]])
+    found = masks_against_labels([scores], [[np.array([0, 1]), np.array([3])]])
     # Positives at 0.9, 0.2 and -1: of 51 pairs with a negative, 17 are in order.
-    assert found["auc"] == pytest.approx(17 / 51)
-    assert (found["hit@10"], found["hit@50"]) == (0.0, 1.0)
+    assert found["auc"] == pytest.approx([17 / 51])
+    assert (found["hit rate@10"][0], found["hit rate@50"][0]) == (0.0, 1.0)
 
 
 def test_effects_are_the_models_own(plan: Plan) -> None:
-    subject = load(TINY, plan)
+    (dataset,) = datasets(plan)
+    subject = dataset.subject
     explainer = PaGELink(
         subject.model, subject.data, subject.link_type, Settings(controls=0), threshold=None
     )
-    pair = subject.pairs[0]
-    explanation = explainer.explain(*pair)
-    (paths,) = paper_ablation.fact_paths(explainer, [explanation])
-    nothing, first = Effects(explainer).of(pair, [[], paths[0]])
-    assert nothing == 0
+    explanation = explainer.explain(*subject.pairs[0])
+    (paths,) = fact_paths(explainer, [explanation])
+    nothing, first = dataset.grounds[0].effects([0, 0], [[], paths[0]])
+    assert nothing == pytest.approx(0, abs=1e-6)
     assert first == pytest.approx(explanation.paths[0].influence, abs=1e-4)
 
 
@@ -59,7 +59,7 @@ def test_every_piece_is_left_out_once() -> None:
     without = rows["PaGELink, by its mask, without L_path"][1]
     assert without == ours.replace(alpha=0, beta=0, patience=None)
     assert rows["paper's settings, without k-core pruning"][1].hub_degree == 200
-    assert rows[DEFAULT][1].measure
+    assert rows[MEASURED][1].measure
 
 
 def test_quick_run(runs: list[Run]) -> None:
@@ -69,13 +69,28 @@ def test_quick_run(runs: list[Run]) -> None:
     assert by_label["PaGELink, by its mask, mask before learning"]["epochs"] == 0
     assert by_label[FREE]["auc"] > 0.9
     # What is chosen by the effect has more of it than what never looks at the model.
-    assert by_label[DEFAULT]["effect"] > by_label[FREE]["effect"]
+    assert by_label[MEASURED]["effect"] > by_label[FREE]["effect"]
     assert all(run.figures["answered"] == 1 for run in runs)
 
 
 def test_table_comes_from_the_runs(runs: list[Run]) -> None:
-    (table,) = paper_ablation.tables(runs)
+    (table,) = paper_ablation.PART.tables(runs)
     assert len(table.rows) == 13
     assert all(len(row) == len(table.columns) for row in table.rows)
     noisy = next(row for row in table.rows if row[0] == "paper's settings, mask before learning")
     assert "±" in noisy[1]
+
+
+def test_the_reference_is_a_part_with_the_rows_of_its_command(folder: Path, plan: Plan) -> None:
+    store = RunStore(folder / "runs")
+    REFERENCE.run(store, plan)
+    (table,) = REFERENCE.tables(list(store.all("reference")))
+    assert table.columns == (
+        "", "auc", "hit@10", "hit@50", "hit@100", "hit@200", "first 1", "first 3", "first 5",
+        "first 10", "coverage", "cpu",
+    )  # fmt: skip
+    assert len(table.rows) == 8 + 2 + 2 * 2
+    assert all(len(row) == len(table.columns) for row in table.rows)
+    by_name = {row[0]: row for row in table.rows}
+    assert by_name["paper, PaGE-Link"][1:3] == ("0.954", "0.163")
+    assert float(by_name["no model, degree only"][1]) > 0.9

@@ -21,7 +21,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
     folder: Path = tmp_path_factory.mktemp("cases")
     store = RunStore(folder / "runs")
     plan = Plan(folder / "models", seeds=1, quick=True)
-    paper_cases.run(store, plan, lambda what: None)
+    paper_cases.PART.run(store, plan)
     return list(store.all("cases"))
 
 

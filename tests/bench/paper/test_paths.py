@@ -15,7 +15,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
     folder: Path = tmp_path_factory.mktemp("paths")
     store = RunStore(folder / "runs")
     plan = Plan(folder / "models", seeds=2, links=6, quick=True)
-    paper_paths.run(store, plan, lambda what: None)
+    paper_paths.PART.run(store, plan)
     return list(store.all("paths"))
 
 

@@ -20,7 +20,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
     folder: Path = tmp_path_factory.mktemp("pruning")
     store = RunStore(folder / "runs")
     plan = Plan(folder / "models", seeds=2, links=6, quick=True)
-    paper_pruning.run(store, plan, lambda what: None)
+    paper_pruning.PART.run(store, plan)
     return list(store.all("pruning"))
 
 

@@ -5,10 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pagelink.bench.faithfulness.rankings import make_explainer
+from pagelink.bench.answers import make_explainer
 from pagelink.bench.paper import stability as paper_stability
-from pagelink.bench.paper.ground import TINY, Effects, load
-from pagelink.bench.paper.plan import Plan
+from pagelink.bench.paper.plan import Plan, datasets
 from pagelink.bench.paper.stability import filtered_targets, mean_stability, retrained
 from pagelink.bench.runs import Run, RunStore
 from pagelink.rivals.registry import RIVALS
@@ -28,7 +27,7 @@ def plan(folder: Path) -> Plan:
 @pytest.fixture(scope="module")
 def runs(folder: Path, plan: Plan) -> list[Run]:
     store = RunStore(folder / "runs")
-    paper_stability.run(store, plan, lambda what: None)
+    paper_stability.PART.run(store, plan)
     return list(store.all("stability"))
 
 
@@ -45,7 +44,7 @@ def test_stability_by_hand() -> None:
 
 
 def test_a_retrained_model_is_another_one_on_the_same_links(plan: Plan) -> None:
-    subject = load(TINY, plan)
+    subject = datasets(plan)[0].subject
     assert retrained(subject, 0, plan.models) is subject.model
     weights = [
         np.concatenate([w.numpy().ravel() for w in model.state_dict().values()])
@@ -56,15 +55,14 @@ def test_a_retrained_model_is_another_one_on_the_same_links(plan: Plan) -> None:
 
 
 def test_other_true_targets_are_left_out(plan: Plan) -> None:
-    subject = load(TINY, plan)
-    explainer = make_explainer(subject, Settings(), 0)
-    effects, pair = Effects(explainer), subject.pairs[0]
-    known = [0, 1, 2, pair[1]]
-    targets = filtered_targets(effects, explainer, pair, known, 0)
+    subject = datasets(plan)[0].subject
+    explainer = make_explainer(subject, "pagelink", Settings(), 0)
+    link = explainer.reader.read(subject.pairs[0])
+    known = [0, 1, 2, subject.pairs[0][1]]
+    targets = filtered_targets(explainer, link, known, 0)
     flat = {explainer.graph.flat_index("item", index) for index in known}
-    own = effects.link(pair).dst
-    assert flat & set(targets.tolist()) == {own}
-    assert (targets == filtered_targets(effects, explainer, pair, known, 0)).all()
+    assert flat & set(targets.tolist()) == {link.dst}
+    assert (targets == filtered_targets(explainer, link, known, 0)).all()
 
 
 def test_quick_run(runs: list[Run]) -> None:

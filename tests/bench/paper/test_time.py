@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from pagelink.bench.paper.plan import Plan
 from pagelink.bench.paper.time import CHOOSE, LEARN, STAGES, exponent, stage_seconds, watched
 from pagelink.bench.runs import Run, RunStore
 from pagelink.bench.speed.graphs import LIKES, HeteroSAGE, ladder_graph
+from pagelink.explain import pipeline
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +28,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
     folder: Path = tmp_path_factory.mktemp("time")
     store = RunStore(folder / "runs")
     plan = Plan(folder / "models", seeds=1, links=4, quick=True)
-    paper_time.run(store, plan, lambda what: None)
+    paper_time.PART.run(store, plan)
     return list(store.all("time"))
 
 
@@ -37,15 +39,15 @@ def test_exponent_of_a_square() -> None:
 def test_each_stage_has_its_own_seconds(
     explainer: PaGELink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    choose = PaGELink._choose
+    find = pipeline.best_by_mask
 
-    def slow(self: PaGELink, *given: object) -> object:
+    def slow(*given: Any) -> Any:
         until = time.process_time() + 0.2
         while time.process_time() < until:
             pass
-        return choose(self, *given)  # type: ignore[arg-type]
+        return find(*given)
 
-    monkeypatch.setattr(PaGELink, "_choose", slow)
+    monkeypatch.setattr(pipeline, "best_by_mask", slow)
     found = stage_seconds(explainer, [(0, 0)])
     assert found[CHOOSE] >= 0.2 > found[LEARN] > 0
     assert found["epochs"] == 20
@@ -53,10 +55,14 @@ def test_each_stage_has_its_own_seconds(
 
 
 def test_nobody_watches_afterwards(explainer: PaGELink) -> None:
-    before = set(vars(explainer)), set(vars(explainer._batches))
+    def seen() -> tuple[object, ...]:
+        own = set(vars(explainer)), set(vars(explainer.setup.batches))
+        return pipeline.prune_links, explainer.pipeline, own
+
+    before = seen()
     with pytest.raises(RuntimeError), watched(explainer):
         raise RuntimeError
-    assert (set(vars(explainer)), set(vars(explainer._batches))) == before
+    assert seen() == before
 
 
 def test_quick_run(runs: list[Run]) -> None:

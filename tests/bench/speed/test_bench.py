@@ -22,6 +22,7 @@ from pagelink.bench.speed.figures import (
     interleaved,
     mean_of_slowest,
     median_ratio,
+    plot,
     torch_threads,
     wall,
 )
@@ -29,13 +30,12 @@ from pagelink.bench.speed.graphs import (
     CHAIN,
     LIKES,
     HeteroSAGE,
+    explain_whole_graph,
     growing_graph,
     ladder_graph,
     random_graph,
 )
-from pagelink.bench.speed.growth import explain_whole_graph
-from pagelink.bench.speed.plot import plot
-from pagelink.bench.speed.subjects import FULL, MOVIELENS, QUICK, USERITEMATTR, load_subject
+from pagelink.bench.speed.rows import FULL, MOVIELENS, QUICK, USERITEMATTR, load_workload
 from pagelink.errors import SettingsError
 from pagelink.explain.explainer import PaGELink
 from pagelink.settings import Settings
@@ -182,19 +182,19 @@ def test_threads_are_given_back_after_an_error() -> None:
 
 @pytest.mark.parametrize("name", [USERITEMATTR, MOVIELENS])
 def test_both_bare_passes_run_the_same_model(name: str) -> None:
-    subject = load_subject(name, seed=0, tiny=True)
-    state = copy.deepcopy(subject.model.state_dict())
-    flags = [parameter.requires_grad for parameter in subject.model.parameters()]
-    explainer = subject.explainer(Settings(patience=None, measure=False), seed=0)
-    bare = BarePasses(explainer, subject.links(3))
+    workload = load_workload(name, seed=0, tiny=True)
+    state = copy.deepcopy(workload.model.state_dict())
+    flags = [parameter.requires_grad for parameter in workload.model.parameters()]
+    explainer = workload.explainer(Settings(patience=None, measure=False), seed=0)
+    bare = BarePasses(explainer, workload.links(3))
     assert "weighted" not in vars(explainer.predictor)
     assert [batch.num_links for batch in bare.batches] == [3]
-    one_by_one = BarePasses(explainer, subject.links(3), one_by_one=True)
+    one_by_one = BarePasses(explainer, workload.links(3), one_by_one=True)
     assert [batch.num_links for batch in one_by_one.batches] == [1, 1, 1]
     for batch in bare.batches:
         results = []
         for context in (
-            explainer.predictor.weighted(batch.recorded), hooked(subject.model, batch.recorded)
+            explainer.predictor.weighted(batch.recorded), hooked(workload.model, batch.recorded)
         ):  # fmt: skip
             generator = torch.Generator().manual_seed(0)
             mask = torch.rand(batch.num_masked, generator=generator).requires_grad_()
@@ -206,19 +206,19 @@ def test_both_bare_passes_run_the_same_model(name: str) -> None:
         assert bool((results[0][1] != 0).any())
     bare.as_pagelink(2)
     bare.as_plain_pyg(2)
-    assert all(torch.equal(state[k], v) for k, v in subject.model.state_dict().items())
-    assert flags == [parameter.requires_grad for parameter in subject.model.parameters()]
-    assert not any(module._message_forward_hooks for module in subject.model.modules()
+    assert all(torch.equal(state[k], v) for k, v in workload.model.state_dict().items())
+    assert flags == [parameter.requires_grad for parameter in workload.model.parameters()]
+    assert not any(module._message_forward_hooks for module in workload.model.modules()
                    if hasattr(module, "_message_forward_hooks"))  # fmt: skip
-    assert all(parameter.grad is None for parameter in subject.model.parameters())
+    assert all(parameter.grad is None for parameter in workload.model.parameters())
 
 
 def test_links_come_again_where_there_are_too_few() -> None:
-    subject = load_subject(MOVIELENS, seed=0, tiny=True)
-    count = len(subject.pairs)
-    assert len(set(subject.pairs)) == count
-    assert subject.links(count + 2) == [*subject.pairs, *subject.pairs[:2]]
-    assert load_subject(MOVIELENS, seed=3, tiny=True).pairs != subject.pairs
+    workload = load_workload(MOVIELENS, seed=0, tiny=True)
+    count = len(workload.pairs)
+    assert len(set(workload.pairs)) == count
+    assert workload.links(count + 2) == [*workload.pairs, *workload.pairs[:2]]
+    assert load_workload(MOVIELENS, seed=3, tiny=True).pairs != workload.pairs
 
 
 @pytest.mark.parametrize("far", [False, True])

@@ -1,4 +1,7 @@
-"""Plots of the benchmark's reports: bars and lines as SVG, placed here and drawn by a template."""
+"""What a report of the benchmark shows: tables as Markdown, plots of bars and lines as SVG.
+
+Plots are placed here and drawn by a template.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pagelink.bench.paper.plan import Plot
-from pagelink.bench.speed.plot import Tick, steps
+from pagelink.bench.runs import layout
+from pagelink.bench.speed.figures import Tick, steps
 from pagelink.views.templates import render
 
 WIDTH = 760
@@ -18,6 +21,66 @@ COLOURS = (
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#b5a300",
     "#8c564b", "#9467bd", "#17becf",
 )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of a report. Cells are what is printed; the first column names the row."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    note: str = ""
+    """In one sentence what it shows; figures of the paper that stand beside ours are rows."""
+
+
+@dataclass(frozen=True)
+class Series:
+    """A line of a plot."""
+
+    label: str
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    low: tuple[float, ...] = ()
+    """Lower ends of the intervals, one per point; empty: none are drawn."""
+    high: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A drawing of lines over numbers, or of one bar per label if `bars` has any."""
+
+    title: str
+    x_label: str
+    y_label: str
+    series: tuple[Series, ...] = ()
+    bars: tuple[tuple[str, float, float, float], ...] = ()
+    """Label, value, lower and upper end of its interval (the value itself: no interval)."""
+    note: str = ""
+    log_x: bool = False
+
+
+def tables_markdown(tables: Sequence[Table], level: int) -> str:
+    """Tables as Markdown, each with its heading and its note.
+
+    Example:
+        >>> print(tables_markdown([Table("Two", ("", "n"), (("row", "2"),), "It shows two.")], 3))
+        ### Two
+        <BLANKLINE>
+        |     |   n |
+        | --- | --: |
+        | row |   2 |
+        <BLANKLINE>
+        It shows two.
+        <BLANKLINE>
+    """
+    return "\n".join(
+        f"{'#' * level} {table.title}\n\n{layout([table.columns, *table.rows])}\n\n{table.note}\n"
+        for table in tables
+    )
+
+
+# Drawing.
 
 
 @dataclass(frozen=True)

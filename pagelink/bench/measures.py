@@ -1,0 +1,302 @@
+"""All figures of an explainer on its links, by one rule for every benchmark, and their averages.
+
+A figure is one number per link. A new one is computed in `measure`, `shapes` or `against_labels`,
+and entered in the columns of the table that shows it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from pagelink.bench.answers import COUNTS, MAIN
+from pagelink.bench.runs import plain
+from pagelink.datasets.ground_truth import Labels
+from pagelink.explain.result import Explanation
+from pagelink.graph.lookup import facts_of_triples, first_edges_of_facts
+from pagelink.graph.typed_graph import TypedGraph
+from pagelink.measure.candidates import ReferenceGraphs
+from pagelink.measure.evidence import draw_controls
+from pagelink.measure.verdict import Verdict, connection, stand_in, sufficiency, verdict_of
+from pagelink.metrics.averages import average, bootstrap_interval, coverage_of
+from pagelink.metrics.labels import mask_auc, mask_auc_unpruned, path_hit
+from pagelink.metrics.paths import (
+    diversity,
+    labelled_rates,
+    mean_length,
+    mean_log_degree,
+    path_precision,
+    path_recall,
+    sparsity,
+)
+from pagelink.metrics.worth import characterisation, fidelity, pooled_sufficiency, share_of_greedy
+from pagelink.rivals.ground import PRUNED, FactPath, Ground, Ranked, edge_scores, facts_of
+from pagelink.runtime.arrays import Bools, Doubles, Longs
+from pagelink.runtime.csr import Csr
+
+CONTROLS = 5
+BUDGETS = (10, 50, 100, 200)
+EFFECT = f"effect@{MAIN}"
+PerLink = dict[str, Doubles]
+"""By figure, one number per link; NaN where it is not defined."""
+Columns = Sequence[tuple[str, str, int]]
+"""Heading, figure, digits."""
+LABELS: Columns = (
+    ("AUC", "auc", 3), ("AUC unpruned", "auc unpruned", 3),
+    ("HR@10", "hit rate@10", 3), ("HR@50", "hit rate@50", 3), ("HR@100", "hit rate@100", 3),
+    ("HR@200", "hit rate@200", 3), ("label in 1", "label@1", 3), ("3", "label@3", 3),
+    ("5", "label@5", 3), ("supportable: 1", "label@1 supportable", 3),
+    ("3", "label@3 supportable", 3), ("5", "label@5 supportable", 3),
+    ("precision", "precision", 3), ("recall", "recall", 3),
+)  # fmt: skip
+WORTH: Columns = (
+    ("share 1", "share@1", 3), ("3", "share@3", 3), ("5", "share@5", 3),
+    ("sufficiency", "sufficiency", 3), ("as a share", "sufficiency share", 3),
+    ("connection", "connection", 3), ("characterisation", "characterisation", 3),
+)  # fmt: skip
+SHAPE: Columns = (
+    ("paths", "paths", 2), ("length", "length", 2), ("log degree", "log degree", 2),
+    ("sparsity", "sparsity", 3), ("diversity", "diversity", 3), ("coverage", "coverage", 3),
+)  # fmt: skip
+UNANSWERED = {
+    "auc": 0.5, "auc unpruned": 0.5, **{f"hit rate@{b}": 0.0 for b in BUDGETS},
+    "precision": 0.0, "recall": 0.0, **{f"effect@{n}": 0.0 for n in COUNTS},
+    "connection": 0.0, "characterisation": None, "sparsity": None, "length": None,
+    "log degree": None, "diversity": None, "paths": 0.0,
+}  # fmt: skip
+"""What a link without the figure counts as; None: the mean is over the links that have it."""
+
+
+def measure(
+    ground: Ground,
+    paths: Mapping[int, Ranked],
+    greedy: Doubles,
+    labels: Sequence[Sequence[FactPath]] | None,
+    seed: int,
+) -> tuple[PerLink, list[Verdict]]:
+    """Measure what the answers of one ranking are worth to the model.
+
+    Args:
+        ground: the links.
+        paths: by number of paths, the answer for each link.
+        greedy: [num_links], the effect of the greedy search at `MAIN` paths.
+        labels: per link, its labelled paths; None: there are no labels.
+        seed: of the control pairs.
+
+    Returns:
+        `effect@n`; `span`, f(G) - f(G0); at `MAIN` paths `added`, what the set adds to G0, and
+        `sufficiency`, `connection`, `paths`, `length`, `log degree`;
+        with labels `hit@n`; and the verdict of each link.
+    """
+    every = list(range(ground.num_links))
+    rows: PerLink = {}
+    for count in COUNTS:
+        rows[f"effect@{count}"] = ground.effects(every, [facts_of(p) for p in paths[count]])
+        if labels is not None:
+            rows[f"hit@{count}"] = labelled(paths[count], labels)
+    shown = paths[MAIN]
+    sets = ground.edits(every, [facts_of(p) for p in shown])
+    bare = ground.influence.logits(ground.bare, ground.edits(every, [[] for _ in every]))
+    added = ground.influence.logits(ground.bare, sets)
+    rows["span"], rows["added"] = ground.logits - bare, added - bare
+    rows["sufficiency"] = sufficiency(ground.logits, bare, added)
+    rows["connection"] = connections(ground, shown, seed)
+    rows["paths"] = np.array([float(len(p)) for p in shown])
+    rows["length"] = np.array([mean_length(p) for p in shown])
+    graph = ground.explainer.graph
+    edge_of = first_edges_of_facts(graph)
+    rows["log degree"] = np.array(
+        [mean_log_degree(inner_degrees(graph, edge_of, path) for path in p) for p in shown]
+    )
+    removed = np.maximum(greedy, rows[EFFECT])
+    inserted = stand_in(rows["span"], removed, rows["added"])
+    influence = np.where(inserted, rows["added"], rows[EFFECT])
+    verdicts = [
+        verdict_of(*map(float, of_link))
+        for of_link in zip(ground.logits, bare, influence, np.abs(greedy), strict=True)
+    ]
+    return rows, verdicts
+
+
+def labelled(paths: Ranked, labels: Sequence[Sequence[FactPath]]) -> Doubles:
+    """Per link, 1 if one of its paths is a labelled one, else 0."""
+    return np.array([float(bool({*p} & {*of})) for p, of in zip(paths, labels, strict=True)])
+
+
+def connections(ground: Ground, ranked: Ranked, seed: int) -> Doubles:
+    """Per link, the mean connection of its paths; NaN where there are no control pairs."""
+    link = np.repeat(np.arange(len(ranked)), [len(found) for found in ranked])
+    paths = [path for found in ranked for path in found]
+    result = np.full(len(ranked), np.nan)
+    if not paths:
+        return result
+    graph = ground.explainer.graph
+    slots: list[Longs] = []
+    for number, path in zip(link.tolist(), paths, strict=True):
+        places = {int(graph.fact[ground.batch.edges[slot]]): int(slot)
+                  for slot in ground.slots(number, path)}  # fmt: skip
+        slots.append(np.array([places[fact] for fact in path]))
+    controls, path_of = draw_controls(
+        ReferenceGraphs(ground.facts, ground.batch, ground.whole, ground.bare), link,
+        Csr.of(slots), CONTROLS, seed,
+    )  # fmt: skip
+    gone = ground.influence.logits(ground.whole, controls)
+    control = ground.logits[controls.link] - gone
+    own = ground.effects(link.tolist(), paths)
+    above = np.array([connection(own[i], control[path_of == i]) for i in range(len(link))])
+    for number in np.unique(link[~np.isnan(above)]).tolist():
+        result[number] = np.nanmean(above[link == number])
+    return result
+
+
+def inner_degrees(graph: TypedGraph, edge_of: Longs, path: FactPath) -> list[int]:
+    """Return D_v of the inner nodes of a path: those that two facts of it share.
+
+    Args:
+        graph: the graph.
+        edge_of: some edge of each fact.
+        path: its facts.
+    """
+    ends = [{int(graph.src[edge_of[fact]]), int(graph.dst[edge_of[fact]])} for fact in path]
+    return [
+        int(graph.degree[node])
+        for one, next_one in pairwise(ends)
+        for node in sorted(one & next_one)[:1]
+    ]
+
+
+def shapes(ground: Ground, shown: Ranked, rows: PerLink, scores: Sequence[Doubles]) -> PerLink:
+    """Characterisation, sparsity and diversity of the `MAIN` paths of each link.
+
+    Args:
+        ground: the links.
+        shown: their paths.
+        rows: as `measure` returns them.
+        scores: the mask of each link as scores of its edges; none for a ranking without masks.
+    """
+    every, graph = list(range(ground.num_links)), ground.explainer.graph
+    sets = ground.edits(every, [facts_of(paths) for paths in shown])
+    only = ground.influence.logits(np.zeros_like(ground.whole), sets)
+    score = characterisation(*fidelity(ground.logits, ground.logits - rows[EFFECT], only))
+    spare = []
+    for link, paths in enumerate(shown):
+        edges = ground.edges(link)
+        left = graph.fact[edges[scores[link] > PRUNED] if scores else edges]
+        spare.append(sparsity(paths, {*left.tolist(), *facts_of(paths)}))
+    return {
+        # Nothing removed and nothing kept is no explanation that could be characterised.
+        "characterisation": np.where([not paths for paths in shown], np.nan, score),
+        "sparsity": np.array(spare),
+        "diversity": np.array([diversity(paths) for paths in shown]),
+    }
+
+
+def against_labels(paths: Ranked, labels: Sequence[Sequence[FactPath]]) -> PerLink:
+    """Precision and recall of the paths of each link."""
+    both = list(zip(paths, labels, strict=True))
+    return {
+        "precision": np.array([path_precision(*one) for one in both]),
+        "recall": np.array([path_recall(*one) for one in both]),
+    }
+
+
+def mask_scores(ground: Ground, explanations: Sequence[Explanation]) -> list[Doubles]:
+    """Per link, its mask as scores over the edges of its unpruned computation graph."""
+    graph = ground.explainer.graph
+    return [
+        edge_scores(graph, ground.edges(link), explanation.edge_mask)
+        for link, explanation in enumerate(explanations)
+    ]
+
+
+def masks_against_labels(
+    scores: Iterable[Doubles], positions: Sequence[Sequence[Longs]]
+) -> PerLink:
+    """How the mask of each link agrees with its labelled paths: ROC-AUC and hit rates.
+
+    Args:
+        scores: of each link, one score per edge of its computation graph.
+        positions: of each link and labelled path, its edges by position in that graph.
+    """
+    found = []
+    for mask, paths in zip(scores, positions, strict=True):
+        positive = np.zeros(len(mask), dtype=np.bool_)
+        positive[np.concatenate(paths)] = True
+        unpruned, _ = mask_auc_unpruned(mask, positive, mask > PRUNED)
+        hits = [path_hit(mask, paths, budget) for budget in BUDGETS]
+        found.append([mask_auc(mask, positive), unpruned, *hits])
+    names = ("auc", "auc unpruned", *(f"hit rate@{budget}" for budget in BUDGETS))
+    return dict(zip(names, np.array(found).T, strict=True))
+
+
+def joined(parts: Sequence[PerLink]) -> PerLink:
+    """The links of several parts, one after the other."""
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def label_facts(
+    graph: TypedGraph, labels: Labels, pairs: Sequence[tuple[int, int]]
+) -> list[list[FactPath]]:
+    """The labelled paths of links, as facts."""
+    return [[facts_of_triples(graph, path) for path in labels[pair]] for pair in pairs]
+
+
+def supportable(ground: Ground, labels: Sequence[Sequence[FactPath]]) -> Bools:
+    """Per link, whether some labelled path has a positive effect."""
+    link = [i for i, paths in enumerate(labels) for _ in paths]
+    effects = ground.effects(link, [path for paths in labels for path in paths])
+    found = np.zeros(len(labels), dtype=np.bool_)
+    np.logical_or.at(found, np.array(link, dtype=np.int64), effects > 0)
+    return found
+
+
+def with_interval(values: Doubles, over: Doubles, seed: int = 0) -> tuple[float, float, float]:
+    """A ratio of sums over links with the ends of its bootstrap interval; NaN without a ratio."""
+    total = float(over.sum())
+    if total <= 0:
+        return math.nan, math.nan, math.nan
+    return (float(values.sum()) / total, *bootstrap_interval(values, seed, over=over))
+
+
+def summed_up(
+    rows: PerLink,
+    verdicts: Sequence[str],
+    reasons: Sequence[str | None],
+    greedy: Mapping[str, Sequence[float] | Doubles],
+) -> dict[str, Any]:
+    """Means and shares over the links, ready for JSON.
+
+    Args:
+        rows: the figures of the links.
+        verdicts: one per link.
+        reasons: one per link, None if there is none.
+        greedy: of the greedy search, `effect@n` and `added` of the links, and `supportable`.
+    """
+    size = len(verdicts)
+    bound = {name: np.asarray(values[:size]) for name, values in greedy.items()}
+    found: dict[str, Any] = {"links": size}
+    for name, unanswered in UNANSWERED.items():
+        if name in rows:
+            mean = average(rows[name], unanswered=unanswered)
+            found[name] = plain(mean.value)
+            found[f"{name}: links without"] = mean.num_unanswered
+    for count in COUNTS:
+        effect = f"effect@{count}"
+        found[f"share@{count}"] = plain(share_of_greedy(rows[effect], bound[effect])[0])
+        if "supportable" in bound:
+            rates = labelled_rates(rows[f"hit@{count}"], bound["supportable"])
+            found[f"label@{count}"] = plain(rates.every.value)
+            found[f"label@{count} supportable"] = plain(rates.supportable.value)
+            found["links supportable"] = rates.supportable.num_links
+    found["sufficiency share"] = plain(share_of_greedy(rows["added"], bound["added"])[0])
+    share, undefined = pooled_sufficiency(rows["span"], np.zeros(size), rows["added"])
+    found["sufficiency"], found["sufficiency: links without"] = plain(share), undefined
+    covered = coverage_of(rows["paths"].astype(int).tolist(), verdicts, reasons)
+    found["coverage"] = covered.with_paths
+    found["verdicts"] = covered.verdicts
+    found["reasons"] = {name: share for name, share in covered.reasons.items() if share}
+    return found

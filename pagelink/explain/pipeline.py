@@ -1,0 +1,179 @@
+"""The method, step by step, for links side by side; and a stream of links, cut into batches.
+
+`page_link` is the paper's Algorithm 1, with the paths chosen by what they are worth to the model.
+Rivals share its steps and have a method of their own. `Pipeline` feeds a method.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from pagelink.errors import LinkError
+from pagelink.explain.building import ResultBuilder
+from pagelink.explain.options import ExplainOptions, with_negatives, with_rank, with_runs
+from pagelink.explain.result import Explanation
+from pagelink.graph.batches import Batch
+from pagelink.graph.computation_graph import ComputationGraphs
+from pagelink.graph.links import Link
+from pagelink.measure.candidates import CandidateFinder, Trials
+from pagelink.measure.evidence import measure_chosen
+from pagelink.measure.greedy_set import GreedySet
+from pagelink.measure.selection import select
+from pagelink.runtime.timer import Timer
+from pagelink.search.mask_learning import LearnedMasks, learn_masks
+from pagelink.search.paths import FoundPaths, best_paths_in_time
+from pagelink.search.work import Setup, Work, prune_links, score_links
+
+LAST_SEARCH = 0.1
+"""Seconds that the search for the paths to return has in any case."""
+TRIED = 6
+"""Paths that are tried for the next one of a greedy set."""
+
+Method = Callable[[ComputationGraphs, list[Link], int, Timer], list[Explanation]]
+"""From extracted computation graphs, their links, a seed and a timer to one explanation each."""
+
+
+def page_link(
+    setup: Setup,
+    builder: ResultBuilder,
+    batch: ComputationGraphs,
+    links: list[Link],
+    seed: int,
+    timer: Timer,
+) -> list[Explanation]:
+    """Explain links side by side, given their extracted computation graphs."""
+    settings = setup.settings
+    # Score and prune: f(G) of each link, and the edges that have a mask and may lie on paths.
+    work = prune_links(score_links(setup, batch, links), seed, timer)
+    # Learn one mask per link.
+    masks = learn_masks(work)
+    if not work.is_measured():
+        return builder.build(work, masks, best_by_mask(work, masks))
+    # Find candidate paths: by the mask, by conciseness, by the gradient.
+    finder = CandidateFinder(setup.facts, batch, work.paths, work.links, masks.edge_logits)
+    candidates = finder.candidates(work.gradient(), settings.candidates)
+    # Measure the model without each of them.
+    greedy = GreedySet(Trials.of(work, candidates))
+    # Facts that do nothing as long as others are there may be worth most once these are gone:
+    # find and measure again, without the best paths so far.
+    for _ in range(settings.paths_within_budget - 1):
+        steepest = finder.steepest(work.gradient(without=greedy.slots), TRIED)
+        greedy.add_best(finder.taken(steepest))
+    # Select a set of paths per link, and measure what it is worth.
+    chosen = select(greedy)
+    measured = measure_chosen(greedy.trials, chosen)
+    found = greedy.trials.candidates.found(chosen.members[work.links])
+    return builder.build(work, masks, found, measured)
+
+
+def best_by_mask(work: Work, masks: LearnedMasks) -> FoundPaths:
+    """Find the best paths by Score under the learned mask, as the paper returns them."""
+    settings = work.setup.settings
+    seconds = None if settings.deadline is None else max(settings.deadline, LAST_SEARCH)
+    arc_logits = masks.edge_logits[work.paths.arc_slot]
+    return best_paths_in_time(
+        work.paths, arc_logits, settings.paths_within_budget, work.links, seconds
+    )
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """Explains streams of links by a method."""
+
+    setup: Setup
+    builder: ResultBuilder
+    method: Method
+    seed: int
+
+    def stream(
+        self,
+        links: Iterable[Link],
+        options: ExplainOptions,
+        batch_size: int,
+        memory: float,
+        *,
+        raises: bool = False,
+    ) -> Iterator[Explanation]:
+        """Yield one explanation per link, in order.
+
+        Args:
+            links: the links, malformed ones among them.
+            options: what is requested beside the paths.
+            batch_size: links side by side at most.
+            memory: gigabytes that a batch may take, about.
+            raises: raise what is wrong with a link, instead of giving it as its reason.
+        """
+        for batch in self.setup.batches.cut(links, batch_size, memory):
+            answers = iter(self._batch(batch, options, raises))
+            for link in batch.links:
+                if link.message is None:
+                    yield next(answers)
+                else:
+                    yield self._failed(link, LinkError(link.message), raises)
+
+    def _batch(self, batch: Batch, options: ExplainOptions, raises: bool) -> list[Explanation]:
+        """Explain the links of a batch side by side; each says its share of the seconds."""
+        started = time.process_time()
+        answers = self._each(batch.graphs, batch.valid, batch.seconds, options, raises)
+        cpu = batch.cpu + time.process_time() - started
+        weight = 1 + np.array(batch.visible, dtype=np.float64)
+        shares = (cpu * weight / weight.sum()).tolist()
+        return [
+            dataclasses.replace(answer, seconds=seconds)
+            for answer, seconds in zip(answers, shares, strict=True)
+        ]
+
+    def _each(
+        self,
+        graphs: list[ComputationGraphs],
+        links: list[Link],
+        seconds: float,
+        options: ExplainOptions,
+        raises: bool,
+    ) -> list[Explanation]:
+        """Explain links side by side; if that fails, one by one, so that one costs only itself."""
+        if not links:
+            return []
+        try:
+            return self._answers(ComputationGraphs.joined(graphs), links, seconds, options)
+        except Exception as error:
+            if len(links) == 1:
+                return [self._failed(links[0], error, raises)]
+        return [
+            answer
+            for graph, link in zip(graphs, links, strict=True)
+            for answer in self._each([graph], [link], seconds / len(links), options, raises)
+        ]
+
+    def _failed(self, link: Link, error: Exception, raises: bool) -> Explanation:
+        if raises:  # the one difference between `explain` and `explain_many`
+            raise error
+        return self.builder.failed(link, error)
+
+    @torch.inference_mode(False)
+    def _answers(
+        self, batch: ComputationGraphs, links: list[Link], seconds: float, options: ExplainOptions
+    ) -> list[Explanation]:
+        """Explain links side by side, and add what else is requested."""
+        deadline = self.setup.settings.deadline
+        answers = self.method(batch, links, self.seed, Timer(deadline, len(links), seconds))
+        if options.runs > 1:
+            again = [
+                self.method(batch, links, seed, Timer(deadline, len(links)))
+                for seed in options.seeds(self.seed)
+            ]
+            answers = with_runs(answers, again)
+        if options.negatives:
+            answers = with_negatives(self.setup, batch, links, answers)
+        if options.rank:
+            answers = [
+                with_rank(self.setup, link, answer, options.rank_sample, self.seed)
+                for link, answer in zip(links, answers, strict=True)
+            ]
+        return answers

@@ -1,0 +1,139 @@
+"""What is found out once, when an explainer is made: the graph, the model, what it sees."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import torch
+from torch import nn
+from torch_geometric.data import Data, HeteroData
+
+from pagelink.explain.building import ResultBuilder, warnings_about
+from pagelink.explain.options import check_arguments, check_hops
+from pagelink.explain.pipeline import Pipeline, page_link
+from pagelink.explain.ranking import TargetScores
+from pagelink.explain.result import Explanation
+from pagelink.graph.batches import Batches
+from pagelink.graph.computation_graph import ComputationGraphs
+from pagelink.graph.links import Key, Link, LinkLike, LinkReader, as_link_types
+from pagelink.graph.schema import EdgeType
+from pagelink.graph.typed_graph import TypedGraph
+from pagelink.model.model_checks import inspect_model
+from pagelink.model.predictor import Forward, LinkPredictor, Output
+from pagelink.model.receptive_field import extractor_for
+from pagelink.runtime.timer import Timer
+from pagelink.search.constraints import compile_constraints
+from pagelink.search.work import Setup
+from pagelink.settings import Settings
+from pagelink.store.graph_store import GraphStore
+
+
+class Prepared:
+    """A model on a graph, ready to be explained; `PaGELink` says what the arguments are."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        data: HeteroData | Data | GraphStore,
+        link_type: EdgeType | str | Sequence[EdgeType],
+        settings: Settings | None = None,
+        seed: int = 0,
+        *,
+        forward: Forward | None = None,
+        output: Output = "logit",
+        threshold: float | None = 0.0,
+        reverse: Mapping[EdgeType, EdgeType] | None = None,
+    ) -> None:
+        check_arguments(settings, seed, threshold)
+        self._given: dict[str, Any] = {
+            "link_type": link_type, "forward": forward, "output": output, "threshold": threshold,
+            "reverse": reverse,
+        }  # fmt: skip
+        self.threshold = threshold
+        self.store = data if isinstance(data, GraphStore) else None
+        self.link_types = as_link_types(link_type, not isinstance(data, Data))
+        if isinstance(data, GraphStore):
+            self.graph, data = data.graph(self.link_types, reverse), data.data
+        else:
+            self.graph = TypedGraph.from_data(data, self.link_types, reverse)
+        self.predictor = LinkPredictor(model, data, self.graph, forward, output)
+        on_patch = self.store is not None
+        with torch.inference_mode(False):
+            self.receptive_field = inspect_model(
+                self.predictor, self.link_types, seed, on_patch=on_patch
+            )
+        self.reader = LinkReader(self.graph, self.link_types)
+        self.warnings = self._warnings()
+        self._adopt(settings or Settings(), seed)
+
+    def _adopt(self, settings: Settings, seed: int) -> None:
+        """Take settings, and make what depends on them."""
+        check_hops(settings, self.receptive_field)
+        self.settings, self.seed = settings, seed
+        self.extractor = extractor_for(self.graph, self.receptive_field, settings.num_hops)
+        one_by_one = self.predictor.mode != "subgraphs"
+        batches = Batches(self.extractor, self.receptive_field.bytes_per_edge, one_by_one)
+        constraints = compile_constraints(self.graph, settings)
+        self.setup = Setup(
+            self.predictor, self.receptive_field, batches, settings, constraints, self.threshold
+        )
+        self.builder = ResultBuilder(self.setup, seed, self.warnings)
+        self.pipeline = Pipeline(self.setup, self.builder, self._method, seed)
+
+    def _method(
+        self, batch: ComputationGraphs, links: list[Link], seed: int, timer: Timer
+    ) -> list[Explanation]:
+        return page_link(self.setup, self.builder, batch, links, seed, timer)
+
+    def _warnings(self) -> list[str]:
+        return warnings_about(self.predictor, self.receptive_field, self.link_types)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """On a store, a copy in another process opens the files anew and proves the model again."""
+        if self.store is None:
+            return super().__reduce_ex__(protocol)
+        given = {**self._given, "settings": self.settings, "seed": self.seed}
+        return _make, (type(self), self.predictor.model, self.store, given)
+
+    def replace(self, settings: Settings | None = None, seed: int | None = None) -> Self:
+        """Return the same explainer with other settings or another seed, without a new look.
+
+        Graph and model are shared, and so is what was found out about them: this costs next to
+        nothing, unlike a new explainer.
+
+        Raises:
+            SettingsError: the settings do not fit the graph or the model.
+        """
+        settings = self.settings if settings is None else settings
+        seed = self.seed if seed is None else seed
+        check_arguments(settings, seed, self.threshold)
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other._adopt(settings, seed)
+        return other
+
+    @property
+    def reverse(self) -> Mapping[EdgeType, EdgeType]:
+        """Which relations are taken to be each other's reverse."""
+        return self.graph.reverse
+
+    def link(self, src: Key, dst: Key, link_type: EdgeType | str | None = None) -> Link:
+        """Return a link in flat nodes.
+
+        Raises:
+            LinkError: there is no such node or link type.
+        """
+        return self.reader.read((src, dst) if link_type is None else (src, dst, link_type))
+
+    def failed(self, link: LinkLike, error: Exception) -> Explanation:
+        """Return the explanation of a link that is malformed, or on which the work failed."""
+        return self.builder.failed(self.reader.read_any(link), error)
+
+    def target_scores(self, link: Link) -> TargetScores:
+        """Return what scores targets of a link's source on graphs without some facts."""
+        return TargetScores(self.setup, link)
+
+
+def _make(kind: type[Prepared], model: nn.Module, store: GraphStore, given: Any) -> Prepared:
+    return kind(model, store, **given)

@@ -1,0 +1,87 @@
+"""Compressed rows: lists of different lengths in two arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pagelink.runtime.arrays import Longs
+from pagelink.runtime.kernels import kernel
+
+
+@dataclass(frozen=True)
+class Csr:
+    """Lists of numbers, one after the other: list i is `values[ptr[i]:ptr[i + 1]]`.
+
+    Example:
+        >>> lists = Csr(np.array([0, 2, 3]), np.array([7, 8, 9]))
+        >>> lists.take(np.array([1, 0])).values.tolist()
+        [9, 7, 8]
+    """
+
+    ptr: Longs
+    values: Longs
+
+    @classmethod
+    def of(cls, lists: list[Longs]) -> Csr:
+        """Put arrays one after the other."""
+        ptr = np.concatenate([[0], np.cumsum([len(each) for each in lists], dtype=np.int64)])
+        return cls(ptr, np.concatenate([*lists, np.empty(0, dtype=np.int64)]))
+
+    @classmethod
+    def grouped(cls, keys: npt.NDArray[np.integer[Any]], num_groups: int) -> Csr:
+        """Per key from 0 up, where it is, in order.
+
+        Example:
+            >>> Csr.grouped(np.array([1, 0, 1]), 2).values.tolist()
+            [1, 0, 2]
+        """
+        return cls(*_grouped(keys, num_groups))
+
+    def take(self, order: Longs) -> Csr:
+        """The lists of these positions, in this order."""
+        start, length = self.ptr[order], self.ptr[order + 1] - self.ptr[order]
+        ptr = np.concatenate([[0], np.cumsum(length)])
+        place = np.arange(ptr[-1]) + np.repeat(start - ptr[:-1], length)
+        return Csr(ptr, self.values[place])
+
+    def followed_by(self, other: Csr) -> Csr:
+        """These lists and then those."""
+        return Csr(
+            np.concatenate([self.ptr, self.ptr[-1] + other.ptr[1:]]),
+            np.concatenate([self.values, other.values]),
+        )
+
+    def joined(self, ptr: Longs) -> Csr:
+        """Put lists together: ptr[i]:ptr[i + 1] become one."""
+        return Csr(self.ptr[ptr], self.values)
+
+
+def segment_sums(values: npt.NDArray[Any], ptr: Longs) -> npt.NDArray[Any]:
+    """Return the sums of values[ptr[i]:ptr[i + 1]].
+
+    Example:
+        >>> segment_sums(np.array([True, False, True]), np.array([0, 2, 2, 3])).tolist()
+        [1, 0, 1]
+    """
+    total = np.concatenate([[0], np.cumsum(values)])
+    return np.diff(total[ptr])
+
+
+@kernel
+def _grouped(keys, num_groups):  # type: ignore[no-untyped-def]
+    """Count, then place: in time of the number of keys, and equal ones stay in order."""
+    ptr = np.zeros(num_groups + 1, dtype=np.int64)
+    for i in range(len(keys)):
+        ptr[keys[i] + 1] += 1
+    for k in range(num_groups):
+        ptr[k + 1] += ptr[k]
+    place = ptr[:-1].copy()
+    positions = np.empty(len(keys), dtype=np.int64)
+    for i in range(len(keys)):
+        positions[place[keys[i]]] = i
+        place[keys[i]] += 1
+    return ptr, positions
