@@ -11,7 +11,6 @@ from pagelink.datasets.useritemattr import generate_useritemattr
 from pagelink.errors import ModelError
 from pagelink.explain.explainer import PaGELink
 from pagelink.explain.result import Explanation
-from pagelink.measure.verdict import Verdict
 from pagelink.models.architectures import RGCN
 from pagelink.models.checkpoint import Checkpoint
 from pagelink.models.commands import training_bar
@@ -20,10 +19,6 @@ from pagelink.models.training import TrainSettings, train
 from pagelink.runtime.files import write_text
 
 SETTINGS = TrainSettings.paper()
-BEST_FIRST: tuple[Verdict, ...] = (
-    "supported", "structure_against", "not_by_these", "structure_not_used",
-)  # fmt: skip
-"""A demo shows an explanation as it is meant to be, as long as there is one."""
 
 
 def make_demo(seed: int, console: Console, **sizes: Any) -> Checkpoint:
@@ -68,14 +63,12 @@ def run_demo(out: Path, seed: int, console: Console) -> Explanation:
 def _first_predicted(explainer: PaGELink, split: LinkSplit) -> Explanation:
     """The first test link that is predicted and relies on its paths, else the first with paths."""
     links = split.test.t().tolist()
-    first: dict[str, Explanation] = {}
+    other = None
     for explanation in explainer.explain_many(tuple(link) for link in links):
-        if not explanation.paths or explanation.evidence is None:
-            continue
-        first.setdefault(explanation.evidence.verdict, explanation)
-        if "supported" in first:
-            break
-    for verdict in BEST_FIRST:
-        if verdict in first:
-            return first[verdict]
+        if explanation.paths and explanation.evidence is not None:
+            if explanation.evidence.verdict == "supported":
+                return explanation
+            other = other or explanation
+    if other is not None:
+        return other
     raise ModelError(f"The model predicts none of its {len(links)} test links. Try another seed.")

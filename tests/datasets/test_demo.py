@@ -35,7 +35,7 @@ class Prepared:
     ("answers", "shown"),
     [
         ((NONE, AGAINST, NOT_USED, SUPPORTED, LATER), SUPPORTED),
-        ((NOT_USED, NONE, AGAINST), AGAINST),
+        ((NONE, NOT_USED, AGAINST), NOT_USED),
         ((NONE, NOT_USED), NOT_USED),
     ],
 )

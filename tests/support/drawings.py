@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
-from pagelink.views.lettering import text_width
-
 from pagelink.explain.result import Explanation
 from pagelink.views.pages import to_svg
+from pagelink.views.text import text_width
 
 SVG = "{http://www.w3.org/2000/svg}"
 BOLD = ("pagelink-name", "pagelink-group")

@@ -138,9 +138,9 @@ Columns = Sequence[tuple[str, str]]
 WORTH: Columns = (
     ("share 1", "share@1"), ("3", "share@3"), ("5", "share@5"),
     ("exactly 3", "share of exactly three"), ("3 or none", "share of three or none"),
-    ("sufficient", "sufficiency"), ("connection", "connection"), ("supported", "supported"),
-    ("not used", "structure_not_used"), ("against", "structure_against"),
-    ("not by these", "not_by_these"), ("CPU ms", "cpu"),
+    ("sufficient", "sufficiency"), ("connection", "connection"),
+    *((verdict.removeprefix("structure_").replace("_", " "), verdict) for verdict in VERDICTS),
+    ("CPU ms", "cpu"),
 )  # fmt: skip
 SHAPE: Columns = (
     ("label in 1", "hit@1"), ("3", "hit@3"), ("5", "hit@5"),

@@ -14,6 +14,7 @@ from pagelink.bench.measures import BUDGETS, LABELS, SHAPE, WORTH, Columns
 from pagelink.bench.paper.explainers import BOUND, INTERVALS, VISIBLE
 from pagelink.bench.paper.report import Plot, Table
 from pagelink.bench.runs import Figures, Run, cell, interval_cell, mean_cell
+from pagelink.measure.verdict import VERDICTS
 from pagelink.rivals.registry import RIVALS
 
 PUBLISHED: dict[str, dict[str, Mapping[str, float]]] = {
@@ -49,10 +50,12 @@ def published_rows(dataset: str | None) -> dict[str, Mapping[str, float]]:
     return {f"paper: {name}": row for name, row in PUBLISHED.get(dataset or "", {}).items()}
 
 
-VERDICTS = (
-    ("supported", ("supported",)), ("no help", ("structure_not_used", "not_by_these")),
-    ("against", ("structure_against",)),
-)  # fmt: skip
+_TOLD = ("supported", "structure_against")
+VERDICT_COLUMNS = (
+    ("supported", _TOLD[:1]),
+    ("no help", tuple(verdict for verdict in VERDICTS if verdict not in _TOLD)),
+    ("against", _TOLD[1:]),
+)
 AMINER_NOTE = (
     "The extract of AMiner that the authors used was not released and is not available here: this "
     "is their recipe on another citation graph, so the rows of the paper are no measure of ours. "
@@ -176,7 +179,7 @@ def _worth(rows: dict[str, list[Run]], title: str, links: int) -> Table:
         beside = interval_cell(*difference) if difference and name != DEFAULT else "-"
         verdicts = [
             mean_cell([sum(run.figures["verdicts"].get(v, 0.0) for v in words) for run in runs], 2)
-            for _, words in VERDICTS
+            for _, words in VERDICT_COLUMNS
         ]
         lines.append((row_name(name, runs, links), *_cells(runs, WORTH), beside, *verdicts))
     note = (
@@ -190,7 +193,7 @@ def _worth(rows: dict[str, list[Run]], title: str, links: int) -> Table:
         "all paths together speak for the link and so do these; these do not; all together do not. "
         "The default chooses anew for each number of paths, the others are cut."
     )
-    heads = (*_heads(WORTH), "minus default", *(head for head, _ in VERDICTS))
+    heads = (*_heads(WORTH), "minus default", *(head for head, _ in VERDICT_COLUMNS))
     return Table(f"{title}: {links} links against the model", heads, tuple(lines), note)
 
 
