@@ -1,13 +1,25 @@
 """Set-up shared by all tests."""
 
+import os
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 
 # What the shared helpers assert is reported as what the tests themselves assert.
 pytest.register_assert_rewrite("support")
 
-# The graphs are tiny; a second thread only costs.
+# The graphs are tiny; a second thread only costs, here and in processes that tests start.
 torch.set_num_threads(1)
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# Those start quicker with this folder on their path; workers of the engine take ours.
+QUICK_START = str(Path(__file__).parent / "support" / "quick_start")
+sys.path.append(QUICK_START)
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    filter(None, [os.environ.get("PYTHONPATH"), QUICK_START])
+)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import os
 from pathlib import Path
 
 import pytest
+from support.compile_kernels import all_on_disk, compile_all
 
 TESTS = Path(__file__).parent
 PACKAGE = TESTS.parent / "pagelink"
@@ -59,3 +61,8 @@ def test_the_folders_are_those_of_the_package() -> None:
         file.parent.relative_to(TESTS) for file in TESTS.rglob("test_*.py") if file.parent != TESTS
     }
     assert {folder.as_posix() for folder in folders if not (PACKAGE / folder).is_dir()} == set()
+
+
+def test_what_compiles_the_kernels_leaves_no_module_out(tmp_path: Path) -> None:
+    compile_all(tmp_path)
+    assert all_on_disk() or "NUMBA_CACHE_DIR" in os.environ  # which is another place

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -211,7 +212,10 @@ def test_a_full_disk_leaves_nothing_half_written(
     assert pa.parquet.read_table(out).num_rows == 3
 
 
-def test_killed_and_run_again_ends_with_the_same_rows(shop: Path) -> None:
+@pytest.mark.slow
+def test_killed_and_run_again_ends_with_the_same_rows(
+    shop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """SIGKILL in the middle, several times; the rows are those of an undisturbed run."""
     code = (
         "import functools, sys, pagelink.engine as jobs\n"
@@ -219,17 +223,16 @@ def test_killed_and_run_again_ends_with_the_same_rows(shop: Path) -> None:
         "from pagelink.cli.main import main\n"
         "main()"
     )
-    command = [
-        sys.executable, "-c", code, "explain", "graph", "--model", "model.pt", "--links",
-        "pairs.csv", "--rank-only",
-    ]  # fmt: skip
+    monkeypatch.setattr("pagelink.engine.explain_table", partial(explain_opened, chunk=4))
+    command = ("explain", "graph", "--model", "model.pt", "--links", "pairs.csv", "--rank-only")
     quiet: dict[str, Any] = {
         "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "env": ONE_THREAD,
     }  # fmt: skip
-    subprocess.run([*command, "--out", "whole.parquet"], cwd=shop, check=True, **quiet)
+    assert shell(*command, "--out", "whole.parquet", cwd=shop).returncode == 0
     kills = 0
+    apart = [sys.executable, "-c", code, *command, "--out", "killed.parquet"]
     for wanted in (3, 9):
-        with subprocess.Popen([*command, "--out", "killed.parquet"], cwd=shop, **quiet) as process:
+        with subprocess.Popen(apart, cwd=shop, **quiet) as process:
             limit = time.monotonic() + 120
             while process.poll() is None and time.monotonic() < limit:
                 if len(list(shop.glob("killed.parquet.parts/part-*.parquet"))) >= wanted:
@@ -238,10 +241,7 @@ def test_killed_and_run_again_ends_with_the_same_rows(shop: Path) -> None:
                     break
                 time.sleep(0.01)
         assert not (shop / "killed.parquet").exists() or process.returncode == 0
-    done = subprocess.run(
-        [*command, "--out", "killed.parquet"],
-        cwd=shop, capture_output=True, text=True, check=False, env=ONE_THREAD,
-    )  # fmt: skip
+    done = shell(*command, "--out", "killed.parquet", cwd=shop)
     assert done.returncode == 0, done.stderr
     assert kills == 2
     assert "links were done by an earlier run" in done.stdout

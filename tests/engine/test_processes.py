@@ -64,6 +64,7 @@ def run(shop: Path, out: Path, workers: int = 1, **options: Any) -> Summary:
     )
 
 
+@pytest.mark.slow
 def test_workers_killed_on_the_way_change_no_row(
     shop: Path, rows: list[dict[str, Any]], tmp_path: Path
 ) -> None:
@@ -95,6 +96,7 @@ def test_workers_killed_on_the_way_change_no_row(
     assert again.overhead is None
 
 
+@pytest.mark.slow
 def test_a_driver_that_is_interrupted_or_killed_goes_on(
     shop: Path, rows: list[dict[str, Any]], tmp_path: Path
 ) -> None:
@@ -133,6 +135,7 @@ class Deadly(FromFiles):
         return explainer
 
 
+@pytest.mark.slow
 def test_a_link_that_kills_gets_its_own_row(
     shop: Path, explainer: PaGELink, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -155,6 +158,7 @@ def test_a_link_that_kills_gets_its_own_row(
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_full_disk_stops_the_job_and_keeps_its_parts(
     shop: Path, rows: list[dict[str, Any]], tmp_path: Path
 ) -> None:
@@ -195,6 +199,7 @@ def test_a_graph_that_changes_under_the_job_stops_it(shop: Path, tmp_path: Path)
         gone.open()
 
 
+@pytest.mark.slow
 def test_a_part_that_is_gone_is_missed(shop: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
 

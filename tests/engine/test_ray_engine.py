@@ -27,7 +27,7 @@ from support.engine_world import (
 from pagelink.bench.scale.chaos import LocalCluster
 from pagelink.engine import read_parts
 
-pytestmark = pytest.mark.xdist_group("ray")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ray")]
 TESTS = Path(__file__).parents[1]
 
 
@@ -116,7 +116,7 @@ assert not ray.is_initialized()
     folder = tempfile.mkdtemp(prefix="pl-", dir="/tmp")
     env = {
         **os.environ, "OMP_NUM_THREADS": "1", "RAY_TMPDIR": folder,
-        "PYTHONPATH": os.pathsep.join([str(TESTS.parent), str(TESTS)]),
+        "PYTHONPATH": os.pathsep.join([str(TESTS.parent), str(TESTS), os.environ["PYTHONPATH"]]),
     }  # fmt: skip
     try:
         process = subprocess.Popen(

@@ -19,7 +19,6 @@ from pagelink.graph import computation_graph
 from pagelink.graph.computation_graph import Extractor
 from pagelink.graph.ego_kernels import FAR
 from pagelink.graph.typed_graph import TypedGraph
-from pagelink.runtime import kernels as threads
 from pagelink.runtime.kernels import Deadline, balanced, over_ranges
 from pagelink.search.paths import allowed_facts, build_path_graphs, cheapest_paths
 from pagelink.search.pruning import prune
@@ -185,7 +184,6 @@ def test_scratch_is_clean_after_an_error(
     assert all((hops == FAR).all() for hops, _ in extractor._free)
 
 
-@pytest.mark.skipif(not hasattr(threads.os, "fork"), reason="no fork on this system")
 def test_a_forked_process_makes_its_own_pool() -> None:
     code = (
         "import os, torch, numpy as np\n"

@@ -14,7 +14,7 @@ from support.threads import num_threads
 from pagelink.search.constraints import ANYTHING, Automaton
 from pagelink.search.paths import PathGraphs, _search, cheapest_paths
 
-many_graphs = settings(deadline=None, derandomize=True, max_examples=50)
+many_graphs = settings(deadline=None, derandomize=True, max_examples=100)
 
 
 def path_graphs(

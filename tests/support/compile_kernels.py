@@ -33,15 +33,14 @@ def all_on_disk() -> bool:
 def compile_all(folder: Path) -> None:
     """Explain links of a small graph, in memory and as a store, and train on batches."""
     import torch
-    from pagelink.tables.build import build_store
 
     from pagelink import PaGELink
     from pagelink.datasets.ground_truth import find_labelled_pairs
     from pagelink.datasets.useritemattr import generate_useritemattr
     from pagelink.graph.typed_graph import TypedGraph
     from pagelink.models import TrainSettings, make_model, split_links, train
-    from pagelink.store.graph_store import save_store
-    from pagelink.tables.load import save_graph
+    from pagelink.store.writer import save_store
+    from pagelink.tables.load import build_store, save_graph
 
     torch.set_num_threads(1)
     dataset = generate_useritemattr()
@@ -63,7 +62,9 @@ def compile_all(folder: Path) -> None:
 def compile_in_a_process() -> None:
     """Compile them in a process of its own, unless they are on disk."""
     if not all_on_disk():
-        subprocess.run([sys.executable, "-P", __file__], check=True, stderr=subprocess.DEVNULL)
+        done = subprocess.run([sys.executable, "-P", __file__], capture_output=True, text=True)
+        if done.returncode:
+            raise RuntimeError(f"The kernels cannot be compiled:\n{done.stderr}")
 
 
 if __name__ == "__main__":

@@ -593,6 +593,7 @@ def test_what_is_not_there_is_said(watched: Watched) -> None:
     expect(page.locator("#who .problem")).to_contain_text("Not in this graph")
 
 
+@pytest.mark.slow
 def test_a_slow_model_can_be_cancelled_and_a_server_may_come_back(browser: Browser) -> None:
     with Served("0.3", script="slow_explorer.py") as server:
         watched = Watched(browser, server.address)

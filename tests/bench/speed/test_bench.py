@@ -40,6 +40,8 @@ from pagelink.errors import SettingsError
 from pagelink.explain.explainer import PaGELink
 from pagelink.settings import Settings
 
+pytestmark = pytest.mark.slow  # the rows of all tests are measured in processes of their own
+
 
 @pytest.fixture(scope="module")
 def figures() -> list[Figure]:
