@@ -368,21 +368,16 @@ class _Reader:
         return tuple(steps)
 
     def _step(self, node: int, other: int, edge_type: EdgeType) -> Step:
-        graph = self.graph
-        edge = edge_walked(graph, node, other, self._stored(edge_type))
+        graph, (src, relation, dst) = self.graph, edge_type
+        stored = edge_type
+        if stored not in graph.edge_types and relation.startswith(REVERSE_PREFIX):
+            stored = dst, relation.removeprefix(REVERSE_PREFIX), src
+        if stored not in graph.edge_types:
+            raise ValueError(f"the graph has no relation {stored}.")
+        edge = edge_walked(graph, node, other, stored)
         if edge < 0:
             raise ValueError(
                 f"the graph has no edge {edge_type} between {graph.node_id(node)!r} and "
                 f"{graph.node_id(other)!r}."
             )
         return triple_of(graph, edge)
-
-    def _stored(self, edge_type: EdgeType) -> EdgeType:
-        """Return a relation of the graph: the given one, or the one that it is the reverse of."""
-        known = self.graph.edge_types
-        src, relation, dst = edge_type
-        if edge_type not in known and relation.startswith(REVERSE_PREFIX):
-            edge_type = dst, relation.removeprefix(REVERSE_PREFIX), src
-        if edge_type not in known:
-            raise ValueError(f"the graph has no relation {edge_type}.")
-        return edge_type

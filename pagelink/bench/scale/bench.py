@@ -9,11 +9,10 @@ from typing import Any
 
 from rich.console import Console
 
-from pagelink.bench.runs import layout
+from pagelink.bench.runs import check_names, layout
 from pagelink.bench.scale.chaos import compare_disturbed
 from pagelink.bench.scale.graph import ScaleGraph
 from pagelink.bench.scale.steps import measure, rate_of
-from pagelink.errors import SettingsError, did_you_mean
 from pagelink.runtime.files import write_text
 from pagelink.store.manifest import is_store
 
@@ -65,10 +64,7 @@ def run_and_print(
     Raises:
         SettingsError: there is no such part.
     """
-    for part in set(only) - set(PARTS):
-        raise SettingsError(
-            f"The parts are {', '.join(PARTS)}; got {part!r}.{did_you_mean(part, PARTS)}"
-        )
+    chosen = check_names("part", only, PARTS)
     sizes = QUICK if quick else FULL
     graph = ScaleGraph(sizes["nodes"], sizes["edges"], seed)
     folder = out / f"scale-{graph.num_nodes}-{graph.num_edges}-{seed}"
@@ -83,7 +79,7 @@ def run_and_print(
         "chaos": lambda: compare_disturbed(out / "chaos", sizes["chaos"], console, seed),
     }
     for part in PARTS:
-        if (only and part not in only) or (part == "build" and not only and is_store(folder)):
+        if part not in chosen or (part == "build" and not only and is_store(folder)):
             continue
         console.print(f"Measuring {part} ...")
         results[part] = parts[part]()
