@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from pagelink.bench.runs import check_names, layout
+from pagelink.bench.runs import check_names, layout, measured
 from pagelink.bench.scale.chaos import compare_disturbed
 from pagelink.bench.scale.graph import ScaleGraph
-from pagelink.bench.scale.steps import measure, rate_of
+from pagelink.bench.scale.steps import rate_of, take
 from pagelink.runtime.files import write_text
 from pagelink.store.manifest import is_store
 
@@ -71,10 +72,11 @@ def run_and_print(
     file = out / "scale.json"
     results: dict[str, Any] = json.loads(file.read_text("utf-8")) if file.exists() else {}
 
+    where = (str(folder), *astuple(graph))
     parts: dict[str, Callable[[], dict[str, Any]]] = {
-        "build": lambda: measure("build", folder, graph, 0),
-        "cold": lambda: measure("cold", folder, graph, 1),
-        "worker": lambda: measure("worker", folder, graph, sizes["links"]),
+        "build": lambda: measured(take, "build", *where, 0),
+        "cold": lambda: measured(take, "cold", *where, 1),
+        "worker": lambda: measured(take, "worker", *where, sizes["links"]),
         "engines": lambda: {str(n): rate_of(folder, graph, sizes["rate"], n) for n in (1, 2)},
         "chaos": lambda: compare_disturbed(out / "chaos", sizes["chaos"], console, seed),
     }
