@@ -67,20 +67,15 @@ class CheckedModel:
     settings: Settings = field(default_factory=Settings)
     seed: int = 0
 
-    def explainer(
-        self, model: nn.Module | None = None, seed: int | None = None, **changes: Any
-    ) -> PaGELink:
+    def explainer(self, model: nn.Module | None = None, **changes: Any) -> PaGELink:
         """Return an explainer of the model, or of another one; links are explained at any score."""
-        return PaGELink(
-            self.model if model is None else model, self.data, self.link_type,
-            self.settings.replace(**changes), self.seed if seed is None else seed, threshold=None,
-        )  # fmt: skip
+        settings = self.settings.replace(**changes)
+        model = self.model if model is None else model
+        return PaGELink(model, self.data, self.link_type, settings, self.seed, threshold=None)
 
-    def explain(
-        self, model: nn.Module | None = None, seed: int | None = None, **changes: Any
-    ) -> list[Explanation]:
+    def explain(self, model: nn.Module | None = None, **changes: Any) -> list[Explanation]:
         """Explain all links."""
-        return list(self.explainer(model, seed, **changes).explain_many(self.links))
+        return list(self.explainer(model, **changes).explain_many(self.links))
 
 
 def choose_links(checkpoint: Checkpoint, count: int, seed: int) -> Pairs:
@@ -207,7 +202,8 @@ def check_randomisation(
     mine = checked.explain(start="noise")
     fresh = reinitialised(checkpoint.model, seed + 1)
     by_degree: dict[str, Any] = {"measure": False, "epochs": 0}
-    found = {"seeds": overlaps(mine, checked.explain(seed=seed + 1, start="noise"))}
+    reseeded = dataclasses.replace(checked, seed=seed + 1)
+    found = {"seeds": overlaps(mine, reseeded.explain(start="noise"))}
     notes = []
     try:
         found["reinitialised"] = overlaps(mine, checked.explain(fresh, start="noise"))

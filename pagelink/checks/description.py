@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from torch_geometric.data import Data, HeteroData
 
 from pagelink.errors import GraphError
@@ -14,6 +13,7 @@ from pagelink.graph.computation_graph import NO_FACT, Extractor
 from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.runtime.arrays import Longs
+from pagelink.views.text import count
 
 NUM_HOPS = 2
 MAX_SAMPLE = 50
@@ -163,20 +163,17 @@ def _neighbourhood(
         fact = NO_FACT if link_type is None else graph.link_fact(s, t, link_type)
         found = extractor.extract(np.array([s]), np.array([t]), np.array([fact]))
         sizes.append((len(found.nodes), len(found.edges), int(found.visible.sum())))
-    nodes, edges, visible = (_spread(column) for column in np.array(sizes).T)
-    return Neighbourhood(len(sizes), nodes, edges, visible)
-
-
-def _spread(values: npt.NDArray[np.int64]) -> Spread:
-    return Spread(float(np.median(values)), int(values.max()))
+    columns = np.array(sizes).T
+    spreads = (Spread(float(np.median(column)), int(column.max())) for column in columns)
+    return Neighbourhood(len(sizes), *spreads)
 
 
 def _lines(it: GraphDescription) -> Iterator[str]:
     total = sum(it.num_nodes.values())
     edges = sum(it.num_edges.values())
     yield (
-        f"{total:,} nodes of {_count(len(it.num_nodes), 'type')}, {edges:,} edges of "
-        f"{_count(len(it.num_edges), 'relation')}; {it.num_facts:,} facts, counting an edge and "
+        f"{total:,} nodes of {count(len(it.num_nodes), 'type')}, {edges:,} edges of "
+        f"{count(len(it.num_edges), 'relation')}; {it.num_facts:,} facts, counting an edge and "
         "its reverse once."
     )
     yield ""
@@ -214,10 +211,6 @@ def _lines(it: GraphDescription) -> Iterator[str]:
     ):
         rows.append((label, f"{spread.median:,.0f}", f"{spread.max:,}"))
     yield from _aligned(rows)
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"
 
 
 def _aligned(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:

@@ -150,9 +150,9 @@ def find_labelled_pairs(
     found = np.zeros(num_dst, dtype=np.int64)
     best_cost = np.empty((num_dst, max_paths))
     best_arcs = np.full((num_dst, max_paths, max_length), -1, dtype=np.int64)
-    # One empty part each, so that there is something to concatenate if nothing is found.
+    # An empty part, so that there is something to concatenate if nothing is found.
     none = np.empty(0, dtype=np.int64)
-    src, dst, counts, arcs = [none], [none], [none], [none.reshape(0, max_length)]
+    parts = [(none, none, none, none.reshape(0, max_length))]
     for index in np.flatnonzero(ends[first_src : first_src + num_src]).tolist():
         found[:] = 0
         _walk(
@@ -160,17 +160,12 @@ def find_labelled_pairs(
             rule == "released", found, best_cost, best_arcs,
         )  # fmt: skip
         reached = np.flatnonzero(found > 0)
-        src.append(np.full(len(reached), index))
-        dst.append(reached)
-        counts.append(found[reached])
-        arcs.append(best_arcs[reached][np.arange(max_paths) < found[reached, None]])
-    return LabelledPairs(
-        graph=graph,
-        src=np.concatenate(src),
-        dst=np.concatenate(dst),
-        path_ptr=np.concatenate([[0], np.cumsum(np.concatenate(counts))]),
-        arcs=np.concatenate(arcs),
-    )
+        counts = found[reached]
+        arcs = best_arcs[reached][np.arange(max_paths) < counts[:, None]]
+        parts.append((np.full(len(reached), index), reached, counts, arcs))
+    src, dst, counts, arcs = map(np.concatenate, zip(*parts, strict=True))
+    path_ptr = np.concatenate([[0], np.cumsum(counts)])
+    return LabelledPairs(graph, src, dst, path_ptr, arcs)
 
 
 def _nodes_of(graph: TypedGraph, node_type: str) -> tuple[int, int]:
@@ -368,21 +363,16 @@ class _Reader:
         return tuple(steps)
 
     def _step(self, node: int, other: int, edge_type: EdgeType) -> Step:
-        graph = self.graph
-        edge = edge_walked(graph, node, other, self._stored(edge_type))
+        graph, (src, relation, dst) = self.graph, edge_type
+        stored = edge_type
+        if stored not in graph.edge_types and relation.startswith(REVERSE_PREFIX):
+            stored = dst, relation.removeprefix(REVERSE_PREFIX), src
+        if stored not in graph.edge_types:
+            raise ValueError(f"the graph has no relation {stored}.")
+        edge = edge_walked(graph, node, other, stored)
         if edge < 0:
             raise ValueError(
                 f"the graph has no edge {edge_type} between {graph.node_id(node)!r} and "
                 f"{graph.node_id(other)!r}."
             )
         return triple_of(graph, edge)
-
-    def _stored(self, edge_type: EdgeType) -> EdgeType:
-        """Return a relation of the graph: the given one, or the one that it is the reverse of."""
-        known = self.graph.edge_types
-        src, relation, dst = edge_type
-        if edge_type not in known and relation.startswith(REVERSE_PREFIX):
-            edge_type = dst, relation.removeprefix(REVERSE_PREFIX), src
-        if edge_type not in known:
-            raise ValueError(f"the graph has no relation {edge_type}.")
-        return edge_type

@@ -161,7 +161,6 @@ class HGTLayer(nn.Module):
 
     def __init__(self, node_types: Sequence[str], edge_types: Sequence[EdgeType], dim: int) -> None:
         super().__init__()
-        self.node_types = tuple(node_types)
         self.edge_types = tuple(edge_types)
         # The convolution makes names of parameters out of the types, and fails on dots in them.
         self.plain = {node_type: f"n{i}" for i, node_type in enumerate(node_types)}

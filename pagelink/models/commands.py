@@ -104,10 +104,9 @@ def train_and_save(
 ) -> TrainReport:
     """Train a model on a graph, print how it does, and write it to a file."""
     data = load_graph(graph)
-    chosen = TrainSettings.paper() if _is_paper_data(graph) else TrainSettings()
-    if settings.get("paper_split", chosen.paper_split) != chosen.paper_split:
-        chosen = TrainSettings.paper() if settings["paper_split"] else TrainSettings()
-    chosen = dataclasses.replace(chosen, **settings)
+    as_paper = settings.get("paper_split", _is_paper_data(graph))
+    defaults = TrainSettings.paper() if as_paper else TrainSettings()
+    chosen = dataclasses.replace(defaults, **settings)
     split = split_graph(data, link_type, seed)
     predictor = make_model(
         model, data, link_type, paper_split=chosen.paper_split, seed=seed, **options

@@ -23,7 +23,7 @@ from torch.nn import functional
 from torch_geometric.data import HeteroData
 
 from pagelink.errors import GraphError
-from pagelink.graph.reverse_relations import REVERSE_PREFIX
+from pagelink.graph.reverse_relations import reverse_name
 from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.runtime.arrays import Longs
@@ -31,8 +31,7 @@ from pagelink.runtime.arrays import Longs
 
 def reverse_of(data: HeteroData, link_type: EdgeType) -> EdgeType:
     """Return the reverse of the predicted relation; `rev_<relation>` where the graph has none."""
-    src_type, relation, dst_type = link_type
-    named = (dst_type, REVERSE_PREFIX + relation, src_type)
+    named = reverse_name(link_type)
     if named in data.edge_types or link_type not in data.edge_types:
         return named  # without edges there is nothing else to know a reverse by
     found = TypedGraph.from_data(data, link_types=[link_type]).reverse.get(link_type)

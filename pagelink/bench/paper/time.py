@@ -196,7 +196,7 @@ def _against_edges(sizes: Sizes) -> Figures:
 def _growth(row: str, name: str, rounds: str | None, edges: Sequence[int]) -> Figures:
     """Seconds of one explainer by the number of edges of the link, and by that of rounds."""
     graph = ladder_graph(edges, FEATURES, seed=0)
-    model = HeteroSAGE(graph.data.edge_types, graph.num_features, SMALL_HIDDEN, seed=0)
+    model = HeteroSAGE(graph.data, SMALL_HIDDEN, seed=0)
     # A bound on what is measured keeps every link alike: none leaves before the last round.
     base = Settings(patience=None, measure=row == OURS)
 

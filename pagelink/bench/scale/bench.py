@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from pagelink.bench.runs import layout
+from pagelink.bench.runs import check_names, layout, measured
 from pagelink.bench.scale.chaos import compare_disturbed
 from pagelink.bench.scale.graph import ScaleGraph
-from pagelink.bench.scale.steps import measure, rate_of
-from pagelink.errors import SettingsError, did_you_mean
+from pagelink.bench.scale.steps import rate_of, take
 from pagelink.runtime.files import write_text
 from pagelink.store.manifest import is_store
 
@@ -65,25 +65,23 @@ def run_and_print(
     Raises:
         SettingsError: there is no such part.
     """
-    for part in set(only) - set(PARTS):
-        raise SettingsError(
-            f"The parts are {', '.join(PARTS)}; got {part!r}.{did_you_mean(part, PARTS)}"
-        )
+    chosen = check_names("part", only, PARTS)
     sizes = QUICK if quick else FULL
     graph = ScaleGraph(sizes["nodes"], sizes["edges"], seed)
     folder = out / f"scale-{graph.num_nodes}-{graph.num_edges}-{seed}"
     file = out / "scale.json"
     results: dict[str, Any] = json.loads(file.read_text("utf-8")) if file.exists() else {}
 
+    where = (str(folder), *astuple(graph))
     parts: dict[str, Callable[[], dict[str, Any]]] = {
-        "build": lambda: measure("build", folder, graph, 0),
-        "cold": lambda: measure("cold", folder, graph, 1),
-        "worker": lambda: measure("worker", folder, graph, sizes["links"]),
+        "build": lambda: measured(take, "build", *where, 0),
+        "cold": lambda: measured(take, "cold", *where, 1),
+        "worker": lambda: measured(take, "worker", *where, sizes["links"]),
         "engines": lambda: {str(n): rate_of(folder, graph, sizes["rate"], n) for n in (1, 2)},
         "chaos": lambda: compare_disturbed(out / "chaos", sizes["chaos"], console, seed),
     }
     for part in PARTS:
-        if (only and part not in only) or (part == "build" and not only and is_store(folder)):
+        if part not in chosen or (part == "build" and not only and is_store(folder)):
             continue
         console.print(f"Measuring {part} ...")
         results[part] = parts[part]()

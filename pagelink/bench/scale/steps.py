@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import astuple
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -21,7 +20,6 @@ import pyarrow as pa
 import pyarrow.parquet
 import torch
 
-from pagelink.bench.runs import measured
 from pagelink.bench.scale.graph import LINK_TYPE, ScaleGraph, ScaleOpening, make_store
 from pagelink.bench.speed.bare import extract
 from pagelink.engine import Processes, explain_table
@@ -31,12 +29,6 @@ GIGABYTE = 10**9
 REPEATS = 3
 CHUNK = 32
 """Links that a worker takes at a time."""
-
-
-def measure(step: str, folder: Path, graph: ScaleGraph, links: int) -> dict[str, Any]:
-    """Take one step in a fresh process and return what it measured."""
-    found: dict[str, Any] = measured(take, step, str(folder), *astuple(graph), links)
-    return found
 
 
 def take(step: str, folder: str, nodes: int, edges: int, seed: int, links: int) -> dict[str, Any]:

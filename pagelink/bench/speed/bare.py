@@ -7,8 +7,8 @@ gradient by the mask. Inputs are made beforehand; no path is searched, nothing i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,18 +27,9 @@ from pagelink.models.link_model import node_inputs
 Run = Callable[[Tensor], Tensor]
 
 
-@dataclass(frozen=True)
-class BareBatch:
-    """What the model was run on while some links were learned side by side."""
-
-    recorded: ModelInput
-    num_masked: int
-    """Number of values of the mask."""
-
-    @property
-    def num_links(self) -> int:
-        """Links in it."""
-        return int(self.recorded.edge_label_index.shape[1])
+Weighted = Callable[[ModelInput], AbstractContextManager[Run]]
+Batch = tuple[ModelInput, int]
+"""What the model was run on while some links were learned side by side; values of the mask."""
 
 
 class BarePasses:
@@ -49,32 +40,29 @@ class BarePasses:
     Args:
         explainer: its links must stay to the last epoch (`patience=None`).
         links: (src, dst) of the explainer's first link type.
-        one_by_one: a batch has one link.
     """
 
-    def __init__(
-        self, explainer: PaGELink, links: Sequence[tuple[int, int]], one_by_one: bool = False
-    ) -> None:
+    def __init__(self, explainer: PaGELink, links: Sequence[tuple[int, int]]) -> None:
         self.predictor = explainer.predictor
         with _noting(self.predictor) as self.batches:
-            if one_by_one:
-                for link in links:
-                    explainer.explain(*link)
-            else:
-                for _ in explainer.explain_many(links):
-                    pass
+            for _ in explainer.explain_many(links):
+                pass
 
     def as_pagelink(self, epochs: int) -> None:
         """Run all batches the way pagelink runs the model."""
-        for batch in self.batches:
-            with self.predictor.weighted(batch.recorded) as run:
-                _passes(run, batch.num_masked, epochs)
+        self._run(self.predictor.weighted, epochs)
 
     def as_plain_pyg(self, epochs: int) -> None:
         """Run all batches by calling the model, with a hook on every layer's messages."""
-        for batch in self.batches:
-            with hooked(self.predictor.model, batch.recorded) as run:
-                _passes(run, batch.num_masked, epochs)
+        self._run(partial(hooked, self.predictor.model), epochs)
+
+    def _run(self, weighted: Weighted, epochs: int) -> None:
+        for recorded, num_masked in self.batches:
+            values = torch.zeros(num_masked, requires_grad=True)
+            with weighted(recorded) as run:
+                for _ in range(epochs):
+                    loss = F.softplus(-run(torch.sigmoid(values))).sum()
+                    torch.autograd.grad(loss, values)
 
 
 def extract(explainer: PaGELink, link: tuple[int, int]) -> ComputationGraphs:
@@ -86,21 +74,19 @@ def extract(explainer: PaGELink, link: tuple[int, int]) -> ComputationGraphs:
 
 
 @contextmanager
-def _noting(predictor: LinkPredictor) -> Iterator[list[BareBatch]]:
+def _noting(predictor: LinkPredictor) -> Iterator[list[Batch]]:
     """Note what the model is run on, weighted, for as long as the context is open."""
-    noted: list[BareBatch] = []
+    noted: list[Batch] = []
     weighted = predictor.weighted
 
     @contextmanager
     def noting(recorded: ModelInput) -> Iterator[Run]:
         with weighted(recorded) as run:
-            passes = 0
+            place = len(noted)
 
             def noting_run(weights: Tensor) -> Tensor:
-                nonlocal passes
-                passes += 1
-                if passes == 1:
-                    noted.append(BareBatch(recorded, len(weights)))
+                if len(noted) == place:  # the first of many passes
+                    noted.append((recorded, len(weights)))
                 return run(weights)
 
             yield noting_run
@@ -110,13 +96,6 @@ def _noting(predictor: LinkPredictor) -> Iterator[list[BareBatch]]:
         yield noted
     finally:
         del predictor.weighted  # the method of the class shows again
-
-
-def _passes(run: Run, num_masked: int, epochs: int) -> None:
-    values = torch.zeros(num_masked, requires_grad=True)
-    for _ in range(epochs):
-        loss = F.softplus(-run(torch.sigmoid(values))).sum()
-        torch.autograd.grad(loss, values)
 
 
 @contextmanager

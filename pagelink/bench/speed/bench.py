@@ -16,7 +16,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from pagelink.bench.runs import layout, measured
+from pagelink.bench.runs import check_names, layout, measured, say
 from pagelink.bench.speed import process
 from pagelink.bench.speed.figures import Figure, Goal, median, plot
 from pagelink.bench.speed.graphs import gnnexplainer, growth, linear
@@ -27,12 +27,9 @@ from pagelink.bench.speed.rows import (
     QUICK,
     USERITEMATTR,
     DataRows,
-    Row,
     Sizes,
-    per_data_set,
 )
-from pagelink.datasets.folders import find_data
-from pagelink.errors import SettingsError, did_you_mean
+from pagelink.datasets.folders import DataNotFoundError, find_data
 from pagelink.explain.building import versions
 from pagelink.runtime.files import write_text
 
@@ -40,13 +37,10 @@ GIGABYTE = 10**9
 NO_GROWTH = 1.05
 """Two processes that do the same may differ by this much."""
 
-Starting = Callable[[str], None]
-
 
 class Rows(DataRows):
     """Measures all rows; those here do so in fresh processes."""
 
-    @per_data_set("memory", HETIONET)
     def memory(self, name: str) -> Iterator[Figure]:
         """Peak memory of streaming many links of hetionet-core, and whether it grows with them."""
         self._check_there(name)
@@ -72,7 +66,6 @@ class Rows(DataRows):
         ):
             yield Figure("memory", words, value, unit, goal=Goal(bound), how=how, samples=samples)
 
-    @per_data_set("first", USERITEMATTR, MOVIELENS)
     def first(self, name: str) -> Iterator[Figure]:
         """Seconds until a fresh process that has imported torch has its first explanation."""
         if self.sizes.tiny and name != USERITEMATTR:
@@ -96,24 +89,26 @@ class Rows(DataRows):
             find_data(name)
 
 
-ROWS: dict[str, Row] = {
-    "useritemattr": Rows.useritemattr,
-    "overhead": Rows.overhead,
-    "gnnexplainer": lambda rows: gnnexplainer(rows.sizes, rows.seed),
-    "growth": lambda rows: growth(rows.sizes, rows.seed),
-    "linear": lambda rows: linear(rows.sizes, rows.seed),
-    "real": Rows.real,
-    "slowest": Rows.slowest,
-    "memory": Rows.memory,
-    "first": Rows.first,
+GENERATED = ("",)
+ROWS: dict[str, tuple[Callable[[Rows, str], Iterator[Figure]], tuple[str, ...]]] = {
+    "useritemattr": (Rows.useritemattr, (USERITEMATTR,)),
+    "overhead": (Rows.overhead, (USERITEMATTR, MOVIELENS, HETIONET)),
+    "gnnexplainer": (lambda rows, _: gnnexplainer(rows.sizes, rows.seed), GENERATED),
+    "growth": (lambda rows, _: growth(rows.sizes, rows.seed), GENERATED),
+    "linear": (lambda rows, _: linear(rows.sizes, rows.seed), GENERATED),
+    "real": (Rows.real, (MOVIELENS, HETIONET)),
+    "slowest": (Rows.slowest, (MOVIELENS,)),
+    "memory": (Rows.memory, (HETIONET,)),
+    "first": (Rows.first, (USERITEMATTR, MOVIELENS)),
 }
+"""The rows by name: what measures one on a data set, and the data sets it is measured on."""
 
 
 def run(
     sizes: Sizes = FULL,
     seed: int = 0,
     only: Sequence[str] = (),
-    starting: Starting = lambda name: None,
+    starting: Callable[[str], None] = lambda name: None,
 ) -> Iterator[Figure]:
     """Measure the rows in their order, and give each figure when it is there.
 
@@ -129,9 +124,19 @@ def run(
     rows = Rows(sizes, seed)
     for name in chosen_rows(only):
         starting(name)
-        for figure in ROWS[name](rows):
+        for figure in _figures(rows, name):
             # What a tiny graph takes says nothing about the goals.
             yield dataclasses.replace(figure, goal=None) if sizes.tiny else figure
+
+
+def _figures(rows: Rows, row: str) -> Iterator[Figure]:
+    """The figures of a row on each of its data sets, or why there are none."""
+    figures_of, data_sets = ROWS[row]
+    for name in data_sets:
+        try:
+            yield from figures_of(rows, name)
+        except DataNotFoundError as error:
+            yield Figure(row, name, math.nan, missing=str(error))
 
 
 def chosen_rows(only: Sequence[str]) -> list[str]:
@@ -140,12 +145,8 @@ def chosen_rows(only: Sequence[str]) -> list[str]:
     Raises:
         SettingsError: there is no such row.
     """
-    for name in only:
-        if name not in ROWS:
-            raise SettingsError(
-                f"A row is one of {', '.join(ROWS)}, got {name!r}.{did_you_mean(name, ROWS)}"
-            )
-    return [name for name in ROWS if not only or name in only]
+    chosen = check_names("row", only, ROWS)
+    return [name for name in ROWS if name in chosen]
 
 
 # Table and JSON.
@@ -188,9 +189,9 @@ def run_and_print(
             figures.append(figure)
     written = _write(out, figures, quick, seed)
     for text in (*([TINY] if quick else []), as_table(figures), f"\n{LEGEND}", f"\n{_notes()}"):
-        console.print(text, soft_wrap=True, highlight=False, markup=False)
+        say(console, text)
     for path in written:
-        console.print(f"Wrote {path}", soft_wrap=True, highlight=False, markup=False)
+        say(console, f"Wrote {path}")
     return figures
 
 

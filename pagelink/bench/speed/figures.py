@@ -73,11 +73,6 @@ class Figure:
         return self.goal.reached_by(self.value)
 
     @classmethod
-    def not_measured(cls, row: str, what: str, why: str) -> Figure:
-        """A line that says why there is no figure."""
-        return cls(row, what, float("nan"), missing=why)
-
-    @classmethod
     def ratio(
         cls, row: str, what: str, above: str, below: str, samples: Samples, **others: Any
     ) -> Figure:
@@ -96,13 +91,22 @@ def measure(work: Work) -> Sample:
     return Sample(time.process_time() - cpu, time.perf_counter() - wall)
 
 
-def interleaved(works: Mapping[str, Work], repeats: int) -> dict[str, list[Sample]]:
-    """Measure pieces of work in turn, so that a slow moment of the machine hits all of them."""
-    samples: dict[str, list[Sample]] = {name: [] for name in works}
-    for _ in range(repeats):
-        for name, work in works.items():
-            samples[name].append(measure(work))
-    return samples
+def interleaved(
+    works: Mapping[str, Work], repeats: int, *, threads: int = 1, warm: bool = False
+) -> dict[str, list[Sample]]:
+    """Measure pieces of work in turn, so that a slow moment of the machine hits all of them.
+
+    Args:
+        works: the pieces of work.
+        repeats: number of rounds.
+        threads: number of threads that torch uses.
+        warm: do a round before, which is not measured.
+    """
+    with torch_threads(threads):
+        rounds = [
+            {name: measure(work) for name, work in works.items()} for _ in range(repeats + warm)
+        ]
+    return {name: [each[name] for each in rounds[warm:]] for name in works}
 
 
 def cpu(samples: Sequence[Sample], per: float = 1.0) -> list[float]:
@@ -223,9 +227,6 @@ def _panel(figure: Figure, left: float) -> dict[str, Any]:
     def up(y: float) -> float:
         return BOTTOM - (BOTTOM - TOP) * y / y_steps[-1]
 
-    ends = [
-        (across(x), up(scale * (line.intercept + line.slope * x))) for x in (edges[0], edges[-1])
-    ]
     return {
         "left": left,
         "right": left + PANEL,
@@ -239,7 +240,11 @@ def _panel(figure: Figure, left: float) -> dict[str, Any]:
             {"x": across(x), "y": up(y), "title": f"{x:,.0f} edges: {y:.3g} {unit}"}
             for x, y in zip(edges, times, strict=True)
         ],
-        "fit": (*ends[0], *ends[1]),
+        "fit": [
+            at
+            for x in (edges[0], edges[-1])
+            for at in (across(x), up(scale * (line.intercept + line.slope * x)))
+        ],
     }
 
 

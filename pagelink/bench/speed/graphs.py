@@ -54,14 +54,13 @@ FLAT, LINEAR, RIVAL = Goal(1.2), Goal(0.98, "at least"), Goal(50.0, "at least")
 class HeteroSAGE(nn.Module):
     """A SAGEConv per relation in PyG's HeteroConv, two layers, scored by the inner product."""
 
-    def __init__(
-        self, edge_types: Sequence[EdgeType], num_features: int, hidden: int, seed: int
-    ) -> None:
+    def __init__(self, data: HeteroData, hidden: int, seed: int) -> None:
         super().__init__()
+        relations, num_features = data.edge_types, data["user"].x.shape[1]
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             self.layers = nn.ModuleList(
-                HeteroConv({t: SAGEConv((size, size), hidden) for t in edge_types}, aggr="mean")
+                HeteroConv({t: SAGEConv((size, size), hidden) for t in relations}, aggr="mean")
                 for size in (num_features, hidden)
             )
         self.eval().requires_grad_(False)
@@ -87,11 +86,6 @@ class Generated:
 
     data: HeteroData
     links: list[tuple[int, int]]
-
-    @property
-    def num_features(self) -> int:
-        """Length of the features of every node."""
-        return int(self.data["user"].x.shape[1])
 
 
 def random_graph(nodes: int, edges: int, num_features: int, links: int, seed: int) -> Generated:
@@ -195,17 +189,12 @@ def _features(size: int, length: int, rng: np.random.Generator) -> npt.NDArray[n
 def growth(sizes: Sizes, seed: int) -> Iterator[Figure]:
     """Time of the same links while the rest of the graph grows."""
     for far in (False, True):
-        explainers = {}
+        works = {}
         for edges in sizes.growth_edges:
             graph = growing_graph(sizes.growth_core, edges, far, FEATURES, sizes.growth_links, seed)
-            explainers[f"{edges} edges"] = _explainer(graph, SMALL_HIDDEN, seed)
-        works = {
-            name: partial(_explain_each, explainer, graph.links)
-            for name, explainer in explainers.items()
-        }
-        with torch_threads(1):
-            interleaved(works, 1)
-            rounds = interleaved(works, sizes.growth_repeats)
+            explainer = _explainer(graph, SMALL_HIDDEN, seed)
+            works[f"{edges} edges"] = partial(_explain_each, explainer, graph.links)
+        rounds = interleaved(works, sizes.growth_repeats, warm=True)
         seconds = {name: cpu(samples, len(graph.links)) for name, samples in rounds.items()}
         best = [min(values) for values in seconds.values()]
         where = "connected, but far away" if far else "not connected"
@@ -232,9 +221,7 @@ def _line(edges: Sequence[int], hidden: int, repeats: int, copies: int, seed: in
     # One link for each number of edges, in copies side by side: alone, a small link costs what
     # calling the model costs, and its edges are lost in that.
     works = {str(link): partial(explain_all, explainer, [link] * copies) for link in graph.links}
-    with torch_threads(1):
-        interleaved(works, 1)
-        rounds = list(interleaved(works, repeats).values())
+    rounds = list(interleaved(works, repeats, warm=True).values())
     best = [min(cpu(samples, copies)) for samples in rounds]
     line = fit_line(counts, best)
     return Figure(
@@ -255,7 +242,7 @@ def _line(edges: Sequence[int], hidden: int, repeats: int, copies: int, seed: in
 
 
 def _explainer(graph: Generated, hidden: int, seed: int) -> PaGELink:
-    model = HeteroSAGE(graph.data.edge_types, graph.num_features, hidden, seed)
+    model = HeteroSAGE(graph.data, hidden, seed)
     with torch_threads(1):
         return PaGELink(model, graph.data, LIKES, EVERY_EPOCH, seed, threshold=None)
 
@@ -270,7 +257,7 @@ def gnnexplainer(sizes: Sizes, seed: int) -> Iterator[Figure]:
     graph = random_graph(
         sizes.rival_nodes, sizes.rival_edges, sizes.rival_hidden, sizes.rival_links, seed
     )
-    model = HeteroSAGE(graph.data.edge_types, graph.num_features, sizes.rival_hidden, seed)
+    model = HeteroSAGE(graph.data, sizes.rival_hidden, seed)
     for epochs in sizes.rival_epochs:
         settings = Settings(epochs=epochs, patience=None, measure=False)
         ours = PaGELink(model, graph.data, LIKES, settings, seed, threshold=None)
@@ -282,7 +269,7 @@ def gnnexplainer(sizes: Sizes, seed: int) -> Iterator[Figure]:
         for threads in sizes.threads:
             with torch_threads(threads):
                 works["in batches"]()
-                rounds = interleaved(works, sizes.rival_repeats)
+            rounds = interleaved(works, sizes.rival_repeats, threads=threads)
             used = both_clocks(rounds, len(graph.links))
             for way in ("in batches", "one by one"):
                 yield Figure.ratio(

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial, wraps
-from typing import Any
+from functools import cached_property, partial
 
 import numpy as np
 import torch
@@ -31,7 +30,7 @@ from pagelink.bench.speed.figures import (
     torch_threads,
     wall,
 )
-from pagelink.datasets.folders import DataNotFoundError, find_data
+from pagelink.datasets.folders import find_data
 from pagelink.datasets.reference import FOLDER, load_reference
 from pagelink.datasets.useritemattr import generate_useritemattr
 from pagelink.explain.explainer import PaGELink
@@ -184,25 +183,6 @@ def explain_all(explainer: PaGELink, links: Sequence[tuple[int, int]]) -> int:
 
 ONE_BY_ONE = {MOVIELENS: Goal(0.5), HETIONET: Goal(3.0)}
 PAPER = "paper settings, CPU ms a link"
-Row = Callable[[Any], Iterator[Figure]]
-RowOf = Callable[[Any, str], Iterator[Figure]]
-
-
-def per_data_set(row: str, *names: str) -> Callable[[RowOf], Row]:
-    """Make a row of a method that measures one data set: its figures, or why there are none."""
-
-    def row_of(figures: RowOf) -> Row:
-        @wraps(figures)
-        def measured(rows: DataRows) -> Iterator[Figure]:
-            for name in names:
-                try:
-                    yield from figures(rows, name)
-                except DataNotFoundError as error:
-                    yield Figure.not_measured(row, name, str(error))
-
-        return measured
-
-    return row_of
 
 
 class DataRows:
@@ -215,7 +195,6 @@ class DataRows:
     def _load(self, name: str) -> Workload:
         return load_workload(name, self.seed, self.sizes.tiny)
 
-    @per_data_set("useritemattr", USERITEMATTR)
     def useritemattr(self, name: str) -> Iterator[Figure]:
         """CPU ms per link with the paper's settings, in batches."""
         row, sizes, workload = "useritemattr", self.sizes, self._load(name)
@@ -231,9 +210,7 @@ class DataRows:
         }
         how = f"{len(links)} links in batches, median of {sizes.repeats} rounds"
         for threads in sizes.threads:
-            with torch_threads(threads):
-                interleaved(works, 1)
-                rounds = interleaved(works, sizes.repeats)
+            rounds = interleaved(works, sizes.repeats, threads=threads, warm=True)
             for what, samples in rounds.items():
                 ms = [1000 * s for s in cpu(samples, len(links))]
                 wall_ms = [1000 * s for s in wall(samples, len(links))]
@@ -251,7 +228,6 @@ class DataRows:
                         {"cpu_ms": ms},
                     )  # fmt: skip
 
-    @per_data_set("overhead", USERITEMATTR, MOVIELENS, HETIONET)
     def overhead(self, name: str) -> Iterator[Figure]:
         """CPU of explaining over the CPU of bare passes of the same batches."""
         sizes, epochs, workload = self.sizes, EVERY_EPOCH.epochs, self._load(name)
@@ -270,15 +246,14 @@ class DataRows:
             f"{repeats} rounds"
         )
         for threads in sizes.threads:
-            with torch_threads(threads):
-                used = both_clocks(interleaved(works, repeats), len(links))
+            rounds = interleaved(works, repeats, threads=threads)
+            used = both_clocks(rounds, len(links))
             for other in ("pagelink's pass", "plain PyG pass"):
                 yield Figure.ratio(
                     "overhead", f"{name}: explained, over bare passes ({other})", "explained",
                     other, used, threads=threads, goal=Goal(1.5), how=how,
                 )  # fmt: skip
 
-    @per_data_set("real", MOVIELENS, HETIONET)
     def real(self, name: str) -> Iterator[Figure]:
         """CPU seconds per link on the real graphs."""
         workload = self._load(name)
@@ -327,14 +302,13 @@ class DataRows:
             sample = measure(partial(explain_all, each, fewer))
             shared = [Sample(sample.cpu / len(fewer), sample.wall / len(fewer))]
             yield seconds(f"a link in batches, {words}", shared, f"{len(fewer)} links, once")
-        passes = [BarePasses(explainer, [link], one_by_one=True) for link in fewer]
+        passes = [BarePasses(explainer, [link]) for link in fewer]
         yield seconds(
             "one bare pass of a link alone (plain PyG), median",
             [measure(partial(each.as_plain_pyg, 1)) for each in passes],
             f"forward and backward, {len(fewer)} links",
         )
 
-    @per_data_set("slowest", MOVIELENS)
     def slowest(self, name: str) -> Iterator[Figure]:
         """The slowest 1 % of the links over the median, on MovieLens."""
         seconds = cpu(self._movielens)

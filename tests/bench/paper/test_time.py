@@ -18,7 +18,7 @@ from pagelink.explain import pipeline
 @pytest.fixture(scope="module")
 def explainer() -> PaGELink:
     graph = ladder_graph((200,), 4, seed=0)
-    model = HeteroSAGE(graph.data.edge_types, graph.num_features, 8, seed=0)
+    model = HeteroSAGE(graph.data, 8, seed=0)
     settings = Settings(measure=False, patience=None)
     return PaGELink(model, graph.data, LIKES, settings, threshold=None)
 

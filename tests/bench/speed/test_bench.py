@@ -188,16 +188,14 @@ def test_both_bare_passes_run_the_same_model(name: str) -> None:
     explainer = workload.explainer(Settings(patience=None, measure=False), seed=0)
     bare = BarePasses(explainer, workload.links(3))
     assert "weighted" not in vars(explainer.predictor)
-    assert [batch.num_links for batch in bare.batches] == [3]
-    one_by_one = BarePasses(explainer, workload.links(3), one_by_one=True)
-    assert [batch.num_links for batch in one_by_one.batches] == [1, 1, 1]
-    for batch in bare.batches:
+    assert [recorded.edge_label_index.shape[1] for recorded, _ in bare.batches] == [3]
+    for recorded, num_masked in bare.batches:
         results = []
         for context in (
-            explainer.predictor.weighted(batch.recorded), hooked(workload.model, batch.recorded)
+            explainer.predictor.weighted(recorded), hooked(workload.model, recorded)
         ):  # fmt: skip
             generator = torch.Generator().manual_seed(0)
-            mask = torch.rand(batch.num_masked, generator=generator).requires_grad_()
+            mask = torch.rand(num_masked, generator=generator).requires_grad_()
             with context as run_model:
                 logits = run_model(mask)
             results.append((logits.detach(), torch.autograd.grad(logits.sum(), mask)[0]))
@@ -227,7 +225,7 @@ def test_the_rest_of_the_graph_changes_no_explanation(far: bool) -> None:
     for total in (400, 4_000):
         graph = growing_graph(100, total, far, num_features=4, links=2, seed=0)
         assert graph.data.num_edges == total + (4 * (CHAIN + 1) if far else 0)
-        model = HeteroSAGE(graph.data.edge_types, 4, hidden=4, seed=0)
+        model = HeteroSAGE(graph.data, hidden=4, seed=0)
         explainer = PaGELink(model, graph.data, LIKES, threshold=None)
         answers.append([(e.logit, [p.nodes for p in e.paths])
                         for e in explainer.explain_many(graph.links)])  # fmt: skip
@@ -246,7 +244,7 @@ def test_the_rival_leaves_the_model_as_it_was() -> None:
     graph = random_graph(nodes=50, edges=200, num_features=4, links=1, seed=0)
     assert len(graph.data.edge_types) == 5
     assert graph.data.num_edges == 200
-    model = HeteroSAGE(graph.data.edge_types, 4, hidden=4, seed=0)
+    model = HeteroSAGE(graph.data, hidden=4, seed=0)
     before, state = copy.deepcopy(model.state_dict()), torch.random.get_rng_state()
     explain_whole_graph(model, graph, epochs=2, seed=0)
     assert torch.equal(torch.random.get_rng_state(), state)
