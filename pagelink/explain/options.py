@@ -159,7 +159,7 @@ def _for_and_against(
     start = np.zeros(len(batch.edges), dtype=np.float32)
     gradient = edge_gradient(predictor, recorded, len(batch.edges))
     influence = EditedLogits(predictor, batch, relation)
-    finder = CandidateFinder(setup.facts, batch, paths, np.flatnonzero(paths.has_path()), start)
+    finder = CandidateFinder(setup.graph, batch, paths, np.flatnonzero(paths.has_path()), start)
     sides = []
     for sign in (1.0, -1.0):
         candidates = finder.taken(

@@ -56,7 +56,7 @@ def page_link(
     if not work.is_measured():
         return builder.build(work, masks, best_by_mask(work, masks))
     # Find candidate paths: by the mask, by conciseness, by the gradient.
-    finder = CandidateFinder(setup.facts, batch, work.paths, work.links, masks.edge_logits)
+    finder = CandidateFinder(setup.graph, batch, work.paths, work.links, masks.edge_logits)
     candidates = finder.candidates(work.gradient(), settings.candidates)
     # Measure the model without each of them.
     greedy = GreedySet(Trials.of(work, candidates))

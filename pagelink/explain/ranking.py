@@ -172,5 +172,5 @@ def removal_from_each(
     members = np.searchsorted(every, np.concatenate(sets)) if sets else every
     wanted = (np.arange(batch.num_links)[:, None] * len(every) + members[None]).ravel()
     ptr = np.concatenate([[0], np.cumsum(np.tile(sizes, batch.num_links))]).astype(np.int64)
-    together = by_fact.take(wanted).joined(ptr)
-    return Edits(np.repeat(np.arange(batch.num_links), len(sets)), together.ptr, together.values)
+    link = np.repeat(np.arange(batch.num_links), len(sets))
+    return Edits(link, by_fact.take(wanted).joined(ptr))

@@ -41,7 +41,7 @@ class GreedySet:
     def slots(self) -> Longs:
         """All edges of the facts of the paths so far, by position in the batch."""
         links = np.flatnonzero(self.members[:, 0] >= 0)
-        return self.trials.candidates.removal(links, self.members[links]).slots
+        return self.trials.candidates.removal(links, self.members[links]).slots.values
 
     def add_best(self, more: Candidates) -> None:
         """Add, per link, the one of some candidates that goes best with the paths so far."""

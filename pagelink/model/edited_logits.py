@@ -100,7 +100,7 @@ class EditedLogits:
 
     def _alone(self, graph: Bools, edit: Edits) -> float:
         wanted = graph.copy()
-        wanted[edit.slots] = ~graph[edit.slots]
+        wanted[edit.slots.values] ^= True
         inputs = self._predictor.inputs(self._batch, wanted, edit.link, self._relation)
         return float(self._predictor.logits(inputs))
 

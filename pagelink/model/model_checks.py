@@ -252,8 +252,7 @@ def _edited_graphs_agree(
             links.append(link)
             chosen = rng.choice(here, min(len(here), 4), replace=False)
             slots.append(batch.edge_ptr[link] + chosen)
-    changes = Csr.of(slots)
-    edits = Edits(np.array(links, dtype=np.int64), changes.ptr, changes.values)
+    edits = Edits(np.array(links, dtype=np.int64), Csr.of(slots))
     shared = EditedLogits(predictor, batch, relation).logits(batch.visible, edits)
     predictor.shares_unedited = False
     alone = EditedLogits(predictor, batch, relation).logits(batch.visible, edits)
