@@ -1,7 +1,7 @@
 """How a source's targets score, and rank, on the graph with facts really removed.
 
-A rank needs the scores of the other targets, too, on the same edited graph. Few targets are asked
-about on their computation graphs, many of them on the whole graph at once, whichever is less.
+A rank needs the scores of the other targets, too, on the same edited graph. Few targets are scored
+on their computation graphs, many of them on the whole graph at once, whichever is less.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def open_targets(graph: TypedGraph, link: Link, known: Sequence[int] = ()) -> Lo
 
 
 def sample_targets(graph: TypedGraph, link: Link, count: int, seed: int) -> Longs:
-    """Return so many open targets at random, ascending, the link's own among them.
+    """Return `count` open targets at random, ascending, the link's own among them.
 
     The sample depends on the seed and the link alone. All are returned if there are no more.
     """

@@ -107,8 +107,8 @@ class GraphEditor:
         """Edit a graph, given as which edges of the batch it has."""
         return EditedGraphs(
             *_edit(
-                edits.link, edits.slots.ptr, edits.slots.values, graph, self._batch, self._in_ptr, self._ends,
-                *self._near, self._num_hops,
+                edits.link, edits.slots.ptr, edits.slots.values, graph, self._batch, self._in_ptr,
+                self._ends, *self._near, self._num_hops,
             )
         )  # fmt: skip
 

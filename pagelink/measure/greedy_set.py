@@ -128,7 +128,7 @@ class CandidateSets:
         self.single: Bools = np.asarray(sizes == 1)[None]
         """[1, num_sets]: the set is one candidate."""
         self.full: Bools = np.asarray((sizes == most) & (sizes > 1))[None]
-        """[1, num_sets]: the set has as many as it can."""
+        """[1, num_sets]: the set has the largest number of paths."""
         self.greedy: Bools = np.asarray((chosen == np.arange(most)).all(1))[None]
         """[1, num_sets]: the set is the greedy one, which is first in every pool."""
 

@@ -7,7 +7,7 @@ is tried on a patch, a small part that is taken for a graph of its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -77,10 +77,15 @@ class Probe:
     relation: Longs
     logits: torch.Tensor
 
-    def part(self, number: int) -> Probe:
-        """The links of one round."""
-        links = slice(number * LINKS_PER_ROUND, (number + 1) * LINKS_PER_ROUND)
-        return Probe(self.src[links], self.dst[links], self.relation[links], self.logits[links])
+    def rounds(self) -> Iterator[Probe]:
+        """The links, a few at a time."""
+        for first in range(0, len(self.src), LINKS_PER_ROUND):
+            links = slice(first, first + LINKS_PER_ROUND)
+            yield Probe(self.src[links], self.dst[links], self.relation[links], self.logits[links])
+
+    def extract(self, extractor: Extractor) -> ComputationGraphs:
+        """The computation graphs of the links; none of them is taken out of the graph."""
+        return extractor.extract(self.src, self.dst, np.full(len(self.src), -1))
 
 
 def extractor_for(graph: TypedGraph, field: ReceptiveField, num_hops: int | None) -> Extractor:
@@ -139,9 +144,8 @@ def _stands_many_nodes(
 
     A table with a row for each node of the graph, used whole, may go unnoticed before that.
     """
-    graph, few = predictor.graph, probe.part(0)
-    extractor = Extractor(graph, num_hops, seen, along_relations=along)
-    batch = extractor.extract(few.src, few.dst, np.full(len(few.src), -1))
+    graph, few = predictor.graph, next(probe.rounds())
+    batch = few.extract(Extractor(graph, num_hops, seen, along_relations=along))
     times = graph.num_nodes // max(len(batch.nodes), 1) + 1
     if times * visible_count(batch).sum() > EDGES_PER_PASS:
         return True  # no batch has more nodes than a graph of this size
@@ -166,8 +170,8 @@ def _find_num_hops(
     Links are tried until eight were telling.
     """
     largest, telling = 1, 0
-    for number in range(-(-len(probe.src) // LINKS_PER_ROUND)):
-        found = _radius(predictor, probe.part(number), seen, along)
+    for part in probe.rounds():
+        found = _radius(predictor, part, seen, along)
         if found is None:
             return None
         largest, telling = max(largest, found[0]), telling + found[1]
@@ -185,13 +189,11 @@ def _radius(
     the logit is the same says nothing about a model.
     """
     graph = predictor.graph
-    no_fact = np.full(len(probe.src), -1)
     wrong = np.ones(len(probe.src), dtype=np.bool_)
     telling = 0
 
     def extract(radius: int) -> ComputationGraphs:
-        extractor = Extractor(graph, radius, seen, along_relations=along)
-        return extractor.extract(probe.src, probe.dst, no_fact)
+        return probe.extract(Extractor(graph, radius, seen, along_relations=along))
 
     batch = extract(1)
     for radius in range(1, MAX_HOPS + 1):
