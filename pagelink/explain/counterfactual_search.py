@@ -31,7 +31,6 @@ from pagelink.graph.lookup import edges_of_facts
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.model.edited_logits import edge_gradient
 from pagelink.runtime.arrays import Bools, Doubles, Longs
-from pagelink.search.paths import PathGraphs
 from pagelink.search.work import Setup
 
 Set = tuple[int, ...]
@@ -198,12 +197,6 @@ def facts_at_source(
     return others
 
 
-def facts_on_paths(graph: TypedGraph, batch: ComputationGraphs, paths: PathGraphs) -> Longs:
-    """Return the facts on which a path from source to target may run."""
-    facts: Longs = np.unique(graph.fact[batch.edges[paths.arc_slot]]).astype(np.int64)
-    return facts
-
-
 def find_counterfactual(
     setup: Setup, link: Link, goal: Goal, known: Sequence[int]
 ) -> Counterfactual:
@@ -222,7 +215,8 @@ def find_counterfactual(
         wanted = batch if top_k is None else None
         facts = facts_at_source(graph, link, wanted, setup.receptive_field.seen_relations)
     else:
-        facts = facts_on_paths(graph, batch, setup.path_graphs(batch))
+        on_paths = batch.edges[setup.path_graphs(batch).arc_slot]
+        facts = np.unique(graph.fact[on_paths]).astype(np.int64)
     scores = TargetScores(setup, link)
     targets = open_targets(graph, link, known)
     if top_k is not None and top_k >= len(targets):

@@ -100,9 +100,8 @@ class TargetScores:
         """
         if not len(targets) or not len(removed):
             return np.empty((len(removed), len(targets)))
-        own = [] if self._link.fact < 0 else [self._link.fact]
+        own = np.array([] if self._link.fact < 0 else [self._link.fact], dtype=np.int64)
         sets = [np.unique(np.append(np.asarray(facts, np.int64), own)) for facts in removed]
-        sets = [facts.astype(np.int64) for facts in sets]
         if self._whole_graph_is_less(len(targets), len(sets)):
             return self._on_whole_graph(targets, sets)
         parts = [
@@ -165,9 +164,8 @@ def removal_from_each(
     slots = np.flatnonzero(edges & np.isin(fact, every))
     link = np.searchsorted(batch.edge_ptr, slots, side="right") - 1
     key = link * len(every) + np.searchsorted(every, fact[slots])
-    order = np.argsort(key, kind="stable")
-    bounds = np.searchsorted(key[order], np.arange(batch.num_links * len(every) + 1))
-    by_fact = Csr(bounds, slots[order])
+    places = Csr.grouped(key, batch.num_links * len(every))
+    by_fact = Csr(places.ptr, slots[places.values])
     sizes = [len(facts) for facts in sets]
     members = np.searchsorted(every, np.concatenate(sets)) if sets else every
     wanted = (np.arange(batch.num_links)[:, None] * len(every) + members[None]).ravel()

@@ -184,15 +184,18 @@ class LinkPredictor:
         Targets keep their number of edges, and no self-loop comes or goes.
         """
         data = copy.copy(inputs.data)
-        stores = [data] if not self._hetero else [data[t] for t in self.graph.edge_types
-                                                  [: self.graph.num_relations]]  # fmt: skip
-        for store in stores:
+        for store in self._edge_stores(data):
             src, dst = store.edge_index
             other = src.roll(1)
             same_type = not self._hetero or store._key[0] == store._key[2]
             loop = (src == dst) | (other == dst) if same_type else torch.zeros_like(src).bool()
             store.edge_index = torch.stack([torch.where(loop, src, other), dst])
         return dataclasses.replace(inputs, data=data)
+
+    def _edge_stores(self, data: Any) -> list[Any]:
+        """What holds an edge_index, in the order in which the edges of an input are counted."""
+        stored = self.graph.edge_types[: self.graph.num_relations]
+        return [data[edge_type] for edge_type in stored] if self._hetero else [data]
 
     def logits(self, inputs: ModelInput) -> Tensor:
         """Return the model's logits of the links, without weights and without gradients."""
@@ -207,15 +210,11 @@ class LinkPredictor:
         """Return the logits, the inputs ready for `weighted`, and what was noted on the way."""
         tracer = Tracer()
         data = copy.copy(inputs.data)
-        if self._hetero:
-            first = 0
-            for edge_type in self.data.edge_types:
-                if "edge_index" in data[edge_type]:
-                    edge_index = data[edge_type].edge_index
-                    data[edge_type].edge_index = tracer.trace(edge_index, first)
-                    first += edge_index.shape[1]
-        else:
-            data.edge_index = tracer.trace(data.edge_index, 0)
+        first = 0
+        for store in self._edge_stores(data):
+            edge_index = store.edge_index
+            store.edge_index = tracer.trace(edge_index, first)
+            first += edge_index.shape[1]
         with borrowed(self.model), torch.no_grad(), tracer.listen(self.model):
             logits = self._run(data, inputs.edge_label_index)
         self._plain_layers = tracer.plain_layers()

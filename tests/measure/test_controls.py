@@ -93,4 +93,4 @@ def test_drawn_by_the_seed_and_the_link_alone() -> None:
     ]
     assert together == by_itself
     other = drawn(1, [PAIRS[chosen]])[3]
-    assert other.slots.tolist() != alone.slots.tolist()
+    assert other.slots.values.tolist() != alone.slots.values.tolist()

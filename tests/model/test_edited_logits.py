@@ -17,6 +17,7 @@ from pagelink.graph.edited_graphs import Edits
 from pagelink.graph.lookup import slots_of_same_facts
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.measure.candidates import ReferenceGraphs
+from pagelink.model import edited_logits
 from pagelink.model.edited_logits import EditedLogits, edge_gradient
 from pagelink.model.predictor import LinkPredictor
 from pagelink.runtime.csr import Csr
@@ -96,7 +97,9 @@ def test_equal_to_the_edited_full_graph(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ZOO)
-def test_shared_copies_equal_graphs_edited_by_themselves(name: str) -> None:
+def test_shared_copies_equal_graphs_edited_by_themselves(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     explainer = make(make_case(name))
     batch, relation = batch_of(explainer)
     whole = explainer.predictor.needed(batch)
@@ -106,7 +109,8 @@ def test_shared_copies_equal_graphs_edited_by_themselves(name: str) -> None:
         alone = EditedLogits(explainer.predictor, batch, relation).logits(graph, edits)
         explainer.predictor.shares_unedited = name != "LightGCN"
         for edges_per_pass in (1, 300, 10**9):
-            influence = EditedLogits(explainer.predictor, batch, relation, edges_per_pass)
+            monkeypatch.setattr(edited_logits, "EDGES_PER_PASS", edges_per_pass)
+            influence = EditedLogits(explainer.predictor, batch, relation)
             assert influence.logits(graph, edits) == pytest.approx(alone, abs=1e-4)
 
 
