@@ -141,7 +141,7 @@ def connections(ground: Ground, ranked: Ranked, seed: int) -> Doubles:
                   for slot in ground.slots(number, path)}  # fmt: skip
         slots.append(np.array([places[fact] for fact in path]))
     controls, path_of = draw_controls(
-        ReferenceGraphs(ground.facts, ground.batch, ground.whole, ground.bare), link,
+        ReferenceGraphs(ground.explainer.graph, ground.batch, ground.whole, ground.bare), link,
         Csr.of(slots), CONTROLS, seed,
     )  # fmt: skip
     gone = ground.influence.logits(ground.whole, controls)

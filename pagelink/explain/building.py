@@ -14,7 +14,6 @@ import numpy.typing as npt
 from pagelink.explain.result import EdgeMask, Explanation, Path, PathEdge, Reason
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.links import Link
-from pagelink.graph.lookup import Node
 from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.measure.evidence import Measured
@@ -61,7 +60,11 @@ def named_paths(
     flat_edges, backwards = batch.edges[slots], paths.arc_reversed[distinct]
     ends = np.stack([graph.src[flat_edges], graph.dst[flat_edges]])
     tails, heads = np.where(backwards, ends[::-1], ends)
-    edges = _path_edges(graph, flat_edges, backwards, logits)
+    masks = 1 / (1 + np.exp(-logits))
+    edges = [
+        _path_edge(graph, *values)
+        for values in zip(flat_edges.tolist(), backwards.tolist(), masks.tolist(), strict=True)
+    ]
     flat = np.unique(ends)
     nodes = {
         node: (graph.node(node), graph.node_name(node), degree)
@@ -81,37 +84,23 @@ def named_paths(
     return tuple(result)
 
 
-def _path_edges(
-    graph: TypedGraph,
-    flat_edges: npt.NDArray[np.int32],
-    backwards: npt.NDArray[np.bool_],
-    logits: npt.NDArray[np.float64],
-) -> list[PathEdge]:
-    masks = 1 / (1 + np.exp(-logits))
-    words = [graph.relation_words(edge_type) for edge_type in graph.edge_types]
-    made = []
-    for edge, relation, column, back, mask in zip(
-        flat_edges.tolist(), graph.relation[flat_edges].tolist(),
-        graph.column[flat_edges].tolist(),
-        backwards.tolist(), masks.tolist(), strict=True,
-    ):  # fmt: skip
-        edge_type = graph.edge_types[relation]
-        label, label_backwards = words[relation]
-        made.append(
-            PathEdge(
-                type=edge_type,
-                index=column,
-                reversed=back,
-                label=label,
-                label_backwards=back != label_backwards,
-                mask=mask,
-                attributes=graph.edge_attributes(edge),
-            )
-        )
-    return made
+def _path_edge(graph: TypedGraph, edge: int, backwards: bool, mask: float) -> PathEdge:
+    shown = shown_edge(graph, edge)
+    shown["label_backwards"] = backwards != shown["label_backwards"]
+    return PathEdge(reversed=backwards, mask=mask, **shown)
 
 
-# From arrays of a batch to Explanations, one per link.
+def shown_edge(graph: TypedGraph, edge: int) -> dict[str, Any]:
+    """Return the fields by which results show a stored edge, as it is stored."""
+    edge_type = graph.edge_types[graph.relation[edge]]
+    label, label_backwards = graph.relation_words(edge_type)
+    return {
+        "type": edge_type,
+        "index": int(graph.column[edge]),
+        "label": label,
+        "label_backwards": label_backwards,
+        "attributes": graph.edge_attributes(edge),
+    }
 
 
 def worth_attached(paths: Sequence[Path], measured: Measured, logit: float) -> tuple[Path, ...]:
@@ -180,19 +169,10 @@ class ResultBuilder:
 
     def failed(self, link: Link, error: Exception) -> Explanation:
         """The explanation of a link that is malformed, or on which the work failed."""
-        if link.message is not None:
-            (src, _, dst), ends = link.type, link.given
-            return self._explanation(
-                link, ((src, -1), (dst, -1)), ends, reason="invalid", message=link.message
-            )
-        words = f"Explaining this link failed: {type(error).__name__}: {error}"
-        return self._explanation(link, *self._ends(link), reason="invalid", message=words)
-
-    def _ends(self, link: Link) -> tuple[tuple[Node, Node], tuple[str, str]]:
-        """The ends of a link, and their names."""
-        graph = self._graph
-        nodes = graph.node(link.src), graph.node(link.dst)
-        return nodes, (graph.node_name(link.src), graph.node_name(link.dst))
+        failure = f"Explaining this link failed: {type(error).__name__}: {error}"
+        return self._explanation(
+            link, reason="invalid", message=failure if link.message is None else link.message
+        )
 
     def build(
         self,
@@ -224,12 +204,9 @@ class ResultBuilder:
                 values = {"reason": reason, "message": message}
             if np.isfinite(logit) and np.isfinite(deployed):
                 values |= {"logit": logit, "logit_deployed": deployed}
-            notes = self._notes(bool(work.unpruned[i]), i in row)
-            explanations.append(
-                self._explanation(
-                    link, *self._ends(link), link_in_graph=link.fact >= 0, notes=notes, **values
-                )
-            )
+            values["notes"] = self._notes(bool(work.unpruned[i]), i in row)
+            values["link_in_graph"] = link.fact >= 0
+            explanations.append(self._explanation(link, **values))
         return explanations
 
     def _explained(
@@ -262,16 +239,17 @@ class ResultBuilder:
             )
         return self._why_no_path(work.batch, link)
 
-    def _explanation(
-        self, link: Link, ends: tuple[Node, Node], names: tuple[str, str], **values: Any
-    ) -> Explanation:
-        (src, dst), (src_name, dst_name) = ends, names
+    def _explanation(self, link: Link, **values: Any) -> Explanation:
+        nodes, names = [(link.type[0], -1), (link.type[2], -1)], list(link.given)
+        if link.message is None:
+            nodes = [self._graph.node(end) for end in (link.src, link.dst)]
+            names = [self._graph.node_name(end) for end in (link.src, link.dst)]
         defaults: dict[str, Any] = {
             "logit": None, "logit_deployed": None, "paths": (), "reason": None, "message": "",
             "notes": (), "edge_mask": EdgeMask(self._mask_sizes, {}), "epochs": 0, "seconds": 0.0,
         }  # fmt: skip
         return Explanation(
-            link_type=link.type, src=src, dst=dst, src_name=src_name, dst_name=dst_name,
+            link_type=link.type, src=nodes[0], dst=nodes[1], src_name=names[0], dst_name=names[1],
             num_hops=self._receptive_field.num_hops, settings=self._settings, seed=self._seed,
             threshold=self._setup.threshold, versions=versions(), **{**defaults, **values},
         )  # fmt: skip
@@ -341,7 +319,7 @@ class ResultBuilder:
         constraints = self._setup.constraints
         if constraints.words and not self._setup.path_graphs(alone).has_path()[0]:
             return "excluded", (
-                "What was asked for leaves no path: " + "; ".join(constraints.words) + "."
+                "The given constraints leave no path: " + "; ".join(constraints.words) + "."
             )
         return "pruned_away", (
             f"Pruning (core={settings.core}, hub_degree={settings.hub_degree}) removed every path. "

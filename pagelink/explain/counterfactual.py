@@ -62,7 +62,7 @@ class Counterfactual:
     dst_name: str
     at: At
     top_k: int | None
-    """The target has to drop out of the first so many. None: the prediction has to turn."""
+    """The target has to drop out of the first `top_k`. None: the prediction has to turn."""
     threshold: float | None
     """Links with a lower logit are not predicted; None: the model only ranks."""
     budget: int
@@ -83,7 +83,8 @@ class Counterfactual:
     """How many targets were ranked."""
     instead: str | None
     """What takes the target's place: the best of those that come up into the first `top_k` (or the
-    first so many as the target's rank was), and are predicted themselves; None if there is none."""
+    places down to the rank that the target had), and are predicted themselves; None if there is
+    none."""
     instead_node: Node | None
     smallest: bool
     """All smaller sets of facts were measured, too (if none was found: all within the budget)."""

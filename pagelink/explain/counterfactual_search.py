@@ -1,8 +1,14 @@
-"""The smallest set of things whose joint removal brings a figure below 0.
+"""The search for counterfactuals: the fewest facts without which a prediction turns.
 
-Effects are not additive, so sets are measured as wholes: all sets of a size while they are few
+`smallest_removal` searches for the smallest set of things whose joint removal brings a figure below
+0. Effects are not additive, so sets are measured as wholes: all sets of a size while they are few
 enough, else those that extend the best smaller ones (a beam). A set that was found by extension is
 stripped of the members it does not need.
+
+`find_counterfactual` applies it to a link. The things are the facts at its source, or those on its
+paths; the figure is how far its score is above the threshold (`Goal.top_k` is None), or above that
+of the target that is to push it out of the first `top_k`. The set that was found is then checked
+on all targets, and put into words.
 """
 
 from __future__ import annotations
@@ -15,14 +21,16 @@ from math import comb
 import numpy as np
 
 from pagelink.errors import ModelError, SettingsError
+from pagelink.explain.building import shown_edge
 from pagelink.explain.counterfactual import PLACES, At, Counterfactual, RemovedFact, WhyNone
+from pagelink.explain.options import check_whole_number
 from pagelink.explain.ranking import TargetScores, open_targets, rank_among
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.links import Link
+from pagelink.graph.lookup import edges_of_facts
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.model.edited_logits import edge_gradient
 from pagelink.runtime.arrays import Bools, Doubles, Longs
-from pagelink.search.paths import PathGraphs
 from pagelink.search.work import Setup
 
 Set = tuple[int, ...]
@@ -101,7 +109,7 @@ def smallest_removal(measure: Measure, size: int, budget: int, most_sets: int) -
 
 
 def _extended(beam: list[Set], strongest: list[int], most: int) -> list[Set]:
-    """Sets of one more member: of each in turn by the strongest, no more than so many."""
+    """Sets of one more member: of each in turn by the strongest, at most `most` of them."""
     found: dict[Set, None] = {}
     for new in strongest:
         for one in beam:
@@ -122,9 +130,6 @@ def _stripped(
             return found
         found = ranked[0]
     return found
-
-
-# Finds counterfactuals: the fewest facts without which a prediction turns, or a rank is lost.
 
 
 RIVALS = 20
@@ -156,8 +161,7 @@ class Goal:
         given = {"budget": self.budget, "verified": self.verified}
         given |= {} if self.top_k is None else {"top_k": self.top_k}
         for name, value in given.items():
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise SettingsError(f"{name} must be a whole number from 1 up, got {value!r}.")
+            check_whole_number(name, value, 1)
         if self.top_k is None and self.threshold is None:
             raise SettingsError(
                 "This explainer has no threshold (the model only ranks), so that no prediction can "
@@ -193,12 +197,6 @@ def facts_at_source(
     return others
 
 
-def facts_on_paths(graph: TypedGraph, batch: ComputationGraphs, paths: PathGraphs) -> Longs:
-    """Return the facts on which a path from source to target may run."""
-    facts: Longs = np.unique(graph.fact[batch.edges[paths.arc_slot]]).astype(np.int64)
-    return facts
-
-
 def find_counterfactual(
     setup: Setup, link: Link, goal: Goal, known: Sequence[int]
 ) -> Counterfactual:
@@ -217,7 +215,8 @@ def find_counterfactual(
         wanted = batch if top_k is None else None
         facts = facts_at_source(graph, link, wanted, setup.receptive_field.seen_relations)
     else:
-        facts = facts_on_paths(graph, batch, setup.path_graphs(batch))
+        on_paths = batch.edges[setup.path_graphs(batch).arc_slot]
+        facts = np.unique(graph.fact[on_paths]).astype(np.int64)
     scores = TargetScores(setup, link)
     targets = open_targets(graph, link, known)
     if top_k is not None and top_k >= len(targets):
@@ -230,7 +229,6 @@ def find_counterfactual(
     if not np.isfinite(before[own]):
         raise ModelError(f"The model returns {before[own]} for this link, not a number.")
     rank = rank_among(before, own)
-    found: FoundRemoval | None = None
     reason: WhyNone | None = None
     if top_k is None and before[own] < goal.bar:
         reason = "already_negative"
@@ -239,7 +237,7 @@ def find_counterfactual(
     elif not len(facts):
         reason = "no_facts"
     removed: Longs = np.empty(0, dtype=np.int64)
-    after, all_gone, complete = before, None, False
+    after, all_gone, complete, num_sets = before, None, False, 0
     if reason is None:
         chosen = _most_promising(setup, link, batch, facts, max(goal.verified // 2, 1))
         asked = [link.dst]
@@ -248,6 +246,7 @@ def find_counterfactual(
             asked += targets[order[order != own][: top_k + RIVALS]].tolist()
         margin = _margin(scores, np.array(asked), chosen, goal)
         found = smallest_removal(margin, len(chosen), goal.budget, goal.verified)
+        num_sets = found.num_sets
         complete = found.exhaustive and len(chosen) == len(facts)
         removed = chosen[list(found.members)]
         after, without = scores.logits(targets, [removed, facts])
@@ -266,7 +265,7 @@ def find_counterfactual(
         rank_of=len(targets), instead=None if place is None else graph.node_name(place),
         instead_node=None if place is None else graph.node(place),
         smallest=complete or (reason is None and len(removed) == 1), num_facts=len(facts),
-        num_sets=0 if found is None else found.num_sets,
+        num_sets=num_sets,
     )  # fmt: skip
 
 
@@ -279,14 +278,11 @@ def _most_promising(
     graph = setup.graph
     recorded = setup.logits(batch, setup.relations([link]))[1]
     gradient = edge_gradient(setup.predictor, recorded, len(batch.edges))
-    gain = np.zeros(int(graph.fact.max(initial=-1)) + 1)
-    np.add.at(gain, graph.fact[batch.edges], gradient)
+    gain = np.bincount(graph.fact[batch.edges], gradient, minlength=graph.num_facts)
     return np.sort(facts[np.argsort(-gain[facts], kind="stable")[:most]])
 
 
-def _margin(
-    scores: TargetScores, targets: Longs, facts: Longs, goal: Goal
-) -> Callable[[Sequence[Set]], Doubles]:
+def _margin(scores: TargetScores, targets: Longs, facts: Longs, goal: Goal) -> Measure:
     """How far the first target is above the threshold, or above the k-th best of the others."""
 
     def measure(sets: Sequence[Set]) -> Doubles:
@@ -321,19 +317,13 @@ def named_facts(graph: TypedGraph, facts: Sequence[int]) -> tuple[RemovedFact, .
     """Return facts in words, each by a stored edge, one that reads forwards if there is one."""
     result = []
     for fact in facts:
-        edges = np.flatnonzero(graph.fact == fact).tolist()
-        edge = min(
-            edges,
-            key=lambda e: (graph.relation_words(graph.edge_types[graph.relation[e]])[1], e),
-        )
-        edge_type = graph.edge_types[graph.relation[edge]]
+        every = [(edge, shown_edge(graph, edge)) for edge in edges_of_facts(graph, [fact]).tolist()]
+        edge, shown = min(every, key=lambda each: each[1]["label_backwards"])
         src, dst = int(graph.src[edge]), int(graph.dst[edge])
-        label, backwards = graph.relation_words(edge_type)
         result.append(
             RemovedFact(
-                edge_type, int(graph.column[edge]), graph.node(src), graph.node(dst),
-                graph.node_name(src), graph.node_name(dst), label, backwards,
-                graph.edge_attributes(edge),
+                src=graph.node(src), src_name=graph.node_name(src),
+                dst=graph.node(dst), dst_name=graph.node_name(dst), **shown,
             )
         )  # fmt: skip
     return tuple(result)

@@ -6,7 +6,7 @@ Also the checks of the arguments of an explainer.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,9 +23,19 @@ from pagelink.measure.candidates import CandidateFinder, Candidates
 from pagelink.measure.verdict import unnoticed
 from pagelink.model.edited_logits import EditedLogits, edge_gradient
 from pagelink.model.receptive_field import ReceptiveField
-from pagelink.runtime.arrays import Bools, Doubles, Longs
+from pagelink.runtime.arrays import Doubles, Longs
 from pagelink.search.work import Setup
 from pagelink.settings import Settings
+
+
+def check_whole_number(name: str, value: object, low: int) -> None:
+    """Refuse a value of an argument that is no whole number, or below `low`.
+
+    Raises:
+        SettingsError: the message names the argument.
+    """
+    if not isinstance(value, int) or isinstance(value, bool) or value < low:
+        raise SettingsError(f"{name} must be a whole number from {low} up, got {value!r}.")
 
 
 @dataclass(frozen=True)
@@ -45,15 +55,13 @@ class ExplainOptions:
     rank_sample: int = 100
     """How many targets to rank at most, the link's own among them."""
     runs: int = 1
-    """Explain with so many seeds, and count in how many of them each path is returned."""
+    """The number of seeds to explain with; each path says in how many of them it is returned."""
     negatives: bool = False
     """Say of predicted negatives which paths speak for the link, and which against it."""
 
     def __post_init__(self) -> None:
-        for name, low in (("rank_sample", 2), ("runs", 1)):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < low:
-                raise SettingsError(f"{name} must be a whole number from {low} up, got {value!r}.")
+        check_whole_number("rank_sample", self.rank_sample, 2)
+        check_whole_number("runs", self.runs, 1)
 
     def seeds(self, seed: int) -> range:
         """The further seeds to explain with."""
@@ -153,65 +161,58 @@ def _for_and_against(
     setup: Setup, batch: ComputationGraphs, relation: Longs
 ) -> Iterator[tuple[list[Path], list[Path]]]:
     """Yield, per link, the paths for it and those against it, each with its influence."""
-    predictor, settings = setup.predictor, setup.settings
+    predictor, count = setup.predictor, setup.settings.candidates
     whole, paths = predictor.needed(batch), setup.path_graphs(batch)
     logits, recorded = setup.logits(batch, relation)
-    start = np.zeros(len(batch.edges), dtype=np.float32)
+    even = np.zeros(len(batch.edges), dtype=np.float32)
     gradient = edge_gradient(predictor, recorded, len(batch.edges))
-    influence = EditedLogits(predictor, batch, relation)
-    finder = CandidateFinder(setup.facts, batch, paths, np.flatnonzero(paths.has_path()), start)
-    sides = []
-    for sign in (1.0, -1.0):
-        candidates = finder.taken(
-            finder.most_concise(settings.candidates),
-            finder.steepest(np.float32(sign) * gradient, settings.candidates),
-        )
-        sides.append((sign, candidates))
+    model = EditedLogits(predictor, batch, relation)
+    finder = CandidateFinder(setup.graph, batch, paths, np.flatnonzero(paths.has_path()), even)
+    sides = [
+        (sign, finder.taken(finder.most_concise(count), finder.steepest(sign * gradient, count)))
+        for sign in (np.float32(1), np.float32(-1))
+    ]
+
+    def side(link: int, logit: float, sign: float, candidates: Candidates) -> list[Path]:
+        def effects(sets: Longs) -> Doubles:
+            edits = candidates.removal(np.full(len(sets), link), sets)
+            changes = logit - model.logits(whole, edits)
+            return sign * np.where(np.isfinite(changes), changes, 0.0)
+
+        mine = np.arange(*candidates.ptr[link : link + 2])
+        most = setup.settings.paths_within_budget
+        members, alone = _strongest(mine, effects, unnoticed(logit), most)
+        named = named_paths(setup.graph, batch, paths, even, candidates.found(members[None]), 0)
+        return [
+            replace(path, influence=effect, is_evidence=effect > 0)
+            for path, effect in zip(named, (sign * alone).tolist(), strict=True)
+        ]
+
     for link, logit in enumerate(logits.tolist()):
-        spoken = []
-        for sign, candidates in sides:
-            members, alone = _strongest(
-                influence, candidates, whole, link, logit, sign, settings.paths_within_budget
-            )
-            rows = candidates.found(members[None])
-            named = named_paths(setup.graph, batch, paths, start, rows, 0)
-            spoken.append([
-                replace(path, influence=effect, is_evidence=effect > 0)
-                for path, effect in zip(named, alone.tolist(), strict=True)
-            ])  # fmt: skip
-        yield spoken[0], spoken[1]
+        pro, contra = (side(link, logit, float(sign), candidates) for sign, candidates in sides)
+        yield pro, contra
 
 
 def _strongest(
-    influence: EditedLogits,
-    candidates: Candidates,
-    graph: Bools,
-    link: int,
-    logit: float,
-    sign: float,
-    most: int,
+    mine: Longs, effects: Callable[[Longs], Doubles], least: float, most: int
 ) -> tuple[Longs, Doubles]:
-    """The candidates of a link that move its logit most one way, and their influences alone.
+    """The candidates of a link of the highest effect, at most `most`, and their effects alone.
 
     They are taken one after the other, each for what it adds to those before: a path that merely
     shares facts with one of them adds nothing.
     """
-    mine = np.arange(candidates.ptr[link], candidates.ptr[link + 1])
     chosen: Longs = np.empty(0, dtype=np.int64)
-    alone: Doubles = np.empty(0)
-    reached, least = 0.0, unnoticed(logit)
+    alone, reached = np.empty(0), 0.0
     while len(mine) and len(chosen) < most:
-        sets = np.concatenate([np.tile(chosen, (len(mine), 1)), mine[:, None]], axis=1)
-        effect = logit - influence.logits(graph, candidates.removal(np.full(len(mine), link), sets))
-        effect = np.where(np.isfinite(effect), effect, 0.0)
-        if not len(chosen):
-            alone = effect
-        gain = np.where(sign * alone > least, sign * effect - reached, -np.inf)
+        before = np.tile(mine[chosen], (len(mine), 1))
+        together = effects(np.column_stack([before, mine]))
+        alone = alone if len(chosen) else together
+        gain = np.where(alone > least, together - reached, -np.inf)
         best = int(np.argmax(gain))
         if gain[best] <= least:
             break
-        chosen, reached = np.append(chosen, mine[best]), float(sign * effect[best])
-    return chosen, alone[chosen - (mine[0] if len(mine) else 0)]
+        chosen, reached = np.append(chosen, best), float(together[best])
+    return mine[chosen], alone[chosen]
 
 
 def _message(pro: int, contra: int) -> str:
@@ -232,8 +233,7 @@ def check_arguments(settings: object, seed: object, threshold: object) -> None:
     """
     if settings is not None and not isinstance(settings, Settings):
         raise SettingsError(f"settings must be Settings, got {type(settings).__name__}.")
-    if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
-        raise SettingsError(f"seed must be a whole number from 0 up, got {seed!r}.")
+    check_whole_number("seed", seed, 0)
     number = isinstance(threshold, int | float) and not isinstance(threshold, bool)
     if threshold is not None and not (number and math.isfinite(threshold)):  # type: ignore[arg-type]
         raise SettingsError(f"threshold must be a number or None, got {threshold!r}.")
@@ -258,7 +258,6 @@ def check_batches(batch_size: object, memory: object) -> None:
     Raises:
         SettingsError: one is out of its range.
     """
-    if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size < 1:
-        raise SettingsError(f"batch_size must be at least 1, a whole number, got {batch_size!r}.")
+    check_whole_number("batch_size", batch_size, 1)
     if not isinstance(memory, int | float) or isinstance(memory, bool) or not memory > 0:
         raise SettingsError(f"memory must be above 0 gigabytes, a number, got {memory!r}.")

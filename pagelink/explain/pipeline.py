@@ -56,7 +56,7 @@ def page_link(
     if not work.is_measured():
         return builder.build(work, masks, best_by_mask(work, masks))
     # Find candidate paths: by the mask, by conciseness, by the gradient.
-    finder = CandidateFinder(setup.facts, batch, work.paths, work.links, masks.edge_logits)
+    finder = CandidateFinder(setup.graph, batch, work.paths, work.links, masks.edge_logits)
     candidates = finder.candidates(work.gradient(), settings.candidates)
     # Measure the model without each of them.
     greedy = GreedySet(Trials.of(work, candidates))
@@ -120,7 +120,7 @@ class Pipeline:
     def _batch(self, batch: Batch, options: ExplainOptions, raises: bool) -> list[Explanation]:
         """Explain the links of a batch side by side; each says its share of the seconds."""
         started = time.process_time()
-        answers = self._each(batch.graphs, batch.valid, batch.seconds, options, raises)
+        answers = self._each(batch, options, raises)
         cpu = batch.cpu + time.process_time() - started
         weight = 1 + np.array(batch.visible, dtype=np.float64)
         shares = (cpu * weight / weight.sum()).tolist()
@@ -129,27 +129,21 @@ class Pipeline:
             for answer, seconds in zip(answers, shares, strict=True)
         ]
 
-    def _each(
-        self,
-        graphs: list[ComputationGraphs],
-        links: list[Link],
-        seconds: float,
-        options: ExplainOptions,
-        raises: bool,
-    ) -> list[Explanation]:
+    def _each(self, batch: Batch, options: ExplainOptions, raises: bool) -> list[Explanation]:
         """Explain links side by side; if that fails, one by one, so that one costs only itself."""
+        links = batch.valid
         if not links:
             return []
         try:
-            return self._answers(ComputationGraphs.joined(graphs), links, seconds, options)
+            return self._answers(batch, options)
         except Exception as error:
             if len(links) == 1:
                 return [self._failed(links[0], error, raises)]
-        return [
-            answer
-            for graph, link in zip(graphs, links, strict=True)
-            for answer in self._each([graph], [link], seconds / len(links), options, raises)
+        alone = [
+            Batch([link], [graph], seconds=batch.seconds / len(links))
+            for link, graph in zip(links, batch.graphs, strict=True)
         ]
+        return [self._each(one, options, raises)[0] for one in alone]
 
     def _failed(self, link: Link, error: Exception, raises: bool) -> Explanation:
         if raises:  # the one difference between `explain` and `explain_many`
@@ -157,20 +151,20 @@ class Pipeline:
         return self.builder.failed(link, error)
 
     @torch.inference_mode(False)
-    def _answers(
-        self, batch: ComputationGraphs, links: list[Link], seconds: float, options: ExplainOptions
-    ) -> list[Explanation]:
+    def _answers(self, batch: Batch, options: ExplainOptions) -> list[Explanation]:
         """Explain links side by side, and add what else is requested."""
+        graphs, links = ComputationGraphs.joined(batch.graphs), batch.valid
         deadline = self.setup.settings.deadline
-        answers = self.method(batch, links, self.seed, Timer(deadline, len(links), seconds))
+        timer = Timer(deadline, len(links), batch.seconds)
+        answers = self.method(graphs, links, self.seed, timer)
         if options.runs > 1:
             again = [
-                self.method(batch, links, seed, Timer(deadline, len(links)))
+                self.method(graphs, links, seed, Timer(deadline, len(links)))
                 for seed in options.seeds(self.seed)
             ]
             answers = with_runs(answers, again)
         if options.negatives:
-            answers = with_negatives(self.setup, batch, links, answers)
+            answers = with_negatives(self.setup, graphs, links, answers)
         if options.rank:
             answers = [
                 with_rank(self.setup, link, answer, options.rank_sample, self.seed)

@@ -1,7 +1,7 @@
 """How a source's targets score, and rank, on the graph with facts really removed.
 
-A rank needs the scores of the other targets, too, on the same edited graph. Few targets are asked
-about on their computation graphs, many of them on the whole graph at once, whichever is less.
+A rank needs the scores of the other targets, too, on the same edited graph. Few targets are scored
+on their computation graphs, many of them on the whole graph at once, whichever is less.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def open_targets(graph: TypedGraph, link: Link, known: Sequence[int] = ()) -> Lo
 
 
 def sample_targets(graph: TypedGraph, link: Link, count: int, seed: int) -> Longs:
-    """Return so many open targets at random, ascending, the link's own among them.
+    """Return `count` open targets at random, ascending, the link's own among them.
 
     The sample depends on the seed and the link alone. All are returned if there are no more.
     """
@@ -100,9 +100,8 @@ class TargetScores:
         """
         if not len(targets) or not len(removed):
             return np.empty((len(removed), len(targets)))
-        own = [] if self._link.fact < 0 else [self._link.fact]
+        own = np.array([] if self._link.fact < 0 else [self._link.fact], dtype=np.int64)
         sets = [np.unique(np.append(np.asarray(facts, np.int64), own)) for facts in removed]
-        sets = [facts.astype(np.int64) for facts in sets]
         if self._whole_graph_is_less(len(targets), len(sets)):
             return self._on_whole_graph(targets, sets)
         parts = [
@@ -165,12 +164,11 @@ def removal_from_each(
     slots = np.flatnonzero(edges & np.isin(fact, every))
     link = np.searchsorted(batch.edge_ptr, slots, side="right") - 1
     key = link * len(every) + np.searchsorted(every, fact[slots])
-    order = np.argsort(key, kind="stable")
-    bounds = np.searchsorted(key[order], np.arange(batch.num_links * len(every) + 1))
-    by_fact = Csr(bounds, slots[order])
+    places = Csr.grouped(key, batch.num_links * len(every))
+    by_fact = Csr(places.ptr, slots[places.values])
     sizes = [len(facts) for facts in sets]
     members = np.searchsorted(every, np.concatenate(sets)) if sets else every
     wanted = (np.arange(batch.num_links)[:, None] * len(every) + members[None]).ravel()
     ptr = np.concatenate([[0], np.cumsum(np.tile(sizes, batch.num_links))]).astype(np.int64)
-    together = by_fact.take(wanted).joined(ptr)
-    return Edits(np.repeat(np.arange(batch.num_links), len(sets)), together.ptr, together.values)
+    link = np.repeat(np.arange(batch.num_links), len(sets))
+    return Edits(link, by_fact.take(wanted).joined(ptr))

@@ -1,4 +1,4 @@
-"""The learned mask of a link, over all edges of the data."""
+"""Results, which know how they were made: the learned mask of a link, its paths, all of it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class EdgeMask(Mapping[EdgeType, npt.NDArray[np.float32]]):
     """The learned mask of a link, per edge type, one value per edge of the data in its order.
 
     Only the edges that have a value are stored; an array over all edges of a type, 0 elsewhere, is
-    made when it is asked for.
+    made when it is looked up.
     """
 
     def __init__(self, sizes: Mapping[EdgeType, int], values: Mapping[EdgeType, Stored]) -> None:
@@ -40,7 +40,7 @@ class EdgeMask(Mapping[EdgeType, npt.NDArray[np.float32]]):
     ) -> EdgeMask:
         """Return the mask of some edges: the position of their type in `sizes`, column, logit.
 
-        They are put in order by type when they are first asked for.
+        They are put in order by type when they are first looked up.
         """
         mask = cls(sizes, {})
         mask._edges = relation, column, logits
@@ -101,9 +101,6 @@ class EdgeMask(Mapping[EdgeType, npt.NDArray[np.float32]]):
                 np.asarray(entry["value"], dtype=np.float32),
             )
         return cls(sizes, values)
-
-
-# Path and Explanation: plain results that know how they were made.
 
 
 Node = tuple[str, int]
@@ -230,7 +227,7 @@ class Explanation:
     """Links with a lower logit are predicted negatives; None: the model only ranks."""
     rank: int | None = None
     """Rank of the target among those ranked: one more than there are of a higher score. None: not
-    asked for."""
+    requested."""
     rank_without_these: int | None = None
     """The same on the graph without the facts of the returned paths; None if there are none."""
     rank_of: int | None = None

@@ -68,7 +68,8 @@ class Batches:
         batch = Batch()
         for link, graph, cpu, seconds in self._extracted(iter(links), limit, most_links):
             visible = 0 if graph is None else int(graph.visible.sum())
-            size = 0.0 if graph is None else self._size(graph, visible)
+            stored = 0 if graph is None else len(graph.edges)
+            size = visible * self._bytes_per_edge + stored * BYTES_PER_EDGE
             full = batch.size + size > limit or (self._one_by_one and bool(batch.graphs))
             if batch.links and full:
                 yield batch
@@ -85,9 +86,6 @@ class Batches:
                 batch = Batch()
         if batch.links:
             yield batch
-
-    def _size(self, graph: ComputationGraphs, visible: int) -> float:
-        return visible * self._bytes_per_edge + len(graph.edges) * BYTES_PER_EDGE
 
     def _extracted(
         self, links: Iterator[Link], limit: float, most_links: int
@@ -142,9 +140,6 @@ class Batches:
         return [graphs.only(i) for i in range(len(links))]
 
 
-def _arrays(links: list[Link]) -> tuple[Longs, Longs, Longs]:
-    return (
-        np.array([link.src for link in links]),
-        np.array([link.dst for link in links]),
-        np.array([link.fact for link in links]),
-    )
+def _arrays(links: list[Link]) -> Longs:
+    """[3, num_links]: the source, the target and the fact of each link."""
+    return np.array([(link.src, link.dst, link.fact) for link in links]).T

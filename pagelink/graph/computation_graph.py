@@ -193,7 +193,7 @@ class Extractor:
             link_src: the sources.
             link_dst: the targets.
             link_fact: the facts that state the links themselves, or -1.
-            found: what `find` said of the same links, if it was asked before.
+            found: what `find` returned for the same links, if it was called before.
         """
         ends = _whole_numbers(link_src, link_dst, link_fact)
         if found is None:

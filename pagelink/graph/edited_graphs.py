@@ -23,20 +23,14 @@ from pagelink.runtime.kernels import kernel
 
 @dataclass(frozen=True)
 class Edits:
-    """What to edit: graph g is that of link `link[g]`, other in `slots[ptr[g]:ptr[g + 1]]`.
+    """What to edit: graph g is that of link `link[g]`, changed in the edges of list g of `slots`.
 
     An edge (a position in the edges of the batch) that the graph has is taken out, one that it does
     not have is put in.
     """
 
     link: Longs
-    ptr: Longs
-    slots: Longs
-
-    @classmethod
-    def none(cls, links: Longs) -> Edits:
-        """The graphs of some links, unchanged."""
-        return cls(links, np.zeros(len(links) + 1, dtype=np.int64), np.empty(0, dtype=np.int64))
+    slots: Csr
 
     @property
     def num_graphs(self) -> int:
@@ -46,20 +40,18 @@ class Edits:
     @classmethod
     def joined(cls, parts: Sequence[Edits]) -> Edits:
         """The edited graphs of several, one after the other."""
-        slots = reduce(Csr.followed_by, (Csr(part.ptr, part.slots) for part in parts))
-        return cls(np.concatenate([part.link for part in parts]), slots.ptr, slots.values)
+        slots = reduce(Csr.followed_by, (part.slots for part in parts))
+        return cls(np.concatenate([part.link for part in parts]), slots)
 
     @classmethod
     def towards(cls, batch: ComputationGraphs, other: Bools, links: Longs) -> Edits:
         """The graphs of some links, each other in the edges that are marked."""
         slots = np.flatnonzero(other)
-        of_links = Csr(np.searchsorted(slots, batch.edge_ptr), slots).take(links)
-        return cls(links, of_links.ptr, of_links.values)
+        return cls(links, Csr(np.searchsorted(slots, batch.edge_ptr), slots).take(links))
 
     def chosen(self, order: Longs) -> Edits:
         """The edited graphs of these positions, in this order."""
-        slots = Csr(self.ptr, self.slots).take(order)
-        return Edits(self.link[order], slots.ptr, slots.values)
+        return Edits(self.link[order], self.slots.take(order))
 
     def part(self, first: int, last: int) -> Edits:
         """The edited graphs from `first` to before `last`."""
@@ -107,7 +99,7 @@ class GraphEditor:
     def most_edges(self, edits: Edits) -> Longs:
         """Number of edges of each edited graph at most, where the model sees at most two hops."""
         counts: Longs = _most_edges(
-            edits.link, edits.ptr, edits.slots, self._batch, self._in_ptr, self._ends
+            edits.link, edits.slots.ptr, edits.slots.values, self._batch, self._in_ptr, self._ends
         )
         return counts
 
@@ -115,8 +107,8 @@ class GraphEditor:
         """Edit a graph, given as which edges of the batch it has."""
         return EditedGraphs(
             *_edit(
-                edits.link, edits.ptr, edits.slots, graph, self._batch, self._in_ptr, self._ends,
-                *self._near, self._num_hops,
+                edits.link, edits.slots.ptr, edits.slots.values, graph, self._batch, self._in_ptr,
+                self._ends, *self._near, self._num_hops,
             )
         )  # fmt: skip
 

@@ -162,20 +162,14 @@ def slots_of_facts(
     return found
 
 
-class FactIndex:
-    """All edges of each fact of a graph: every copy and both directions."""
-
-    def __init__(self, graph: TypedGraph) -> None:
-        self.graph = graph
-        self._edges = graph.edges_of_facts
-        self._fact = graph.fact
-
-    def of_slots(self, batch: ComputationGraphs, slots: Longs) -> Csr:
-        """Per edge of a batch, all edges of its link's graph that state the same fact."""
-        ptr, values = _slots_of_facts(
-            slots, batch.edges, batch.edge_ptr, self._fact, self._edges.ptr, self._edges.values
+def slots_of_same_facts(graph: TypedGraph, batch: ComputationGraphs, slots: Longs) -> Csr:
+    """Return, per edge of a batch, all edges of its link's graph that state the same fact."""
+    of_facts = graph.edges_of_facts
+    return Csr(
+        *_slots_of_facts(
+            slots, batch.edges, batch.edge_ptr, graph.fact, of_facts.ptr, of_facts.values
         )
-        return Csr(ptr, values)
+    )
 
 
 def _in_edges(graph: TypedGraph, node: int) -> Longs:

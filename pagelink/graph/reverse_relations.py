@@ -6,8 +6,9 @@ the other. Edge sets are compared by fingerprints, so that a store need not hold
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import combinations
 
 import numpy as np
@@ -19,6 +20,8 @@ from pagelink.runtime.arrays import Ints, Longs
 from pagelink.runtime.kernels import kernel
 
 REVERSE_PREFIX = "rev_"
+SetOf = Callable[[EdgeType], "PairSet"]
+"""From a relation to the pairs that its edges join."""
 
 
 def reverse_name(edge_type: EdgeType) -> EdgeType:
@@ -59,57 +62,55 @@ def given_reverse(
 def find_reverse(
     edges: Mapping[EdgeType, Longs], edge_types: Sequence[EdgeType]
 ) -> dict[EdgeType, EdgeType]:
-    """Pair relations by `rev_` names, then by edge sets that mirror each other exactly."""
-    counts = {t: e.shape[1] for t, e in edges.items()}
-    sets = {t: PairSet.of(edges[t]) for t in _may_mirror(counts, edge_types)}
-    return _pair_relations(counts, edge_types, sets)
+    """Pair relations by `rev_` names, then by edge sets that mirror each other exactly.
+
+    Args:
+        edges: edge lists of shape [2, num_edges] of the relations that are in the graph.
+        edge_types: these, and link types that are not.
+
+    Returns:
+        The pairs, both ways.
+    """
+    return _pair_relations(list(edges), edge_types, _sets_of(edges))
 
 
 def reverse_of_sets(
     sets: Mapping[EdgeType, PairSet], edge_types: Sequence[EdgeType]
 ) -> dict[EdgeType, EdgeType]:
     """Find reverses as `find_reverse` does, by fingerprints."""
-    counts = {t: pairs.num_pairs for t, pairs in sets.items()}
-    return _pair_relations(counts, edge_types, sets)
+    return _pair_relations(list(sets), edge_types, sets.__getitem__)
 
 
 def _pair_relations(
-    counts: Mapping[EdgeType, int],
-    edge_types: Sequence[EdgeType],
-    sets: Mapping[EdgeType, PairSet],
+    stored: Sequence[EdgeType], edge_types: Sequence[EdgeType], set_of: SetOf
 ) -> dict[EdgeType, EdgeType]:
-    """Pair relations by `rev_` names, then by edge sets, and return the pairs both ways.
-
-    Args:
-        counts: number of edges of the relations that are in the graph.
-        edge_types: these, and link types that are not.
-        sets: the edges of at least the relations of `_may_mirror`.
-    """
     pairs = _reverse_by_name(edge_types)
-    # A relation that is its own mirror is symmetric; its twin would be parallel, not a reverse.
+    # Edge sets have to be compared only where there is no reverse by name, and another relation
+    # runs between the same types. A relation that is its own mirror is symmetric; its twin would
+    # be parallel, not a reverse.
     open_types = [
-        t for t in _may_mirror(counts, edge_types) if not (t[0] == t[2] and sets[t].is_symmetric)
-    ]
+        t for t in stored
+        if t not in pairs
+        and any(other != t and (other[2], other[0]) == (t[0], t[2]) for other in stored)
+        and set_of(t).num_pairs and not _is_symmetric(t, set_of)
+    ]  # fmt: skip
     for first, second in combinations(open_types, 2):
         if (
             not {first, second} & pairs.keys()
             and (first[0], first[2]) == (second[2], second[0])
-            and sets[first].mirrors(sets[second])
+            and set_of(first).mirrors(set_of(second))
         ):
             pairs[first], pairs[second] = second, first
     return pairs
 
 
-def _may_mirror(counts: Mapping[EdgeType, int], edge_types: Sequence[EdgeType]) -> list[EdgeType]:
-    """Return the relations whose edge sets have to be compared to find their reverse.
+def _sets_of(edges: Mapping[EdgeType, Longs]) -> SetOf:
+    """The pairs of each relation, made only if they are looked at: that sorts its edges."""
+    return cache(lambda edge_type: PairSet.of(edges[edge_type]))
 
-    They have edges, and no reverse by name, and another relation runs between their types.
-    """
-    pairs = _reverse_by_name(edge_types)
-    return [
-        t for t, count in counts.items() if t not in pairs and count
-        and any(other != t and (other[2], other[0]) == (t[0], t[2]) for other in counts)
-    ]  # fmt: skip
+
+def _is_symmetric(edge_type: EdgeType, set_of: SetOf) -> bool:
+    return edge_type[0] == edge_type[2] and set_of(edge_type).is_symmetric
 
 
 def _reverse_by_name(edge_types: Sequence[EdgeType]) -> dict[EdgeType, EdgeType]:
@@ -145,20 +146,17 @@ def relations_without_reverse(edges: Mapping[EdgeType, Longs]) -> list[EdgeType]
         >>> relations_without_reverse({("p", "cites", "p"): cites, ("u", "likes", "u"): likes})
         [('p', 'cites', 'p')]
     """
-    paired = find_reverse(edges, list(edges))
-    return [
-        t for t, e in edges.items()
-        if t not in paired and not (t[0] == t[2] and PairSet.of(e).is_symmetric)
-    ]  # fmt: skip
+    return _unpaired(list(edges), _sets_of(edges))
 
 
 def without_reverse(sets: Mapping[EdgeType, PairSet]) -> list[EdgeType]:
     """Return what `relations_without_reverse` does, by fingerprints."""
-    paired = reverse_of_sets(sets, list(sets))
-    return [
-        t for t, pairs in sets.items()
-        if t not in paired and not (t[0] == t[2] and pairs.is_symmetric)
-    ]  # fmt: skip
+    return _unpaired(list(sets), sets.__getitem__)
+
+
+def _unpaired(stored: Sequence[EdgeType], set_of: SetOf) -> list[EdgeType]:
+    paired = _pair_relations(stored, stored, set_of)
+    return [t for t in stored if t not in paired and not _is_symmetric(t, set_of)]
 
 
 def add_reverse_relations(data: HeteroData) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -64,35 +65,37 @@ def graph_schema(data: HeteroData) -> Schema:
 
 def differences(stored: Schema, given: Schema) -> Iterator[str]:
     """Yield in words what a given graph has otherwise than the stored one: none, if it fits."""
-    for node_type, wanted in stored["nodes"].items():
-        found = given["nodes"].get(node_type)
-        if found is None:
-            yield f"node type {node_type!r} is missing"
-        elif found["count"] != wanted["count"]:
-            yield f"{found['count']:,} nodes of type {node_type!r} instead of {wanted['count']:,}"
-        elif found["num_features"] != wanted["num_features"]:
-            yield (
-                f"{found['num_features']} features of {node_type!r} instead of "
-                f"{wanted['num_features']}"
-            )
-        elif found["names"] != wanted["names"]:
-            yield f"other names, or another order, of the nodes of type {node_type!r}"
-        elif found["features"] != wanted["features"]:
-            yield f"other features of the nodes of type {node_type!r}"
-    for node_type in given["nodes"].keys() - stored["nodes"].keys():
-        yield f"node type {node_type!r} is new"
-    theirs = {tuple(relation["type"]): relation for relation in given["relations"]}
-    for wanted in stored["relations"]:
-        found = theirs.pop(tuple(wanted["type"]), None)
-        name = tuple(wanted["type"])
-        if found is None:
-            yield f"relation {name} is missing"
-        elif found["count"] != wanted["count"]:
-            yield f"{found['count']:,} edges of {name} instead of {wanted['count']:,}"
-        elif found["edges"] != wanted["edges"]:
-            yield f"other edges of {name}"
-    for name in theirs:
-        yield f"relation {name} is new"
+    for part, words in _DIFFERENCES.items():
+        ours, theirs = _by_name(stored[part]), _by_name(given[part])
+        for name, wanted in ours.items():
+            if name not in theirs:
+                yield f"{_PARTS[part]} {name!r} is missing"
+                continue
+            # Of a node type or relation the first difference is enough: others follow from it.
+            other = (key for key in words if theirs[name][key] != wanted[key])
+            for key in islice(other, 1):
+                yield words[key].format(name=name, found=theirs[name][key], wanted=wanted[key])
+        yield from (f"{_PARTS[part]} {name!r} is new" for name in theirs if name not in ours)
+
+
+_PARTS = {"nodes": "node type", "relations": "relation"}
+_DIFFERENCES = {
+    "nodes": {
+        "count": "{found:,} nodes of type {name!r} instead of {wanted:,}",
+        "num_features": "{found} features of {name!r} instead of {wanted}",
+        "names": "other names, or another order, of the nodes of type {name!r}",
+        "features": "other features of the nodes of type {name!r}",
+    },
+    "relations": {
+        "count": "{found:,} edges of {name} instead of {wanted:,}",
+        "edges": "other edges of {name}",
+    },
+}
+"""What may differ in a part of a schema, in the order in which it is looked at, in words."""
+
+
+def _by_name(part: Any) -> dict[Any, dict[str, Any]]:
+    return part if isinstance(part, dict) else {tuple(each["type"]): each for each in part}
 
 
 class Fingerprint:

@@ -9,17 +9,17 @@ candidates, ours or a rival's, starts from the same trials.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.edited_graphs import Edits
-from pagelink.graph.lookup import FactIndex
+from pagelink.graph.lookup import slots_of_same_facts
+from pagelink.graph.typed_graph import TypedGraph
 from pagelink.model.edited_logits import EditedLogits
 from pagelink.runtime.arrays import Bools, Doubles, Floats, Longs
-from pagelink.runtime.csr import Csr
+from pagelink.runtime.csr import Csr, segment_sums
 from pagelink.search.paths import (
     FIXED_POINT,
     FoundPaths,
@@ -97,17 +97,15 @@ class Candidates:
             members: [num_sets, most], candidates, -1 behind the last.
         """
         chosen = members >= 0
-        slots = self.slots.take(members[chosen])
         ptr = np.concatenate([[0], np.cumsum(chosen.sum(1))])
-        together = slots.joined(ptr)
-        return Edits(link, together.ptr, together.values)
+        return Edits(link, self.slots.take(members[chosen]).joined(ptr))
 
 
 class CandidateFinder:
     """Finds candidate paths for some links of a batch.
 
     Args:
-        facts: the facts of the graph.
+        graph: the flat graph.
         batch: the computation graphs.
         paths: where paths may be.
         links: the links; the others have no candidates.
@@ -116,7 +114,7 @@ class CandidateFinder:
 
     def __init__(
         self,
-        facts: FactIndex,
+        graph: TypedGraph,
         batch: ComputationGraphs,
         paths: PathGraphs,
         links: Longs,
@@ -124,12 +122,33 @@ class CandidateFinder:
     ) -> None:
         self._paths, self._links, self._num_links = paths, links, batch.num_links
         self._arc_logits = edge_logits[paths.arc_slot]
-        self._arc_facts = facts.of_slots(batch, paths.arc_slot)
+        self._arc_facts = slots_of_same_facts(graph, batch, paths.arc_slot)
 
     def taken(self, *rankings: FoundPaths) -> Candidates:
         """Take the paths of searches over the links, each path where it comes first."""
-        return _together(
-            self._paths, self._links, rankings, self._arc_logits, self._arc_facts, self._num_links
+        arcs = np.concatenate([found.arcs for found in rankings], axis=1)
+        link = np.repeat(self._links, arcs.shape[1])
+        arcs = arcs.reshape(-1, arcs.shape[2])
+        there = arcs[:, 0] >= 0
+        arcs, link = arcs[there], link[there]
+        # Arcs are numbered through the batch, so that equal rows are of one link.
+        _, first = np.unique(arcs, axis=0, return_index=True)
+        first.sort()
+        arcs, link = arcs[first], link[first]
+        order = np.argsort(link, kind="stable")
+        arcs, link = arcs[order], link[order]
+        walked = arcs >= 0
+        lengths = walked.sum(1)
+        degrees = self._paths.arc_log_degree[arcs[walked]]
+        cost = np.logaddexp(0, -self._arc_logits[arcs[walked]].astype(np.float64)) + degrees
+        bounds = np.concatenate([[0], np.cumsum(lengths)])
+        return Candidates(
+            ptr=np.searchsorted(link, np.arange(self._num_links + 1)),
+            arcs=arcs,
+            lengths=lengths,
+            scores=-segment_sums(cost, bounds),
+            concise=-segment_sums(degrees, bounds),
+            slots=self._arc_facts.take(arcs[walked]).joined(bounds),
         )
 
     def candidates(self, edge_gradient: Floats, count: int) -> Candidates:
@@ -152,7 +171,9 @@ class CandidateFinder:
 
         That is the first-order estimate of the effect of taking the path out.
         """
-        gain = _sums(edge_gradient[self._arc_facts.values].astype(np.float64), self._arc_facts.ptr)
+        gain = segment_sums(
+            edge_gradient[self._arc_facts.values].astype(np.float64), self._arc_facts.ptr
+        )
         return steepest_paths(self._paths, gain, count, self._links, DRAWN)
 
 
@@ -185,52 +206,11 @@ def steepest_paths(
     )
 
 
-def _together(
-    paths: PathGraphs,
-    links: Longs,
-    rankings: Sequence[FoundPaths],
-    arc_logits: Floats,
-    arc_facts: Csr,
-    num_links: int,
-) -> Candidates:
-    """Put rankings one after the other, each path where it comes first."""
-    arcs = np.concatenate([found.arcs for found in rankings], axis=1)
-    link = np.repeat(links, arcs.shape[1])
-    arcs = arcs.reshape(-1, arcs.shape[2])
-    there = arcs[:, 0] >= 0
-    arcs, link = arcs[there], link[there]
-    # Arcs are numbered through the batch, so that equal rows are of one link.
-    _, first = np.unique(arcs, axis=0, return_index=True)
-    first.sort()
-    arcs, link = arcs[first], link[first]
-    order = np.argsort(link, kind="stable")
-    arcs, link = arcs[order], link[order]
-    walked = arcs >= 0
-    lengths = walked.sum(1)
-    degrees = paths.arc_log_degree[arcs[walked]]
-    cost = np.logaddexp(0, -arc_logits[arcs[walked]].astype(np.float64)) + degrees
-    bounds = np.concatenate([[0], np.cumsum(lengths)])
-    return Candidates(
-        ptr=np.searchsorted(link, np.arange(num_links + 1)),
-        arcs=arcs,
-        lengths=lengths,
-        scores=-_sums(cost, bounds),
-        concise=-_sums(degrees, bounds),
-        slots=arc_facts.take(arcs[walked]).joined(bounds),
-    )
-
-
-def _sums(values: Doubles, ptr: Longs) -> Doubles:
-    """Sums of values[ptr[i]:ptr[i + 1]]."""
-    total = np.concatenate([[0.0], np.cumsum(values)])
-    return np.diff(total[ptr])
-
-
 @dataclass(frozen=True)
 class ReferenceGraphs:
     """G and G0 of the links of a batch: what every edit starts from."""
 
-    facts: FactIndex
+    graph: TypedGraph
     batch: ComputationGraphs
     whole: Bools
     """G: the edges of the batch that the model sees."""
@@ -239,16 +219,15 @@ class ReferenceGraphs:
 
     @classmethod
     def of(
-        cls, facts: FactIndex, batch: ComputationGraphs, whole: Bools, max_length: int
+        cls, graph: TypedGraph, batch: ComputationGraphs, whole: Bools, max_length: int
     ) -> ReferenceGraphs:
         """Find G0 of a batch."""
         # Up to three facts a walk is a simple path. Beyond that some walks are not; the few facts
         # on nothing but such walks are taken out, too.
-        graph = facts.graph
         walks = build_path_graphs(graph, batch, graph.representative[batch.edges], max_length)
         bare = whole.copy()
-        bare[facts.of_slots(batch, walks.arc_slot).values] = False
-        return cls(facts, batch, whole, bare)
+        bare[slots_of_same_facts(graph, batch, walks.arc_slot).values] = False
+        return cls(graph, batch, whole, bare)
 
 
 @dataclass(frozen=True)
@@ -275,7 +254,7 @@ class Trials:
         """
         setup, batch, links = work.setup, work.batch, work.links
         whole = setup.predictor.needed(batch)
-        graphs = ReferenceGraphs.of(setup.facts, batch, whole, setup.settings.max_length)
+        graphs = ReferenceGraphs.of(setup.graph, batch, whole, setup.settings.max_length)
         model = EditedLogits(setup.predictor, batch, work.relation)
         each = candidates.removal(candidates.link, np.arange(len(candidates.lengths))[:, None])
         paths = Edits.towards(batch, whole & ~graphs.bare, links)

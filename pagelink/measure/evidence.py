@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pagelink.graph.edited_graphs import Edits
+from pagelink.graph.lookup import slots_of_same_facts
 from pagelink.measure.candidates import ReferenceGraphs, Trials
 from pagelink.measure.selection import Selection
 from pagelink.measure.verdict import Evidence, connection, sufficiency, verdict_of
@@ -62,7 +63,7 @@ def measure_chosen(trials: Trials, selection: Selection) -> dict[int, Measured]:
     lengths = (arcs >= 0).sum(1)
     fact_ptr = np.concatenate([[0], np.cumsum(lengths)])
     path_slots = work.paths.arc_slot[arcs[arcs >= 0]]
-    fact_slots = graphs.facts.of_slots(batch, path_slots)
+    fact_slots = slots_of_same_facts(graphs.graph, batch, path_slots)
     controls, control_of = draw_controls(
         graphs, link, Csr(fact_ptr, path_slots), work.setup.settings.controls, work.seed
     )
@@ -71,12 +72,12 @@ def measure_chosen(trials: Trials, selection: Selection) -> dict[int, Measured]:
     #    fact, without each control pair.
     sets = candidates.removal(links, selection.members[links])
     others = whole.copy()
-    others[sets.slots] = False
+    others[sets.slots.values] = False
     edits = [
         sets,
         Edits.towards(batch, others & ~graphs.bare, links),
         Edits.towards(batch, others, links),
-        Edits(np.repeat(link, lengths), fact_slots.ptr, fact_slots.values),
+        Edits(np.repeat(link, lengths), fact_slots),
         controls,
     ]
     answers = trials.model.logits(whole, Edits.joined(edits))
@@ -150,7 +151,7 @@ def draw_controls(
     Returns:
         The removal of each pair, and the path it is for.
     """
-    graph, batch = graphs.facts.graph, graphs.batch
+    graph, batch = graphs.graph, graphs.batch
     # Which way a fact goes tells nothing where both of its ends are of one type.
     directed = np.array([src != dst for src, _, dst in graph.edge_types])
     kind = graph.relation_class.astype(np.int64)
@@ -161,9 +162,9 @@ def draw_controls(
         batch.edges, batch.src, batch.dst, graph.src, graph.fact, graph.relation, kind, turned,
         directed, graphs.whole, graphs.whole & ~graphs.bare, count, np.uint64(seed),
     )  # fmt: skip
-    slots = graphs.facts.of_slots(batch, table[:, 1:].reshape(-1))
-    together = slots.joined(np.arange(0, 2 * len(table) + 1, 2))
-    return Edits(link[table[:, 0]], together.ptr, together.values), table[:, 0]
+    slots = slots_of_same_facts(graph, batch, table[:, 1:].reshape(-1))
+    pairs = slots.joined(np.arange(0, 2 * len(table) + 1, 2))
+    return Edits(link[table[:, 0]], pairs), table[:, 0]
 
 
 @kernel

@@ -41,7 +41,7 @@ class GreedySet:
     def slots(self) -> Longs:
         """All edges of the facts of the paths so far, by position in the batch."""
         links = np.flatnonzero(self.members[:, 0] >= 0)
-        return self.trials.candidates.removal(links, self.members[links]).slots
+        return self.trials.candidates.removal(links, self.members[links]).slots.values
 
     def add_best(self, more: Candidates) -> None:
         """Add, per link, the one of some candidates that goes best with the paths so far."""
@@ -128,7 +128,7 @@ class CandidateSets:
         self.single: Bools = np.asarray(sizes == 1)[None]
         """[1, num_sets]: the set is one candidate."""
         self.full: Bools = np.asarray((sizes == most) & (sizes > 1))[None]
-        """[1, num_sets]: the set has as many as it can."""
+        """[1, num_sets]: the set has the largest number of paths."""
         self.greedy: Bools = np.asarray((chosen == np.arange(most)).all(1))[None]
         """[1, num_sets]: the set is the greedy one, which is first in every pool."""
 

@@ -79,7 +79,7 @@ def select(greedy: GreedySet) -> Selection:
     members, found = sets.members[rows, place], effect[rows, place]
     rest = sets.without_each(effect, place)
     if settings.rho == 0:
-        # The paper's ranking: the best by Score, as many as are wanted.
+        # The paper's ranking: the best by Score, the requested number of them.
         scores = trials.candidates.scores
         members = ranked(trials.candidates, scores, settings.paths_within_budget)
         found, rest = set_effects(trials, members, inserted)

@@ -20,6 +20,7 @@ from pagelink.runtime.arrays import Bools, Doubles, Longs
 from pagelink.runtime.csr import segment_sums
 
 EDGES_PER_PASS = 400_000
+"""Edges that go through the model at once, about."""
 
 
 def edge_gradient(
@@ -57,20 +58,12 @@ class EditedLogits:
         predictor: the model.
         batch: the computation graphs.
         relation: per link, the position of its link type in `graph.edge_types`.
-        edges_per_pass: edges that go through the model at once, about.
     """
 
-    def __init__(
-        self,
-        predictor: LinkPredictor,
-        batch: ComputationGraphs,
-        relation: Longs,
-        edges_per_pass: int = EDGES_PER_PASS,
-    ) -> None:
+    def __init__(self, predictor: LinkPredictor, batch: ComputationGraphs, relation: Longs) -> None:
         self._predictor = predictor
         self._batch = batch
         self._relation = relation
-        self._edges_per_pass = edges_per_pass
         self._editor = None
         if predictor.mode == "subgraphs" and predictor.shares_unedited and batch.num_hops:
             self._editor = GraphEditor(batch, batch.num_hops)
@@ -100,7 +93,7 @@ class EditedLogits:
 
     def _alone(self, graph: Bools, edit: Edits) -> float:
         wanted = graph.copy()
-        wanted[edit.slots] = ~graph[edit.slots]
+        wanted[edit.slots.values] ^= True
         inputs = self._predictor.inputs(self._batch, wanted, edit.link, self._relation)
         return float(self._predictor.logits(inputs))
 
@@ -109,12 +102,12 @@ class EditedLogits:
         assert self._editor is not None
         whole = segment_sums(graph, self._batch.edge_ptr)
         costs = self._editor.most_edges(edits)
-        first, room, inside = 0, float(self._edges_per_pass), -1
+        first, room, inside = 0, float(EDGES_PER_PASS), -1
         for i, (link, cost) in enumerate(zip(edits.link.tolist(), costs.tolist(), strict=True)):
             needed = cost + (whole[link] if link != inside else 0)
             if i > first and needed > room:
                 yield first, i
-                first, room = i, float(self._edges_per_pass)
+                first, room = i, float(EDGES_PER_PASS)
                 needed = cost + whole[link]
             room -= needed
             inside = link

@@ -135,7 +135,7 @@ def _slice_store(store: Any, skip: str, keep: Tensor | None, size: int) -> None:
 
 def _slice_homogeneous(data: Data, keep: Tensor | None, column: Tensor) -> None:
     tensors = {key: value for key, value in data.items() if isinstance(value, Tensor)}
-    # Which is which is asked before anything is cut: PyG tells by the sizes of the others.
+    # Which is which is found out before anything is cut: PyG tells by the sizes of the others.
     of_edges = [key for key in tensors if key != "edge_index" and data.is_edge_attr(key)]
     of_nodes = [key for key in tensors if key not in of_edges and data.is_node_attr(key)]
     for key in of_edges:

@@ -197,7 +197,10 @@ def find_what_is_shared(predictor: LinkPredictor, probe: Probe, field: Receptive
     extractor = extractor_for(predictor.graph, field, None)
     batch = extractor.extract(src, dst, np.full(len(src), -1))
     relation = np.full(len(src), probe.relation[0])
-    alone = [_alone(predictor, batch, relation, i) for i in range(len(src))]
+    alone = [
+        float(predictor.logits(predictor.inputs(batch, batch.visible, [link], relation)))
+        for link in range(len(src))
+    ]
     for shares in (True, False):
         predictor.shares_rim = shares
         inputs = predictor.inputs(batch, batch.visible, np.arange(len(src)), relation)
@@ -230,13 +233,8 @@ def _check_alone(predictor: LinkPredictor, probe: Probe) -> None:
 def _depends_on_others(alone: float, together: float) -> ModelError:
     return ModelError(
         f"The model's score of a link is {alone:.4g} alone and {together:.4g} beside other links. "
-        "A model whose score depends on what else it is asked cannot be explained."
+        "A model whose score depends on the other links it is given cannot be explained."
     )
-
-
-def _alone(predictor: LinkPredictor, batch: ComputationGraphs, relation: Longs, link: int) -> float:
-    inputs = predictor.inputs(batch, batch.visible, [link], relation)
-    return float(predictor.logits(inputs))
 
 
 def _edited_graphs_agree(
@@ -252,8 +250,7 @@ def _edited_graphs_agree(
             links.append(link)
             chosen = rng.choice(here, min(len(here), 4), replace=False)
             slots.append(batch.edge_ptr[link] + chosen)
-    changes = Csr.of(slots)
-    edits = Edits(np.array(links, dtype=np.int64), changes.ptr, changes.values)
+    edits = Edits(np.array(links, dtype=np.int64), Csr.of(slots))
     shared = EditedLogits(predictor, batch, relation).logits(batch.visible, edits)
     predictor.shares_unedited = False
     alone = EditedLogits(predictor, batch, relation).logits(batch.visible, edits)
@@ -317,9 +314,8 @@ def _in_turn(
 ) -> Iterator[tuple[ComputationGraphs, list[int], Longs]]:
     """Yield links to try, a few at a time: batches, the links to take of each, their relations."""
     extractor = extractor_for(predictor.graph, field, None)
-    for number in range(-(-len(probe.src) // LINKS_PER_ROUND)):
-        part = probe.part(number)
-        batch = extractor.extract(part.src, part.dst, np.full(len(part.src), -1))
+    for part in probe.rounds():
+        batch = part.extract(extractor)
         for links in chunks_by_edges(visible_count(batch), EDGES_PER_PASS, predictor.mode):
             yield batch, links, part.relation
 

@@ -108,10 +108,7 @@ class LinkPredictor:
         kinds = graph.node_type_of[nodes]
         first = np.searchsorted(kinds, np.arange(len(graph.node_types) + 1))
         ends = np.searchsorted(nodes, np.stack([graph.src[edges], graph.dst[edges]]))
-        node_ids = [
-            nodes[first[k] : first[k + 1]] - graph.node_offset[k]
-            for k in range(len(graph.node_types))
-        ]
+        node_ids = self._ids_by_type(nodes, first)
         none = np.empty(0, dtype=np.int64)
         made = self._maker.assemble(
             node_ids, edges, ends - first[kinds[ends]], np.full(len(edges), -1), none.reshape(2, 0),
@@ -146,7 +143,9 @@ class LinkPredictor:
             relation: position in `graph.edge_types` of the link type of each link of the batch.
         """
         if self.mode == "subgraphs":
-            return self._subgraphs(batch, wanted, np.asarray(links), relation)
+            links = np.asarray(links)
+            shown = _edges_of(batch, wanted, links)
+            return self._side_by_side(batch, shown, batch.ends[:, links], relation[links])
         (link,) = links
         first, last = batch.edge_ptr[link], batch.edge_ptr[link + 1]
         if self.mode == "all_nodes":
@@ -185,15 +184,18 @@ class LinkPredictor:
         Targets keep their number of edges, and no self-loop comes or goes.
         """
         data = copy.copy(inputs.data)
-        stores = [data] if not self._hetero else [data[t] for t in self.graph.edge_types
-                                                  [: self.graph.num_relations]]  # fmt: skip
-        for store in stores:
+        for store in self._edge_stores(data):
             src, dst = store.edge_index
             other = src.roll(1)
             same_type = not self._hetero or store._key[0] == store._key[2]
             loop = (src == dst) | (other == dst) if same_type else torch.zeros_like(src).bool()
             store.edge_index = torch.stack([torch.where(loop, src, other), dst])
         return dataclasses.replace(inputs, data=data)
+
+    def _edge_stores(self, data: Any) -> list[Any]:
+        """What holds an edge_index, in the order in which the edges of an input are counted."""
+        stored = self.graph.edge_types[: self.graph.num_relations]
+        return [data[edge_type] for edge_type in stored] if self._hetero else [data]
 
     def logits(self, inputs: ModelInput) -> Tensor:
         """Return the model's logits of the links, without weights and without gradients."""
@@ -208,15 +210,11 @@ class LinkPredictor:
         """Return the logits, the inputs ready for `weighted`, and what was noted on the way."""
         tracer = Tracer()
         data = copy.copy(inputs.data)
-        if self._hetero:
-            first = 0
-            for edge_type in self.data.edge_types:
-                if "edge_index" in data[edge_type]:
-                    edge_index = data[edge_type].edge_index
-                    data[edge_type].edge_index = tracer.trace(edge_index, first)
-                    first += edge_index.shape[1]
-        else:
-            data.edge_index = tracer.trace(data.edge_index, 0)
+        first = 0
+        for store in self._edge_stores(data):
+            edge_index = store.edge_index
+            store.edge_index = tracer.trace(edge_index, first)
+            first += edge_index.shape[1]
         with borrowed(self.model), torch.no_grad(), tracer.listen(self.model):
             logits = self._run(data, inputs.edge_label_index)
         self._plain_layers = tracer.plain_layers()
@@ -283,35 +281,21 @@ class LinkPredictor:
             links: per edited graph, the link it is of.
             relation: position in `graph.edge_types` of the link type of each link of the batch.
         """
-        slots, src, dst = _edges_of(batch, graph, links)
-        return self._side_by_side(
-            batch,
-            np.concatenate([slots, edited.slots]),
-            np.concatenate([src, edited.src]),
-            np.concatenate([dst, edited.dst]),
-            edited.ends,
-            relation[links],
-            edited.node_of,
-        )
-
-    def _subgraphs(
-        self, batch: ComputationGraphs, wanted: Bools, links: Longs, relation: Longs
-    ) -> ModelInput:
-        slots, src, dst = _edges_of(batch, wanted, links)
-        return self._side_by_side(batch, slots, src, dst, batch.ends[:, links], relation[links])
+        new_edges = np.stack([edited.slots, edited.src, edited.dst])
+        edges = np.concatenate([_edges_of(batch, graph, links), new_edges], axis=1)
+        return self._side_by_side(batch, edges, edited.ends, relation[links], edited.node_of)
 
     def _side_by_side(
         self,
         batch: ComputationGraphs,
-        slots: Longs,
-        src: Longs,
-        dst: Longs,
+        edges: Longs,
         ends: Longs,
         relation: Longs,
         new: Ints | None = None,
     ) -> ModelInput:
         """One graph of these edges; ends count the nodes of the batch, then the new ones."""
         graph = self.graph
+        slots, src, dst = edges
         flat = batch.nodes if new is None else np.concatenate([batch.nodes, batch.nodes[new]])
         # At the rim of the receptive field nothing counts but a node's own features, which are the
         # same for every link: one node stands for all its copies.
@@ -332,27 +316,32 @@ class LinkPredictor:
         number = np.zeros(len(flat), dtype=np.int64)
         number[own_at] = place[: len(own_at)]
         number[shared_at] = place[len(own_at) :][stands_for]
-        node_ids = [
-            nodes[start[k] : start[k + 1]] - graph.node_offset[k]
-            for k in range(len(graph.node_types))
-        ]
+        node_ids = self._ids_by_type(nodes, start)
         kinds = graph.relation[batch.edges[slots]]
         order = Csr.grouped(kinds, len(graph.edge_types)).values
-        slots, src, dst = slots[order], src[order], dst[order]
+        slots, src, dst = edges[:, order]
         edge_index = np.stack([number[src], number[dst]])
         return self._maker.assemble(
             node_ids, batch.edges[slots], edge_index, slots, number[ends], relation
         )
 
+    def _ids_by_type(self, nodes: Longs, start: Longs) -> list[Longs]:
+        """Per node type, the indices of flat nodes within it; `start` is the range of each."""
+        shifted = nodes - np.repeat(self.graph.node_offset[:-1], np.diff(start))
+        return np.split(shifted, start[1:-1])
 
-def _edges_of(batch: ComputationGraphs, wanted: Bools, links: Longs) -> tuple[Longs, Longs, Longs]:
-    """The wanted edges of some links, and their ends, counted through the nodes of the batch."""
+
+def _edges_of(batch: ComputationGraphs, wanted: Bools, links: Longs) -> Longs:
+    """[3, num_edges]: the wanted edges of some links, by slot, with their sources and targets.
+
+    Ends are counted through the nodes of the batch.
+    """
     chosen = np.zeros(batch.num_links, dtype=np.bool_)
     chosen[links] = True
     slots = np.flatnonzero(wanted & np.repeat(chosen, np.diff(batch.edge_ptr)))
     count = np.diff(np.searchsorted(slots, batch.edge_ptr))
     shift = np.repeat(batch.node_ptr[:-1], count)
-    return slots, shift + batch.src[slots], shift + batch.dst[slots]
+    return np.stack([slots, shift + batch.src[slots], shift + batch.dst[slots]])
 
 
 def _call_hetero(model: nn.Module, data: Any, edge_label_index: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ is tried on a patch, a small part that is taken for a graph of its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,8 +61,8 @@ class ReceptiveField:
     """All scores that were seen lie between 0 and 1."""
 
 
-class _FailsOnPartError(Exception):
-    """The model fails on a part of its graph; which is no fault of the user's.
+class _NotThisWayError(Exception):
+    """The model fails on a part of its graph, or is not local; which is no fault of the user's.
 
     The next way to run it is tried instead, at last the full graph, on which it was seen to run.
     """
@@ -77,10 +77,15 @@ class Probe:
     relation: Longs
     logits: torch.Tensor
 
-    def part(self, number: int) -> Probe:
-        """The links of one round."""
-        links = slice(number * LINKS_PER_ROUND, (number + 1) * LINKS_PER_ROUND)
-        return Probe(self.src[links], self.dst[links], self.relation[links], self.logits[links])
+    def rounds(self) -> Iterator[Probe]:
+        """The links, a few at a time."""
+        for first in range(0, len(self.src), LINKS_PER_ROUND):
+            links = slice(first, first + LINKS_PER_ROUND)
+            yield Probe(self.src[links], self.dst[links], self.relation[links], self.logits[links])
+
+    def extract(self, extractor: Extractor) -> ComputationGraphs:
+        """The computation graphs of the links; none of them is taken out of the graph."""
+        return extractor.extract(self.src, self.dst, np.full(len(self.src), -1))
 
 
 def extractor_for(graph: TypedGraph, field: ReceptiveField, num_hops: int | None) -> Extractor:
@@ -114,34 +119,26 @@ def try_modes(predictor: LinkPredictor, probe: Probe, seen: Bools) -> ReceptiveF
         for along in [seen] if np.array_equal(seen, turned) else [seen, turned]:
             predictor.mode = mode
             try:
-                found = _find_num_hops(predictor, probe, seen, along)
-            except _FailsOnPartError:
+                field, telling = _find_num_hops(predictor, probe, seen, along)
+            except _NotThisWayError:
                 continue
-            if (
-                found is not None
-                and mode == "subgraphs"
-                and not _stands_many_nodes(predictor, probe, seen, along, found[0])
-            ):
+            if mode == "subgraphs" and not _stands_many_nodes(predictor, probe, field):
                 continue
-            if found is not None and found[1] >= LINKS_PER_ROUND:
-                return ReceptiveField(mode, found[0], seen, along)
-            if found is not None and untold is None:
-                untold = along
+            if telling >= LINKS_PER_ROUND:
+                return field
+            untold = along if untold is None else untold
     if untold is None:
         return ReceptiveField("full", None, seen, turned, NOT_LOCAL)
     return ReceptiveField("full", None, seen, untold, TOO_SMALL)
 
 
-def _stands_many_nodes(
-    predictor: LinkPredictor, probe: Probe, seen: Bools, along: Bools, num_hops: int
-) -> bool:
+def _stands_many_nodes(predictor: LinkPredictor, probe: Probe, field: ReceptiveField) -> bool:
     """Whether links side by side may have more nodes than the graph has.
 
     A table with a row for each node of the graph, used whole, may go unnoticed before that.
     """
-    graph, few = predictor.graph, probe.part(0)
-    extractor = Extractor(graph, num_hops, seen, along_relations=along)
-    batch = extractor.extract(few.src, few.dst, np.full(len(few.src), -1))
+    graph, few = predictor.graph, next(probe.rounds())
+    batch = few.extract(extractor_for(graph, field, None))
     times = graph.num_nodes // max(len(batch.nodes), 1) + 1
     if times * visible_count(batch).sum() > EDGES_PER_PASS:
         return True  # no batch has more nodes than a graph of this size
@@ -160,38 +157,35 @@ def _stands_many_nodes(
 
 def _find_num_hops(
     predictor: LinkPredictor, probe: Probe, seen: Bools, along: Bools
-) -> tuple[int, int] | None:
-    """The largest radius needed by any link, and the number of telling links; None: not local.
+) -> tuple[ReceptiveField, int]:
+    """What the model sees by the largest radius of any link, and the number of telling links.
 
     Links are tried until eight were telling.
+
+    Raises:
+        _NotThisWayError: the model is not local, or fails.
     """
     largest, telling = 1, 0
-    for number in range(-(-len(probe.src) // LINKS_PER_ROUND)):
-        found = _radius(predictor, probe.part(number), seen, along)
-        if found is None:
-            return None
-        largest, telling = max(largest, found[0]), telling + found[1]
+    for part in probe.rounds():
+        radius, more = _radius(predictor, part, seen, along)
+        largest, telling = max(largest, radius), telling + more
         if telling >= LINKS_PER_ROUND:
             break
-    return largest, telling
+    return ReceptiveField(predictor.mode, largest, seen, along), telling
 
 
-def _radius(
-    predictor: LinkPredictor, probe: Probe, seen: Bools, along: Bools
-) -> tuple[int, int] | None:
-    """The radius at which all links of a probe have the full graph's logits, or None.
+def _radius(predictor: LinkPredictor, probe: Probe, seen: Bools, along: Bools) -> tuple[int, int]:
+    """The radius at which all links of a probe have the full graph's logits.
 
     Also the number of telling ones among them: if next to nothing is left out of an ego graph, that
     the logit is the same says nothing about a model.
     """
     graph = predictor.graph
-    no_fact = np.full(len(probe.src), -1)
     wrong = np.ones(len(probe.src), dtype=np.bool_)
     telling = 0
 
     def extract(radius: int) -> ComputationGraphs:
-        extractor = Extractor(graph, radius, seen, along_relations=along)
-        return extractor.extract(probe.src, probe.dst, no_fact)
+        return probe.extract(Extractor(graph, radius, seen, along_relations=along))
 
     batch = extract(1)
     for radius in range(1, MAX_HOPS + 1):
@@ -204,9 +198,9 @@ def _radius(
         if not wrong.any():
             return radius, telling
         if bool((wrong & ~grows).any()):
-            return None
+            break
         batch = wider
-    return None
+    raise _NotThisWayError
 
 
 def _reached(batch: ComputationGraphs) -> Longs:
@@ -231,7 +225,7 @@ def _same_logits(predictor: LinkPredictor, probe: Probe, batch: ComputationGraph
         try:
             logits = predictor.logits(inputs)
         except Exception as error:
-            raise _FailsOnPartError from error
+            raise _NotThisWayError from error
         same[links] = ((logits - probe.logits[links]).abs() <= bound[links]).cpu().numpy()
     return same
 

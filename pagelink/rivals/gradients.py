@@ -8,7 +8,8 @@ import numpy as np
 import torch
 
 from pagelink.graph.computation_graph import ComputationGraphs
-from pagelink.graph.lookup import FactIndex
+from pagelink.graph.lookup import slots_of_same_facts
+from pagelink.graph.typed_graph import TypedGraph
 from pagelink.measure.candidates import steepest_paths
 from pagelink.model.edited_logits import edge_gradient
 from pagelink.model.inputs import ModelInput
@@ -16,6 +17,7 @@ from pagelink.model.predictor import LinkPredictor
 from pagelink.rivals.ground import Ground, Ranked
 from pagelink.rivals.rival import Options, Rival, made_masks
 from pagelink.runtime.arrays import Doubles, Floats
+from pagelink.runtime.csr import segment_sums
 from pagelink.search.mask_learning import LearnedMasks
 from pagelink.search.paths import PathGraphs
 from pagelink.search.work import Work
@@ -39,7 +41,7 @@ class Gradient(Rival):
     def masks(self, work: Work) -> LearnedMasks:
         """Scale what the edges add, link by link, so that batches do not show in a result."""
         values = self.attribution(work).astype(np.float64)
-        gain = of_facts(self.setup.facts, work.batch, work.paths, values)
+        gain = of_facts(self.graph, work.batch, work.paths, values)
         found = steepest_paths(
             work.paths, gain, self.settings.paths_within_budget, work.links, DRAWN
         )
@@ -66,16 +68,15 @@ def arc_gradient(ground: Ground) -> Doubles:
     gradient = edge_gradient(
         ground.explainer.predictor, ground.recorded, len(ground.batch.edges)
     ).astype(np.float64)
-    return of_facts(ground.facts, ground.batch, ground.paths, gradient)
+    return of_facts(ground.explainer.graph, ground.batch, ground.paths, gradient)
 
 
 def of_facts(
-    facts: FactIndex, batch: ComputationGraphs, paths: PathGraphs, edge_values: Doubles
+    graph: TypedGraph, batch: ComputationGraphs, paths: PathGraphs, edge_values: Doubles
 ) -> Doubles:
     """Per arc of the path graphs, the sum of some values over all edges of its fact."""
-    edges = facts.of_slots(batch, paths.arc_slot)
-    total = np.concatenate([[0.0], np.cumsum(edge_values[edges.values])])
-    return np.diff(total[edges.ptr])
+    edges = slots_of_same_facts(graph, batch, paths.arc_slot)
+    return segment_sums(edge_values[edges.values], edges.ptr)
 
 
 # Integrated gradients: the gradient by the edge weights, averaged from no message to all.

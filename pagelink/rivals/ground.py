@@ -18,7 +18,7 @@ from pagelink.explain.result import EdgeMask, Explanation
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.edited_graphs import Edits
 from pagelink.graph.links import Link, LinkLike
-from pagelink.graph.lookup import FactIndex, slots_of_facts
+from pagelink.graph.lookup import slots_of_facts
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.measure.candidates import CandidateFinder, Candidates, ReferenceGraphs
 from pagelink.model.edited_logits import EditedLogits
@@ -54,7 +54,6 @@ class Ground:
     """f(G)"""
     recorded: ModelInput
     paths: PathGraphs
-    facts: FactIndex
     whole: Bools
     """G: the edges of the batch that the model sees."""
     bare: Bools
@@ -86,7 +85,6 @@ class Ground:
         relation = explainer.setup.relations(links)
         whole = predictor.needed(batch)
         logits, recorded = explainer.setup.logits(batch, relation)
-        facts = FactIndex(graph)
         length = explainer.settings.max_length
         return cls(
             explainer=explainer,
@@ -96,9 +94,8 @@ class Ground:
             logits=logits,
             recorded=recorded,
             paths=build_path_graphs(graph, batch, allowed_facts(graph, batch), length),
-            facts=facts,
             whole=whole,
-            bare=ReferenceGraphs.of(facts, batch, whole, length).bare,
+            bare=ReferenceGraphs.of(graph, batch, whole, length).bare,
             influence=EditedLogits(predictor, batch, relation),
         )
 
@@ -121,7 +118,8 @@ class Ground:
         """The paths of a search over all links, ready to be taken out."""
         even = np.zeros(len(self.batch.edges), dtype=np.float32)
         links = np.arange(self.num_links)
-        return CandidateFinder(self.facts, self.batch, self.paths, links, even).taken(found)
+        finder = CandidateFinder(self.explainer.graph, self.batch, self.paths, links, even)
+        return finder.taken(found)
 
     def as_facts(self, arcs: Longs) -> FactPath:
         """The facts of one path that is given by its arcs, -1 behind the last."""
@@ -217,5 +215,4 @@ def free_facts(graph: TypedGraph, mask: EdgeMask, budget: int) -> list[int]:
 
 def edits_of(links: Sequence[int], slots: Sequence[Longs]) -> Edits:
     """One copy per list of slots, of the link at the same place."""
-    lists = Csr.of(list(slots))
-    return Edits(np.asarray(links, dtype=np.int64), lists.ptr, lists.values)
+    return Edits(np.asarray(links, dtype=np.int64), Csr.of(list(slots)))

@@ -116,7 +116,7 @@ class Rival(PaGELink, ABC):
             found = best_by_mask(work, masks)
         if not work.is_measured():
             return self.builder.build(work, masks, found)
-        finder = CandidateFinder(self.setup.facts, batch, work.paths, work.links, masks.edge_logits)
+        finder = CandidateFinder(self.graph, batch, work.paths, work.links, masks.edge_logits)
         trials = Trials.of(work, finder.taken(found))
         return self.builder.build(work, masks, found, measure_chosen(trials, select_all(trials)))
 

@@ -84,6 +84,8 @@ class FoundPaths:
     """[num_links, num_paths], 0 where there are no more paths."""
     complete: Bools
     """[num_links], False where the deadline cut the search: there may be more paths."""
+    opened: Longs | None = None
+    """[num_links], the number of partial paths that the search put on its heap; None: unknown."""
 
 
 def allowed_facts(
@@ -221,13 +223,6 @@ def cheapest_paths(
     until: float | None = None,
 ) -> FoundPaths:
     """Find the `num_paths` cheapest simple paths per link for whole, non-negative arc costs."""
-    return _search(paths, arc_cost, num_paths, links, until)[0]
-
-
-def _search(
-    paths: PathGraphs, arc_cost: Longs, num_paths: int, links: Longs | None, until: float | None
-) -> tuple[FoundPaths, Longs]:
-    """Return the paths, and how many partial paths were put on the heap for each link."""
     chosen = np.arange(paths.num_links) if links is None else np.ascontiguousarray(links, np.int64)
     automaton = paths.automaton
     next_state = automaton.next_state
@@ -250,4 +245,4 @@ def _search(
         1 + np.diff(first_arc, append=len(paths.arc_dst))[chosen],
         deadline,
     )
-    return FoundPaths(out.arcs, out.lengths, out.complete), out.opened
+    return FoundPaths(*out)

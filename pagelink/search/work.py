@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
 from pagelink.graph.batches import Batches
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.links import Link
-from pagelink.graph.lookup import FactIndex
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.model.edited_logits import edge_gradient
 from pagelink.model.inputs import ModelInput
@@ -48,11 +46,6 @@ class Setup:
     def graph(self) -> TypedGraph:
         """The flat graph."""
         return self.predictor.graph
-
-    @cached_property
-    def facts(self) -> FactIndex:
-        """All edges of each fact."""
-        return FactIndex(self.graph)
 
     def path_graphs(self, batch: ComputationGraphs, kept: Bools | None = None) -> PathGraphs:
         """Return where paths may be, within some edges of the batch (None: all of them)."""

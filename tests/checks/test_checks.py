@@ -49,6 +49,7 @@ from pagelink.models import TrainSettings, make_model, split_links, train
 from pagelink.models.checkpoint import Checkpoint, save_checkpoint
 from pagelink.models.links import LinkSplit
 from pagelink.models.messages import message_graph
+from pagelink.runtime.csr import Csr
 from pagelink.tables.load import load_graph, save_graph
 
 
@@ -97,17 +98,17 @@ def test_a_hidden_relation_has_no_influence_though_the_search_sees_it() -> None:
         for a, b in zip(batch.edge_ptr[:-1], batch.edge_ptr[1:], strict=True)
     ]
     assert min(map(len, slots)) > 0
-    ptr = np.concatenate([[0], np.cumsum([len(s) for s in slots])])
     links = np.arange(len(ends))
     relation = np.full(len(ends), graph.edge_types.index(LINK_TYPE))
-    gone = Edits(links, ptr, np.concatenate(slots))
+    gone = Edits(links, Csr.of(slots))
+    unchanged = Edits.towards(batch, np.zeros_like(batch.visible), links)
     influence = EditedLogits(explainer.predictor, batch, relation)
-    whole = influence.logits(batch.visible, Edits.none(links))
+    whole = influence.logits(batch.visible, unchanged)
     assert np.array_equal(whole, influence.logits(batch.visible, gone))
     # The same model with open eyes does depend on them.
     open_eyes = EditedLogits(subject.explainer().predictor, batch, relation)
     assert not np.array_equal(
-        open_eyes.logits(batch.visible, Edits.none(links)), open_eyes.logits(batch.visible, gone)
+        open_eyes.logits(batch.visible, unchanged), open_eyes.logits(batch.visible, gone)
     )
     assert np.array_equal(
         logits_without(explainer, subject.links), logits_without(explainer, subject.links, of_red)

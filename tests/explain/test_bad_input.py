@@ -662,7 +662,7 @@ class TestBatches:
 
     @pytest.mark.parametrize("batch_size", [0, -1])
     def test_batch_size(self, batch_size: int) -> None:
-        with pytest.raises(SettingsError, match="batch_size must be at least 1"):
+        with pytest.raises(SettingsError, match="batch_size must be a whole number from 1 up"):
             explainer().explain_many([(0, 0)], batch_size=batch_size)
 
 

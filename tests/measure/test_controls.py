@@ -23,13 +23,13 @@ def drawn(seed: int, pairs: list[tuple[int, int]]):  # type: ignore[no-untyped-d
     ground = Ground.of(explainer, pairs)
     links = np.flatnonzero(ground.paths.has_path())
     even = np.zeros(len(ground.batch.edges), dtype=np.float32)
-    finder = CandidateFinder(ground.facts, ground.batch, ground.paths, links, even)
+    finder = CandidateFinder(ground.explainer.graph, ground.batch, ground.paths, links, even)
     found = finder.taken(finder.most_concise(3))
     walked = found.arcs >= 0
     slots = Csr(
         np.concatenate([[0], np.cumsum(walked.sum(1))]), ground.paths.arc_slot[found.arcs[walked]]
     )
-    graphs = ReferenceGraphs(ground.facts, ground.batch, ground.whole, ground.bare)
+    graphs = ReferenceGraphs(ground.explainer.graph, ground.batch, ground.whole, ground.bare)
     edits, path_of = draw_controls(graphs, found.link, slots, 5, seed)
     return ground, found, slots, edits, path_of
 
@@ -50,7 +50,7 @@ def test_pairs_look_like_the_path_and_make_none(seed: int) -> None:
     for i, path in enumerate(path_of.tolist()):
         link = int(found.link[path])
         assert edits.link[i] == link
-        removed = edits.slots[edits.ptr[i] : edits.ptr[i + 1]]
+        removed = edits.slots.values[edits.slots.ptr[i] : edits.slots.ptr[i + 1]]
         facts = sorted(set(graph.fact[batch.edges[removed]].tolist()))
         assert len(facts) == 2
         own = graph.fact[batch.edges[slots.values[slots.ptr[path] : slots.ptr[path + 1]]]]
@@ -76,13 +76,21 @@ def test_drawn_by_the_seed_and_the_link_alone() -> None:
     ground, _, _, alone, _ = drawn(0, [PAIRS[chosen]])
     whole = drawn(0, PAIRS)[0]
     together = [
-        set(whole.batch.edges[edits.slots[edits.ptr[i] : edits.ptr[i + 1]]].tolist())
+        set(
+            whole.batch.edges[
+                edits.slots.values[edits.slots.ptr[i] : edits.slots.ptr[i + 1]]
+            ].tolist()
+        )
         for i in np.flatnonzero(edits.link == chosen)
     ]
     by_itself = [
-        set(ground.batch.edges[alone.slots[alone.ptr[i] : alone.ptr[i + 1]]].tolist())
+        set(
+            ground.batch.edges[
+                alone.slots.values[alone.slots.ptr[i] : alone.slots.ptr[i + 1]]
+            ].tolist()
+        )
         for i in range(alone.num_graphs)
     ]
     assert together == by_itself
     other = drawn(1, [PAIRS[chosen]])[3]
-    assert other.slots.tolist() != alone.slots.tolist()
+    assert other.slots.values.tolist() != alone.slots.values.tolist()

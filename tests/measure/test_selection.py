@@ -31,7 +31,11 @@ class MadeUp:
     def logits(self, graph: np.ndarray, edits: Edits) -> np.ndarray:
         answers = []
         for i in range(edits.num_graphs):
-            key = tuple(sorted(set(edits.slots[edits.ptr[i] : edits.ptr[i + 1]].tolist())))
+            key = tuple(
+                sorted(
+                    set(edits.slots.values[edits.slots.ptr[i] : edits.slots.ptr[i + 1]].tolist())
+                )
+            )
             self.asked.append(key)
             table, base, sign = (self.removal, 5.0, -1) if graph.all() else (self.insertion, 0.0, 1)
             answers.append(base + sign * table[key])

@@ -14,9 +14,10 @@ from torch_geometric.data import HeteroData
 from pagelink import PaGELink, Settings
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.edited_graphs import Edits
-from pagelink.graph.lookup import FactIndex
+from pagelink.graph.lookup import slots_of_same_facts
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.measure.candidates import ReferenceGraphs
+from pagelink.model import edited_logits
 from pagelink.model.edited_logits import EditedLogits, edge_gradient
 from pagelink.model.predictor import LinkPredictor
 from pagelink.runtime.csr import Csr
@@ -41,14 +42,13 @@ def batch_of(explainer: PaGELink) -> tuple[ComputationGraphs, np.ndarray]:
 
 def random_edits(batch: ComputationGraphs, among: np.ndarray, count: int, seed: int) -> Edits:
     rng = np.random.default_rng(seed)
-    link, slots, ptr = [], [], [0]
+    link, slots = [], []
     for _ in range(count):
         i = int(rng.integers(batch.num_links))
         here = np.flatnonzero(among[batch.edge_ptr[i] : batch.edge_ptr[i + 1]]) + batch.edge_ptr[i]
-        slots += rng.choice(here, min(len(here), int(rng.integers(1, 7))), replace=False).tolist()
+        slots.append(rng.choice(here, min(len(here), int(rng.integers(1, 7))), replace=False))
         link.append(i)
-        ptr.append(len(slots))
-    return Edits(np.array(link), np.array(ptr), np.array(slots, dtype=np.int64))
+    return Edits(np.array(link), Csr.of(slots))
 
 
 def edited(data: Any, explainer: PaGELink, edges: np.ndarray) -> Any:
@@ -84,7 +84,7 @@ def test_equal_to_the_edited_full_graph(name: str) -> None:
     found = EditedLogits(explainer.predictor, batch, relation).logits(whole, edits)
     for i in range(edits.num_graphs):
         link = edits.link[i]
-        gone = batch.edges[edits.slots[edits.ptr[i] : edits.ptr[i + 1]]]
+        gone = batch.edges[edits.slots.values[edits.slots.ptr[i] : edits.slots.ptr[i + 1]]]
         own = np.flatnonzero(explainer.graph.fact == batch.link_fact[link])
         data = edited(case.data, explainer, np.concatenate([gone, own]))
         ends = np.array([batch.link_src[link]]), np.array([batch.link_dst[link]])
@@ -97,7 +97,9 @@ def test_equal_to_the_edited_full_graph(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ZOO)
-def test_shared_copies_equal_graphs_edited_by_themselves(name: str) -> None:
+def test_shared_copies_equal_graphs_edited_by_themselves(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     explainer = make(make_case(name))
     batch, relation = batch_of(explainer)
     whole = explainer.predictor.needed(batch)
@@ -107,7 +109,8 @@ def test_shared_copies_equal_graphs_edited_by_themselves(name: str) -> None:
         alone = EditedLogits(explainer.predictor, batch, relation).logits(graph, edits)
         explainer.predictor.shares_unedited = name != "LightGCN"
         for edges_per_pass in (1, 300, 10**9):
-            influence = EditedLogits(explainer.predictor, batch, relation, edges_per_pass)
+            monkeypatch.setattr(edited_logits, "EDGES_PER_PASS", edges_per_pass)
+            influence = EditedLogits(explainer.predictor, batch, relation)
             assert influence.logits(graph, edits) == pytest.approx(alone, abs=1e-4)
 
 
@@ -117,10 +120,10 @@ def test_unchanged_copies_have_the_models_score() -> None:
     logits, _ = explainer.setup.logits(batch, relation)
     links = np.array([3, 0, 3])
     found = EditedLogits(explainer.predictor, batch, relation).logits(
-        batch.visible, Edits.none(links)
+        batch.visible, Edits.towards(batch, np.zeros_like(batch.visible), links)
     )
     assert found == pytest.approx(logits[links], abs=1e-5)
-    nothing = Edits.none(np.empty(0, dtype=np.int64))
+    nothing = Edits.towards(batch, np.zeros_like(batch.visible), np.empty(0, dtype=np.int64))
     assert (
         len(EditedLogits(explainer.predictor, batch, relation).logits(batch.visible, nothing)) == 0
     )
@@ -146,7 +149,7 @@ def test_facts_have_all_their_edges() -> None:
     batch, _ = batch_of(explainer)
     graph = explainer.graph
     slots = np.arange(len(batch.edges))
-    found = FactIndex(graph).of_slots(batch, slots)
+    found = slots_of_same_facts(graph, batch, slots)
     link = np.repeat(np.arange(LINKS), np.diff(batch.edge_ptr))
     facts = graph.fact[batch.edges]
     for slot in slots:
@@ -157,17 +160,17 @@ def test_facts_have_all_their_edges() -> None:
 def test_without_paths_no_path_is_left_and_nothing_else_is_gone() -> None:
     explainer = make(make_case("HeteroConv SAGE"), core=0)
     batch, _ = batch_of(explainer)
-    graph, facts = explainer.graph, FactIndex(explainer.graph)
-    bare = ReferenceGraphs.of(facts, batch, batch.visible, 3).bare
+    graph = explainer.graph
+    bare = ReferenceGraphs.of(graph, batch, batch.visible, 3).bare
     anything = graph.representative[batch.edges]
     paths = build_path_graphs(graph, batch, anything, 3)
     found = best_paths(paths, np.zeros(len(paths.arc_slot), dtype=np.float32), 10_000)
-    on_path = facts.of_slots(batch, paths.arc_slot[found.arcs[found.arcs >= 0]]).values
+    on_path = slots_of_same_facts(graph, batch, paths.arc_slot[found.arcs[found.arcs >= 0]]).values
     expected = batch.visible.copy()
     expected[on_path] = False
     assert np.array_equal(bare, expected)
-    left = anything & np.isin(np.arange(len(anything)), facts.of_slots(
-        batch, np.flatnonzero(bare | (anything & ~batch.visible))).values)  # fmt: skip
+    left = anything & np.isin(np.arange(len(anything)), slots_of_same_facts(
+        graph, batch, np.flatnonzero(bare | (anything & ~batch.visible))).values)  # fmt: skip
     assert not build_path_graphs(graph, batch, left & ~np.isin(
         np.arange(len(anything)), on_path), 3).has_path().any()  # fmt: skip
 

@@ -343,7 +343,7 @@ class Centred(Deaf):
 
 
 def test_a_score_that_depends_on_the_other_links_is_refused() -> None:
-    with pytest.raises(ModelError, match="depends on what else it is asked"):
+    with pytest.raises(ModelError, match="depends on the other links it is given"):
         PaGELink(Centred(None), deaf_graph(), ("a", "likes", "b"))
 
 

@@ -19,7 +19,6 @@ from support.store_graphs import BUYS, WORDS, graphs
 from torch_geometric.data import HeteroData
 
 from pagelink.errors import LinkError, StoreError
-from pagelink.graph.lookup import FactIndex
 from pagelink.graph.schema import graph_schema
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.store.graph_store import FLAT_ARRAYS, GraphStore
@@ -127,7 +126,6 @@ def test_what_is_known_of_an_edge_is_read_from_the_store(stored: GraphStore) -> 
     assert [graph.edge_attributes(e) for e in range(graph.num_edges)] == [
         TypedGraph.from_data(small()).edge_attributes(e) for e in range(graph.num_edges)
     ]
-    assert FactIndex(graph)._edges is graph.edges_of_facts
 
 
 # Reverses
