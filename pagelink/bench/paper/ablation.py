@@ -9,7 +9,7 @@ it by itself.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -148,9 +148,8 @@ def _figures(dataset: Dataset, rival: str, settings: Settings, seed: int) -> Fig
     }
 
 
-def _tables(runs: Sequence[Run]) -> list[Table]:
+def _tables(runs: Sequence[Run]) -> Iterator[Table]:
     """A table for each data set."""
-    found = []
     for data, mine in by_dataset(runs).items():
         rows = []
         for label in variants(Settings.paper("useritemattr")):
@@ -158,17 +157,14 @@ def _tables(runs: Sequence[Run]) -> list[Table]:
             if seeds:
                 cells = (mean_cell([figures[name] for figures in seeds]) for name in COLUMNS)
                 rows.append((label, *cells))
-        found.append(
-            Table(
-                f"What each piece is for, {TITLES[data]}",
-                ("row", "mask AUC", *COLUMNS[1:-1], "effect of 3 paths"), tuple(rows),
-                f"{mine[0].figures['links']} links, none left out; mean and spread over "
-                "explainer seeds where the mask starts from noise, elsewhere the seed changes "
-                "nothing. The effect is the fall of the logit when the facts of the first "
-                "three paths are really removed.",
-            )
+        yield Table(
+            f"What each piece is for, {TITLES[data]}",
+            ("row", "mask AUC", *COLUMNS[1:-1], "effect of 3 paths"), rows,
+            f"{mine[0].figures['links']} links, none left out; mean and spread over "
+            "explainer seeds where the mask starts from noise, elsewhere the seed changes "
+            "nothing. The effect is the fall of the logit when the facts of the first "
+            "three paths are really removed.",
         )  # fmt: skip
-    return found
 
 
 PART = Part("ablation", "Ablation", _tables, _each)
@@ -264,7 +260,7 @@ def _reference_tables(runs: Sequence[Run]) -> list[Table]:
         for words, end in (("lowest seed", np.min), ("highest seed", np.max)):
             lines.append((f"{label}, {words}", *_cells(by_label[label], end)))
     title = f"{LONG_TITLES[runs[0].key['data']]}: {runs[0].figures['links']} links"
-    return [Table(title, ("", *FIGURES), tuple(lines), LEGEND)]
+    return [Table(title, ("", *FIGURES), lines, LEGEND)]
 
 
 def _cells(of_seeds: Sequence[Figures], summed: Any) -> list[str]:

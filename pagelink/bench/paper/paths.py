@@ -7,7 +7,7 @@ among the facts of the first n, whichever of them they come from.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from pagelink.bench.answers import DEFAULT, ask
 from pagelink.bench.paper.plan import TITLES, Dataset, Part, Session, by_dataset, told
@@ -116,9 +116,8 @@ def _figures(
     }  # fmt: skip
 
 
-def tables(runs: Sequence[Run]) -> list[Table]:
+def tables(runs: Sequence[Run]) -> Iterator[Table]:
     """A table for each data set: rates by number of paths."""
-    found = []
     for data, by_label in _grouped(runs).items():
         rows = []
         for label, mine in by_label.items():
@@ -127,43 +126,31 @@ def tables(runs: Sequence[Run]) -> list[Table]:
                 cells = [mean_cell([rates.get(str(n)) for rates in known]) for n in SHOWN]
                 rows.append((f"{label}: {which}", *cells))
         links = next(iter(by_label.values()))[0].figures["links"]
-        found.append(
-            Table(
-                f"Output-path hit rate against the number of paths, {TITLES[data]}",
-                ("explainer", *(str(n) for n in SHOWN)), tuple(rows),
-                f"{links} links, none left out; mean over explainer seeds where the mask starts "
-                "from noise. Paths have at most 3 facts, with the paper's settings at most 5. The "
-                "labels are made by degrees alone, so the row without a model is what the others "
-                "are to be read against. The default chooses its set anew for each n, by what it "
-                "is worth to the model: its rate need not rise with n.",
-            )
+        yield Table(
+            f"Output-path hit rate against the number of paths, {TITLES[data]}",
+            ("explainer", *map(str, SHOWN)), rows,
+            f"{links} links, none left out; mean over explainer seeds where the mask starts "
+            "from noise. Paths have at most 3 facts, with the paper's settings at most 5. The "
+            "labels are made by degrees alone, so the row without a model is what the others "
+            "are to be read against. The default chooses its set anew for each n, by what it "
+            "is worth to the model: its rate need not rise with n.",
         )  # fmt: skip
-    return found
 
 
-def plots(runs: Sequence[Run]) -> list[Plot]:
+def plots(runs: Sequence[Run]) -> Iterator[Plot]:
     """A plot for each data set: the share of links with a labelled path among the first n."""
-    found = []
     for data, by_label in _grouped(runs).items():
         lines = []
         for label, mine in by_label.items():
             known = [run.figures["rates"][AMONG] for run in mine]
             x = sorted(int(n) for n in known[0])
             y = [[rates[str(n)] for rates in known] for n in x]
-            lines.append(
-                Series(
-                    label, tuple(map(float, x)), tuple(sum(v) / len(v) for v in y),
-                    tuple(map(min, y)), tuple(map(max, y)),
-                )
-            )  # fmt: skip
-        found.append(
-            Plot(
-                f"Labelled path among the first n, {TITLES[data]}", "number of paths n",
-                "share of links", tuple(lines), note="Bands: lowest and highest explainer seed.",
-                log_x=True,
-            )
+            means = [sum(v) / len(v) for v in y]
+            lines.append(Series(label, x, means, list(map(min, y)), list(map(max, y))))
+        yield Plot(
+            f"Labelled path among the first n, {TITLES[data]}", "number of paths n",
+            "share of links", lines, note="Bands: lowest and highest explainer seed.", log_x=True,
         )  # fmt: skip
-    return found
 
 
 def _grouped(runs: Sequence[Run]) -> dict[str, dict[str, list[Run]]]:

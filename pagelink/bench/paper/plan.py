@@ -8,7 +8,7 @@ a `Session`, and the tables and plots that it makes of its stored runs alone. It
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -247,12 +247,12 @@ class Part:
 
     name: str
     heading: str
-    tables: Callable[[Sequence[Run]], list[Table]]
+    tables: Callable[[Sequence[Run]], Iterable[Table]]
     each: Callable[[Session, Dataset], None] = lambda session, dataset: None
     """What is done on each data set."""
     once: Callable[[Session], None] = lambda session: None
     """What is done without a data set."""
-    plots: Callable[[Sequence[Run]], list[Plot]] = lambda runs: []
+    plots: Callable[[Sequence[Run]], Iterable[Plot]] = lambda runs: ()
     drawings: Callable[[Sequence[Run]], dict[str, str]] = lambda runs: {}
     """Standalone SVGs that are no plots, such as graphs, by file name."""
 

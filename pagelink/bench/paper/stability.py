@@ -8,7 +8,7 @@ others, and so does what removing the paths does to the rank of the target.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -180,9 +180,8 @@ def summary(runs: Sequence[Run]) -> Figures:
     }  # fmt: skip
 
 
-def tables(runs: Sequence[Run]) -> list[Table]:
+def tables(runs: Sequence[Run]) -> Iterator[Table]:
     """A table for each data set."""
-    found = []
     for data, of_data in by_dataset(runs).items():
         mine = {run.key["label"]: run.figures for run in of_data if "over seeds" in run.figures}
         drops = [f"{words} without {m}" for m in REMOVED for words in ("rank", "1/rank")]
@@ -194,17 +193,14 @@ def tables(runs: Sequence[Run]) -> list[Table]:
         ]
         if rows:
             seeds = max(figures["num_seeds"] for figures in mine.values())
-            found.append(
-                Table(
-                    f"Stability of three paths, {TITLES[data]}", ("explainer", "links", *columns),
-                    tuple(rows),
-                    f"Mean pairwise Jaccard of the returned paths over {seeds} explainer seeds, "
-                    f"and over {len(MODELS)} models trained with other seeds on the same links. "
-                    f"Mean rank of the target among {RANKED}, true links left out, and how far "
-                    "rank and reciprocal rank fall without the facts of the first m paths.",
-                )
+            yield Table(
+                f"Stability of three paths, {TITLES[data]}", ("explainer", "links", *columns),
+                rows,
+                f"Mean pairwise Jaccard of the returned paths over {seeds} explainer seeds, "
+                f"and over {len(MODELS)} models trained with other seeds on the same links. "
+                f"Mean rank of the target among {RANKED}, true links left out, and how far "
+                "rank and reciprocal rank fall without the facts of the first m paths.",
             )  # fmt: skip
-    return found
 
 
 PART = Part(NAME, "Stability over seeds and models, and ranks", tables, each)
