@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pagelink.bench.answers import DEFAULT, ask
-from pagelink.bench.paper.plan import TITLES, Dataset, Part, Session, by_dataset, told
+from pagelink.bench.paper.plan import TITLES, Dataset, Part, Session, by_dataset, by_label, told
 from pagelink.bench.paper.report import Plot, Series, Table
 from pagelink.bench.runs import Figures, Run, mean_cell
 from pagelink.rivals.ground import FactPath, Ranked
@@ -88,18 +88,14 @@ def each(session: Session, dataset: Dataset) -> None:
         PAPER: (DEFAULT, dataset.paper_settings.replace(num_paths=MOST)),
         FREE: ("degree", many),
     }
-    for label, (rival, settings) in variants.items():
-        for seed in session.seeds_of(settings):
-            key = dataset.key_of(label=label, seed=seed, settings=told(settings))
-            name = f"{dataset.name} {label} seed {seed}"
-            session.do(name, key, _figures, dataset, rival, settings, (MOST,), seed)
+    session.do_variants(dataset, variants, _figures)
     counts = MEASURED[:2] if session.plan.quick else MEASURED
     key = dataset.key_of(label=OURS, seed=0, counts=list(counts), settings=told(Settings()))
-    session.do(f"{dataset.name} {OURS}", key, _figures, dataset, DEFAULT, Settings(), counts, 0)
+    session.do(f"{dataset.name} {OURS}", key, _figures, dataset, DEFAULT, Settings(), 0, counts)
 
 
 def _figures(
-    dataset: Dataset, rival: str, settings: Settings, counts: Sequence[int], seed: int
+    dataset: Dataset, rival: str, settings: Settings, seed: int, counts: Sequence[int] = (MOST,)
 ) -> Figures:
     """The rates at each of several counts, paths chosen anew for each, or up to the only one."""
     assert dataset.labels is not None  # all data sets of the paper have labels
@@ -118,14 +114,14 @@ def _figures(
 
 def tables(runs: Sequence[Run]) -> Iterator[Table]:
     """A table for each data set: rates by number of paths."""
-    for data, by_label in _grouped(runs).items():
+    for data, labels in _grouped(runs).items():
         rows = []
-        for label, mine in by_label.items():
+        for label, mine in labels.items():
             for which in (AMONG, COVERED):
                 known = [run.figures["rates"][which] for run in mine]
                 cells = [mean_cell([rates.get(str(n)) for rates in known]) for n in SHOWN]
                 rows.append((f"{label}: {which}", *cells))
-        links = next(iter(by_label.values()))[0].figures["links"]
+        links = next(iter(labels.values()))[0].figures["links"]
         yield Table(
             f"Output-path hit rate against the number of paths, {TITLES[data]}",
             ("explainer", *map(str, SHOWN)), rows,
@@ -139,9 +135,9 @@ def tables(runs: Sequence[Run]) -> Iterator[Table]:
 
 def plots(runs: Sequence[Run]) -> Iterator[Plot]:
     """A plot for each data set: the share of links with a labelled path among the first n."""
-    for data, by_label in _grouped(runs).items():
+    for data, labels in _grouped(runs).items():
         lines = []
-        for label, mine in by_label.items():
+        for label, mine in labels.items():
             known = [run.figures["rates"][AMONG] for run in mine]
             x = sorted(int(n) for n in known[0])
             y = [[rates[str(n)] for rates in known] for n in x]
@@ -155,14 +151,8 @@ def plots(runs: Sequence[Run]) -> Iterator[Plot]:
 
 def _grouped(runs: Sequence[Run]) -> dict[str, dict[str, list[Run]]]:
     """The runs by data set and by explainer, in the order in which they are shown."""
-    found: dict[str, dict[str, list[Run]]] = {}
-    for data, mine in by_dataset(runs).items():
-        by_label = {
-            label: [run for run in mine if run.key["label"] == label]
-            for label in (OURS, BY_MASK, PAPER, FREE)
-        }
-        found[data] = {label: of_it for label, of_it in by_label.items() if of_it}
-    return found
+    labels = (OURS, BY_MASK, PAPER, FREE)
+    return {data: by_label(mine, labels) for data, mine in by_dataset(runs).items()}
 
 
 PART = Part(NAME, "Output paths against labels, by their number", tables, each, plots=plots)

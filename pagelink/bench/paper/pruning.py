@@ -147,8 +147,8 @@ def _proposition(seeds: Sequence[int]) -> Figures:
         }  # fmt: skip
         if nodes in SMALL:
             drawn = [np.stack(random_graph(nodes, edges, seed)).tolist() for seed in seeds]
-            row["counted"] = [count_paths(*ends, 0, nodes - 1) for ends in drawn]
-            row["connected"] = [count_connected_subgraphs(*ends) for ends in drawn]
+            row["counted"] = [count_paths(src, dst, 0, nodes - 1) for src, dst in drawn]
+            row["connected"] = [count_connected_subgraphs(src, dst) for src, dst in drawn]
         rows.append(row)
     return {"rows": rows}
 
