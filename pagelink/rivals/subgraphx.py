@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from pagelink.model.edited_logits import EditedLogits
 from pagelink.rivals.ground import edits_of
-from pagelink.rivals.rival import LOWEST, Options, Rival, made_masks
+from pagelink.rivals.rival import LOWEST, Options, Rival, link_rng, made_masks
 from pagelink.runtime.arrays import Bools, Doubles, Longs
 from pagelink.search.mask_learning import LearnedMasks
 from pagelink.search.work import Work
@@ -269,8 +269,7 @@ class SubgraphXLink(Rival):
         whole = self.predictor.needed(work.batch)
         waiting: dict[int, tuple[Valuation, Bools]] = {}
         for link, (_, search) in searches.items():
-            questions = search.run()
-            _ask(waiting, link, questions, None)
+            _ask(waiting, link, search.run(), None)
         late: set[int] = set()
         while waiting:
             until = work.timer.until
@@ -298,9 +297,7 @@ class SubgraphXLink(Rival):
 
     def _search(self, work: Work, link: int) -> tuple[_Players, TreeSearch]:
         players = _Players(self, work, link)
-        ends = int(work.batch.link_src[link]), int(work.batch.link_dst[link])
-        rng = np.random.default_rng((work.seed, *ends))
-        return players, TreeSearch(players.around, self.options, rng)
+        return players, TreeSearch(players.around, self.options, link_rng(work, link))
 
 
 class _Players:
