@@ -6,7 +6,9 @@ links, and what it returns is kept as paths of facts, by number of paths.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -180,19 +182,11 @@ def _prefixes(ranked: Ranked, counts: Sequence[int]) -> dict[int, Ranked]:
 
 def _forget_peak() -> None:
     """Let the kernel count the peak anew; elsewhere than on Linux there is no such file."""
-    file = Path("/proc/self/clear_refs")
-    if file.exists():
-        try:
-            file.write_text("5")
-        except OSError:  # not allowed in this place: the peak is that of the whole process then
-            return
+    with suppress(OSError):  # not allowed in this place: the peak is that of the whole process then
+        Path("/proc/self/clear_refs").write_text("5")
 
 
 def _peak_mb() -> float | None:
     file = Path("/proc/self/status")
-    if not file.exists():
-        return None
-    for line in file.read_text().splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) / 1024
-    return None
+    found = re.search(r"^VmHWM:\s*(\d+)", file.read_text(), re.M) if file.exists() else None
+    return int(found[1]) / 1024 if found else None

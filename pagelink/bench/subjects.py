@@ -121,16 +121,35 @@ def load_subject(
         settings = dataclasses.replace(settings, epochs=HGT_EPOCHS)
     of = "" if source is None or dataset != AMINER else f"-{source.stem}"
     file = folder / f"{name}{of}-seed{seed}.pt"
+    stored = trained(file, kind, data, link_type, settings, seed, split_seed=seed)
+    return checkpoint_subject(name, stored, links, seed, labels, data)
+
+
+def trained(
+    file: Path, kind: str, data: HeteroData, link_type: EdgeType, settings: TrainSettings,
+    seed: int, split_seed: int,
+) -> Checkpoint:  # fmt: skip
+    """Return the model of a checkpoint, which is trained first if there is no such file.
+
+    Args:
+        file: the checkpoint.
+        kind: one of `KINDS`.
+        data: the graph with all links.
+        link_type: the predicted relation.
+        settings: of the training.
+        seed: of the first weights and the training.
+        split_seed: of the split of the links.
+    """
     if not file.exists():
         model = make_model(
             kind.removesuffix("-shared"), data, link_type, paper_split=settings.paper_split,
             seed=seed, embeddings=not kind.endswith("-shared"),
         )  # fmt: skip
-        split = split_graph(data, link_type, seed)
+        split = split_graph(data, link_type, split_seed)
         report = train(model, data, link_type, split, settings, seed=seed)
-        folder.mkdir(parents=True, exist_ok=True)
+        file.parent.mkdir(parents=True, exist_ok=True)
         save_checkpoint(file, model, data, link_type, split, report, settings)
-    return checkpoint_subject(name, load_checkpoint(file, data), links, seed, labels, data)
+    return load_checkpoint(file, data)
 
 
 def checkpoint_subject(

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from pagelink.measure.candidates import Candidates
 from pagelink.rivals.gradients import arc_gradient
 from pagelink.rivals.ground import Ground, Ranked, paths_by_degree
 from pagelink.runtime.arrays import Bools, Doubles, Longs
@@ -37,9 +36,6 @@ class GreedySearch:
     the most concise ones and those of the highest gradient, and its effect is a lower bound."""
     num_paths: Longs
     """[num_links]: paths that were tried."""
-    alone: Doubles
-    """Per path that was tried, its effect alone, in the order of `candidates`."""
-    candidates: Candidates
 
     def best(self, count: int) -> Ranked:
         """Of the sets of one to `count` paths on its way, the one of highest effect."""
@@ -74,7 +70,6 @@ def greedy_search(ground: Ground, num_paths: int, most: int = MOST_PATHS) -> Gre
     chosen = np.full((num_links, num_paths), -1)
     reached = np.full((num_links, num_paths + 1), -np.inf)
     reached[:, 0] = 0.0
-    alone = np.zeros(count)
     for place in range(num_paths):
         members = chosen[tried.link].copy()
         members[:, place] = np.arange(count)
@@ -82,7 +77,6 @@ def greedy_search(ground: Ground, num_paths: int, most: int = MOST_PATHS) -> Gre
         again = (chosen[tried.link] == np.arange(count)[:, None]).any(1)
         after = ground.influence.logits(ground.whole, tried.removal(tried.link, members))
         effect = np.where(again, -np.inf, ground.logits[tried.link] - after)
-        alone = effect if place == 0 else alone
         for link in range(num_links):
             first, last = tried.ptr[link : link + 2]
             best = first + int(np.argmax(effect[first:last])) if last > first else -1
@@ -91,7 +85,7 @@ def greedy_search(ground: Ground, num_paths: int, most: int = MOST_PATHS) -> Gre
     ranked = [
         [ground.as_facts(tried.arcs[one]) for one in members if one >= 0] for members in chosen
     ]
-    return GreedySearch(ranked, reached, exhaustive, np.diff(tried.ptr), alone, tried)
+    return GreedySearch(ranked, reached, exhaustive, np.diff(tried.ptr))
 
 
 def _known(values: Doubles) -> Doubles:

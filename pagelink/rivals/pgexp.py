@@ -58,7 +58,6 @@ class PGExpOptions(Options):
 class _Step:
     """Links that are trained on together."""
 
-    batch: ComputationGraphs
     recorded: ModelInput
     predicted: Tensor
     features: Features
@@ -124,7 +123,7 @@ class PGExpLink(Rival):
         batches = [(batch, found) for (batch, *_), found in zip(gathered, vectors, strict=True)]
         predictor = MaskPredictor(batches, options.hidden, seed)
         steps = [
-            _Step(batch, inputs, torch.from_numpy(predicted), predictor.features(batch, found))
+            _Step(inputs, torch.from_numpy(predicted), predictor.features(batch, found))
             for (batch, inputs, predicted), found in zip(gathered, vectors, strict=True)
         ]
         adam = torch.optim.Adam(predictor.parameters(), lr=options.learning_rate)

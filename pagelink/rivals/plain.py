@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pagelink.rivals.ground import Ground, Ranked, paths_by_degree
-from pagelink.rivals.rival import LOWEST, Rival, made_masks
+from pagelink.rivals.rival import LOWEST, Rival, link_rng, made_masks
 from pagelink.runtime.arrays import Longs
 from pagelink.search.constraints import ANYTHING
 from pagelink.search.mask_learning import LearnedMasks
@@ -73,14 +73,8 @@ class RandomPaths(Rival):
         paths, most = work.paths, self.settings.paths_within_budget
         arcs = np.full((len(work.links), most, paths.max_length), -1, dtype=np.int64)
         for row, link in enumerate(work.links.tolist()):
-            ends = int(work.batch.link_src[link]), int(work.batch.link_dst[link])
-            rng = np.random.default_rng((work.seed, *ends))
-            drawn: list[Arcs] = []
-            if paths.automaton is ANYTHING:
-                walks = _Walks(paths, link)
-                for _ in range(most):
-                    path = walks.draw(None, drawn, rng)
-                    drawn += [] if path is None else [path]
+            rng, free = link_rng(work, link), paths.automaton is ANYTHING
+            drawn = _Walks(paths, link).distinct([None] * most, rng) if free else []
             for place, path in enumerate(drawn):
                 arcs[row, place, : len(path)] = path
             if not drawn:
@@ -109,12 +103,7 @@ def rank_at_random(
     ranked = []
     for number, link in enumerate(ground.links):
         rng = np.random.default_rng((seed, link.src, link.dst))
-        walks = _Walks(ground.paths, number)
-        drawn: list[Arcs] = []
-        for length in lengths[number][:num_paths]:
-            path = walks.draw(length, drawn, rng)
-            if path is not None:
-                drawn.append(path)
+        drawn = _Walks(ground.paths, number).distinct(lengths[number][:num_paths], rng)
         ranked.append([ground.as_facts(np.array(path)) for path in drawn])
     return ranked
 
@@ -147,7 +136,15 @@ class _Walks:
             self._counts.append(counts)
         return self._counts[length]
 
-    def draw(
+    def distinct(self, lengths: Sequence[int | None], rng: np.random.Generator) -> list[Arcs]:
+        """A path for each number of facts (None: any), no two the same; fewer if none is found."""
+        drawn: list[Arcs] = []
+        for length in lengths:
+            path = self._draw(length, drawn, rng)
+            drawn += [] if path is None else [path]
+        return drawn
+
+    def _draw(
         self, length: int | None, taken: Sequence[Arcs], rng: np.random.Generator
     ) -> Arcs | None:
         """A simple path of a number of facts (None: any) that is not taken; None: none is found."""
@@ -186,6 +183,5 @@ class RandomMask(Rival):
         logits = np.empty(len(batch.edges), dtype=np.float32)
         for i in range(batch.num_links):
             here = slice(batch.edge_ptr[i], batch.edge_ptr[i + 1])
-            rng = np.random.default_rng((work.seed, int(batch.link_src[i]), int(batch.link_dst[i])))
-            logits[here] = rng.logistic(size=here.stop - here.start)
+            logits[here] = link_rng(work, i).logistic(size=here.stop - here.start)
         return made_masks(work, logits)

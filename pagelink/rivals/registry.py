@@ -1,4 +1,4 @@
-"""All explainers that are compared, by name. A new one is one file and one line here.
+"""All explainers that are compared, by name. A new one is one file and one entry in `_OTHERS`.
 
 Those that learn a mask per link by the explainer's own loop stand here, too: the paper's method and
 Power-Link's, each as it ranks paths by itself, and GNNExp-Link.
@@ -93,19 +93,11 @@ class GNNExpLink(Rival):
         return learn_masks(work)
 
 
-RIVALS: dict[str, type[PaGELink]] = {
-    "pagelink": PaGELink,
-    "paper": Paper,
-    "gnnexp": GNNExpLink,
-    "pgexp": PGExpLink,
-    "subgraphx": SubgraphXLink,
-    "power": PowerLink,
-    "gradient": Gradient,
-    "integrated-gradient": IntegratedGradient,
-    "degree": DegreeOnly,
-    "random-paths": RandomPaths,
-    "random-mask": RandomMask,
-}
+_OTHERS: tuple[type[Rival], ...] = (
+    Paper, GNNExpLink, PGExpLink, SubgraphXLink, PowerLink, Gradient, IntegratedGradient,
+    DegreeOnly, RandomPaths, RandomMask,
+)  # fmt: skip
+RIVALS: dict[str, type[PaGELink]] = {"pagelink": PaGELink} | {r.name: r for r in _OTHERS}
 BY_PATH = ("pagelink", "paper", "power", "degree", "random-paths")
 """Explainers whose answer is paths; that of the others is the facts of the highest mask."""
 

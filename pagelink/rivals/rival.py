@@ -129,6 +129,12 @@ class RivalMasks(LearnedMasks):
     """The paths of the links to explain, at least one for each; None: the best by the mask."""
 
 
+def link_rng(work: Work, link: int) -> np.random.Generator:
+    """Random numbers of one link: its seed and its ends decide them, not the batch it is in."""
+    ends = int(work.batch.link_src[link]), int(work.batch.link_dst[link])
+    return np.random.default_rng((work.seed, *ends))
+
+
 def made_masks(
     work: Work,
     edge_logits: Floats,

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from pagelink.model.edited_logits import EditedLogits
 from pagelink.rivals.ground import edits_of
-from pagelink.rivals.rival import LOWEST, Options, Rival, made_masks
+from pagelink.rivals.rival import LOWEST, Options, Rival, link_rng, made_masks
 from pagelink.runtime.arrays import Bools, Doubles, Longs
 from pagelink.search.mask_learning import LearnedMasks
 from pagelink.search.work import Work
@@ -127,28 +127,36 @@ class _Set:
         return self.total / self.visits if self.visits else 0.0
 
 
+@dataclass(frozen=True)
+class SubgraphXOptions(Options):
+    """How the search goes; its time-out is `Settings.deadline`."""
+
+    nodes: int = 10
+    """Nodes of the explanation at most, source and target included."""
+    rollouts: int = 10
+    """Ways from all nodes down to the explanation."""
+    expand: int = 6
+    """Moves that are tried from a set."""
+    depth: int = 12
+    """Moves down to the explanation, about: while many nodes are left, a move takes several."""
+    samples: int = 8
+    """Coalitions for a Shapley value."""
+    explore: float = 5.0
+    """How much the first value of a set counts against what was found below it."""
+
+
 @dataclass
 class TreeSearch:
     """A search, and what it has found.
 
     Args:
         around: the players.
-        budget: nodes of the wanted set at most, the ends of the link included.
-        rollouts: ways down from all nodes to few.
-        expand: moves that are tried from a set at most.
-        depth: moves down to the budget, about: while many nodes are left, a move takes several.
-        samples: coalitions for a Shapley value.
-        explore: how much the first value of a set counts against what was found below it.
+        options: how the search goes.
         rng: where coalitions are drawn from.
     """
 
     around: Around
-    budget: int
-    rollouts: int
-    expand: int
-    depth: int
-    samples: int
-    explore: float
+    options: SubgraphXOptions
     rng: np.random.Generator
     done: int = 0
     """Rollouts made."""
@@ -161,9 +169,9 @@ class TreeSearch:
         """Search; yields coalitions, wants their values."""
         everything = np.ones(self.around.num_nodes, dtype=np.bool_)
         root = _Set(self.around.joined(everything))
-        while self.done < self.rollouts:
+        while self.done < self.options.rollouts:
             way = [root]
-            while way[-1].size > max(self.budget, 2):
+            while way[-1].size > max(self.options.nodes, 2):
                 here = way[-1]
                 if not here.expanded:
                     yield from self._grow(here)
@@ -182,18 +190,18 @@ class TreeSearch:
                 self.best, self.way = leaf, [each.inside for each in way]
 
     def _promise(self, child: _Set, seen: float) -> float:
-        return child.mean() + self.explore * child.reward * (1 + seen) / (1 + child.visits)
+        return child.mean() + self.options.explore * child.reward * (1 + seen) / (1 + child.visits)
 
     def _grow(self, here: _Set) -> Valuation:
         """Try moves: take out nodes of few facts first, as many as the depth asks for."""
-        here.expanded = True
+        here.expanded, options = True, self.options
         degree = self.around.degrees(here.inside)
         nodes = np.flatnonzero(here.inside)
         nodes = nodes[nodes > 1]
         nodes = nodes[np.argsort(degree[nodes], kind="stable")]
-        taken = max(1, ceil((here.size - self.budget) / self.depth))
+        taken = max(1, ceil((here.size - options.nodes) / options.depth))
         fresh = []
-        for first in range(0, min(len(nodes), self.expand * taken), taken):
+        for first in range(0, min(len(nodes), options.expand * taken), taken):
             inside = here.inside.copy()
             inside[nodes[first : first + taken]] = False
             inside = self.around.joined(inside)
@@ -209,7 +217,7 @@ class TreeSearch:
         asked, weights = [], []
         for each in sets:
             others = np.flatnonzero(~each.inside)
-            before, weight = coalitions(len(others), self.samples, self.rng)
+            before, weight = coalitions(len(others), self.options.samples, self.rng)
             without = np.zeros((len(before), self.around.num_nodes), dtype=np.bool_)
             without[:, :2] = True
             without[:, others] |= before
@@ -243,24 +251,6 @@ KEPT, GONE = 8.0, -10.0
 """Mask logits of edges within the explanation, and of those that go with the first move."""
 
 
-@dataclass(frozen=True)
-class SubgraphXOptions(Options):
-    """How the search goes; its time-out is `Settings.deadline`."""
-
-    nodes: int = 10
-    """Nodes of the explanation at most, source and target included."""
-    rollouts: int = 10
-    """Ways from all nodes down to the explanation."""
-    expand: int = 6
-    """Moves that are tried from a set."""
-    depth: int = 12
-    """Moves down to the explanation, about."""
-    samples: int = 8
-    """Coalitions for a Shapley value."""
-    explore: float = 5.0
-    """How much the first value of a set counts against what was found below it."""
-
-
 class SubgraphXLink(Rival):
     """SubgraphX for links; see `Rival` for the arguments."""
 
@@ -279,8 +269,7 @@ class SubgraphXLink(Rival):
         whole = self.predictor.needed(work.batch)
         waiting: dict[int, tuple[Valuation, Bools]] = {}
         for link, (_, search) in searches.items():
-            questions = search.run()
-            _ask(waiting, link, questions, None)
+            _ask(waiting, link, search.run(), None)
         late: set[int] = set()
         while waiting:
             until = work.timer.until
@@ -307,13 +296,8 @@ class SubgraphXLink(Rival):
         return made_masks(work, logits, epochs=epochs, out_of_time=out_of_time)
 
     def _search(self, work: Work, link: int) -> tuple[_Players, TreeSearch]:
-        options: SubgraphXOptions = self.options
         players = _Players(self, work, link)
-        ends = int(work.batch.link_src[link]), int(work.batch.link_dst[link])
-        return players, TreeSearch(
-            players.around, options.nodes, options.rollouts, options.expand, options.depth,
-            options.samples, options.explore, np.random.default_rng((work.seed, *ends)),
-        )  # fmt: skip
+        return players, TreeSearch(players.around, self.options, link_rng(work, link))
 
 
 class _Players:

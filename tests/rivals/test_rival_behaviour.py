@@ -20,7 +20,7 @@ from pagelink.rivals.gradients import integrated_gradient, rank_by_gradient
 from pagelink.rivals.ground import Ground, fact_paths
 from pagelink.rivals.plain import rank_by_degree
 from pagelink.rivals.registry import make_rival
-from pagelink.rivals.subgraphx import Around, TreeSearch, coalitions
+from pagelink.rivals.subgraphx import Around, SubgraphXOptions, TreeSearch, coalitions
 
 UNPRUNED = Settings(core=0, measure=False)
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -190,7 +190,8 @@ def test_the_tree_search_finds_the_best_set_on_a_tiny_graph() -> None:
     # A square of four nodes around the ends 0 and 1; game() is worth most with 2 and 3.
     edges = np.array([[0, 2], [2, 3], [3, 1], [0, 4], [4, 1], [0, 5], [5, 1]])
     around = Around(6, edges[:, 0], edges[:, 1])
-    search = TreeSearch(around, 4, 40, 6, 10, 64, 5.0, np.random.default_rng(0))
+    options = SubgraphXOptions(nodes=4, rollouts=40, expand=6, depth=10, samples=64, explore=5.0)
+    search = TreeSearch(around, options, np.random.default_rng(0))
     questions = search.run()
     asked = next(questions)
     with contextlib.suppress(StopIteration):

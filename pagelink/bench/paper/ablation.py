@@ -9,7 +9,7 @@ it by itself.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -35,6 +35,7 @@ from pagelink.bench.paper.plan import (
     Plan,
     Session,
     by_dataset,
+    by_label,
     told,
 )
 from pagelink.bench.paper.report import Table
@@ -121,12 +122,7 @@ def variants(paper: Settings) -> dict[str, tuple[str, Settings]]:
 
 def _each(session: Session, dataset: Dataset) -> None:
     """Explain the links of a data set with each piece left out."""
-    for label, (rival, settings) in variants(dataset.paper_settings).items():
-        # With the even start nothing that is scored here depends on the seed.
-        for seed in session.seeds_of(settings):
-            key = dataset.key_of(label=label, seed=seed, settings=told(settings))
-            name = f"{dataset.name} {label} seed {seed}"
-            session.do(name, key, _figures, dataset, rival, settings, seed)
+    session.do_variants(dataset, variants(dataset.paper_settings), _figures)
 
 
 def _figures(dataset: Dataset, rival: str, settings: Settings, seed: int) -> Figures:
@@ -148,27 +144,22 @@ def _figures(dataset: Dataset, rival: str, settings: Settings, seed: int) -> Fig
     }
 
 
-def _tables(runs: Sequence[Run]) -> list[Table]:
+def _tables(runs: Sequence[Run]) -> Iterator[Table]:
     """A table for each data set."""
-    found = []
     for data, mine in by_dataset(runs).items():
-        rows = []
-        for label in variants(Settings.paper("useritemattr")):
-            seeds = [run.figures for run in mine if run.key["label"] == label]
-            if seeds:
-                cells = (mean_cell([figures[name] for figures in seeds]) for name in COLUMNS)
-                rows.append((label, *cells))
-        found.append(
-            Table(
-                f"What each piece is for, {TITLES[data]}",
-                ("row", "mask AUC", *COLUMNS[1:-1], "effect of 3 paths"), tuple(rows),
-                f"{mine[0].figures['links']} links, none left out; mean and spread over "
-                "explainer seeds where the mask starts from noise, elsewhere the seed changes "
-                "nothing. The effect is the fall of the logit when the facts of the first "
-                "three paths are really removed.",
-            )
+        labels = by_label(mine, variants(Settings.paper("useritemattr")))
+        rows = [
+            (label, *(mean_cell([run.figures[name] for run in seeds]) for name in COLUMNS))
+            for label, seeds in labels.items()
+        ]
+        yield Table(
+            f"What each piece is for, {TITLES[data]}",
+            ("row", "mask AUC", *COLUMNS[1:-1], "effect of 3 paths"), rows,
+            f"{mine[0].figures['links']} links, none left out; mean and spread over "
+            "explainer seeds where the mask starts from noise, elsewhere the seed changes "
+            "nothing. The effect is the fall of the logit when the facts of the first "
+            "three paths are really removed.",
         )  # fmt: skip
-    return found
 
 
 PART = Part("ablation", "Ablation", _tables, _each)
@@ -218,10 +209,8 @@ def _each_reference(session: Session, dataset: Dataset) -> None:
 
 def _by_settings(dataset: Dataset, settings: Settings, seed: int) -> Figures:
     answer = ask(dataset.subject, DEFAULT, settings, seed, counts=(settings.num_paths,))
-    return _means(
-        scored(dataset, masks_of(dataset, answer), answer.paths[settings.num_paths], FIRST),
-        answer.cpu,
-    )
+    paths = answer.paths[settings.num_paths]
+    return _means(scored(dataset, masks_of(dataset, answer), paths, FIRST), answer.cpu)
 
 
 def _without_model(dataset: Dataset) -> Figures:
@@ -252,24 +241,21 @@ def _means(rows: PerLink, cpu: float) -> Figures:
 
 def _reference_tables(runs: Sequence[Run]) -> list[Table]:
     """One table: the means of the rows over seeds, and the spread of the first two."""
-    by_label: dict[str, list[Figures]] = {
-        label: [run.figures for run in runs if run.key["label"] == label]
-        for label in (*reference_variants(), FREE)
-    }
-    lines = [(label, *_cells(of_it, np.mean)) for label, of_it in by_label.items() if of_it]
+    labels = by_label(runs, (*reference_variants(), FREE))
+    lines = [(label, *_cells(of_it, np.mean)) for label, of_it in labels.items()]
     published = PUBLISHED["UserItemAttr"]["PaGE-Link"]
-    paper = {name: published.get(HITS.get(name, name)) for name in FIGURES}
-    lines.append(("paper, PaGE-Link", *(cell(paper[name]) for name in FIGURES)))
+    paper = [cell(published.get(HITS.get(name, name))) for name in FIGURES]
+    lines.append(("paper, PaGE-Link", *paper))
     for label in list(reference_variants())[:2]:
         for words, end in (("lowest seed", np.min), ("highest seed", np.max)):
-            lines.append((f"{label}, {words}", *_cells(by_label[label], end)))
+            lines.append((f"{label}, {words}", *_cells(labels[label], end)))
     title = f"{LONG_TITLES[runs[0].key['data']]}: {runs[0].figures['links']} links"
-    return [Table(title, ("", *FIGURES), tuple(lines), LEGEND)]
+    return [Table(title, ("", *FIGURES), lines, LEGEND)]
 
 
-def _cells(of_seeds: Sequence[Figures], summed: Any) -> list[str]:
+def _cells(of_seeds: Sequence[Run], summed: Any) -> list[str]:
     """One cell per figure, over the seeds; seconds in milliseconds."""
-    values = {name: summed([figures[name] for figures in of_seeds]) for name in FIGURES}
+    values = {name: summed([run.figures[name] for run in of_seeds]) for name in FIGURES}
     return [cell(1000 * v, 1) if name == "cpu" else cell(v) for name, v in values.items()]
 
 

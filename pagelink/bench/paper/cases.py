@@ -7,7 +7,7 @@ paths could have used.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -201,33 +201,25 @@ def _title(figures: dict[str, Any]) -> str:
     return f"{figures['src'][1]} {figures['relation']} “{figures['dst'][1]}”"
 
 
-def tables(runs: Sequence[Run]) -> list[Table]:
+def tables(runs: Sequence[Run]) -> Iterator[Table]:
     """The two cases in words."""
-    found = []
     if first := _first_rows(runs):
         about = next(iter(first.values()))
-        rows = tuple(
-            (
-                name,
-                "; ".join(f"{a[1]} —{words}→ {b[1]}" for a, words, b in row["facts"]) or "nothing",
-                "joined" if row["joined"] else "both touched" if row["touched"] else "no",
-                cell(row["effect"], 2),
-            )
-            for name, row in first.items()
-        )
-        found.append(
-            Table(
-                f"Three facts for one link: {_title(about)}",
-                ("explainer", "facts", "are the ends joined?", "effect"), rows,
-                f"Logit {about['logit']:.2f}. The first test link, in the seeded order, with the "
-                "verdict `supported`. Explainers of paths show their first path, the others the "
-                "three facts of the highest mask. Effect: fall of the logit without these facts.",
-            )
+        rows = []
+        for name, row in first.items():
+            facts = "; ".join(f"{a[1]} —{words}→ {b[1]}" for a, words, b in row["facts"])
+            ends = "joined" if row["joined"] else "both touched" if row["touched"] else "no"
+            rows.append((name, facts or "nothing", ends, cell(row["effect"], 2)))
+        yield Table(
+            f"Three facts for one link: {_title(about)}",
+            ("explainer", "facts", "are the ends joined?", "effect"), rows,
+            f"Logit {about['logit']:.2f}. The first test link, in the seeded order, with the "
+            "verdict `supported`. Explainers of paths show their first path, the others the "
+            "three facts of the highest mask. Effect: fall of the logit without these facts.",
         )  # fmt: skip
     for run in runs:
         if run.name == SECOND:
-            found += _second_tables(run.figures)
-    return found
+            yield from _second_tables(run.figures)
 
 
 def _first_rows(runs: Sequence[Run]) -> dict[str, dict[str, Any]]:
@@ -237,15 +229,15 @@ def _first_rows(runs: Sequence[Run]) -> dict[str, dict[str, Any]]:
 
 
 def _second_tables(figures: dict[str, Any]) -> list[Table]:
-    paths = tuple(
+    paths = [
         (row["explainer"], row["path"], ", ".join(map(str, row["degrees"])), cell(row["effect"], 2))
         for row in figures["chosen"]
-    )
+    ]
     generic = [row for row in figures["generic"] if not row["chosen"]]
-    passed_by = tuple(
+    passed_by = [
         (row["name"], row["kind"], f"{row['degree']:,}", str(row["paths"]))
         for row in generic[:MOST_GENERIC]
-    )
+    ]
     used = len(figures["generic"]) - len(generic)
     return [
         Table(

@@ -7,7 +7,7 @@ measured effect, of paths, and of single facts. The difference is the price of c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -148,9 +148,8 @@ def _figures(row: str, rows: PerLink, over: Doubles) -> Figures:
     }
 
 
-def tables(runs: Sequence[Run]) -> list[Table]:
+def tables(runs: Sequence[Run]) -> Iterator[Table]:
     """A table for each data set."""
-    found = []
     for rows in _rows(runs):
         lines = []
         for one in rows:
@@ -171,30 +170,23 @@ def tables(runs: Sequence[Run]) -> list[Table]:
             "the mask does not rank facts by effect: `pagelink` chooses paths by what it measures, "
             "its mask alone is one of conciseness. Explainer seed 0."
         )
-        found.append(Table(
+        yield Table(
             f"{rows[0].key['title']}: the price of connection",
             ("", "facts", "as paths", "as free facts", "share, paths", "share, free",
              "price of connection"),
-            tuple(lines), note,
-        ))  # fmt: skip
-    return found
+            lines, note,
+        )  # fmt: skip
 
 
-def plots(runs: Sequence[Run]) -> list[Plot]:
+def plots(runs: Sequence[Run]) -> Iterator[Plot]:
     """The price for each data set."""
-    found = []
     for rows in _rows(runs):
-        bars = tuple(
-            (one.figures["row"], *one.figures["price"])
-            for one in rows
-            if one.figures["price"][0] is not None
-        )
-        if bars:
-            found.append(Plot(
+        prices = [(one.figures["row"], *one.figures["price"]) for one in rows]
+        if bars := [bar for bar in prices if bar[1] is not None]:
+            yield Plot(
                 f"{rows[0].key['title']}: price of connection", "", "share of greedy over paths",
                 bars=bars, note="What free facts do more than paths. Lines: 95 % intervals.",
-            ))  # fmt: skip
-    return found
+            )  # fmt: skip
 
 
 def _rows(runs: Sequence[Run]) -> list[list[Run]]:

@@ -7,10 +7,10 @@ among the facts of the first n, whichever of them they come from.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from pagelink.bench.answers import DEFAULT, ask
-from pagelink.bench.paper.plan import TITLES, Dataset, Part, Session, by_dataset, told
+from pagelink.bench.paper.plan import TITLES, Dataset, Part, Session, by_dataset, by_label, told
 from pagelink.bench.paper.report import Plot, Series, Table
 from pagelink.bench.runs import Figures, Run, mean_cell
 from pagelink.rivals.ground import FactPath, Ranked
@@ -88,18 +88,14 @@ def each(session: Session, dataset: Dataset) -> None:
         PAPER: (DEFAULT, dataset.paper_settings.replace(num_paths=MOST)),
         FREE: ("degree", many),
     }
-    for label, (rival, settings) in variants.items():
-        for seed in session.seeds_of(settings):
-            key = dataset.key_of(label=label, seed=seed, settings=told(settings))
-            name = f"{dataset.name} {label} seed {seed}"
-            session.do(name, key, _figures, dataset, rival, settings, (MOST,), seed)
+    session.do_variants(dataset, variants, _figures)
     counts = MEASURED[:2] if session.plan.quick else MEASURED
     key = dataset.key_of(label=OURS, seed=0, counts=list(counts), settings=told(Settings()))
-    session.do(f"{dataset.name} {OURS}", key, _figures, dataset, DEFAULT, Settings(), counts, 0)
+    session.do(f"{dataset.name} {OURS}", key, _figures, dataset, DEFAULT, Settings(), 0, counts)
 
 
 def _figures(
-    dataset: Dataset, rival: str, settings: Settings, counts: Sequence[int], seed: int
+    dataset: Dataset, rival: str, settings: Settings, seed: int, counts: Sequence[int] = (MOST,)
 ) -> Figures:
     """The rates at each of several counts, paths chosen anew for each, or up to the only one."""
     assert dataset.labels is not None  # all data sets of the paper have labels
@@ -116,66 +112,47 @@ def _figures(
     }  # fmt: skip
 
 
-def tables(runs: Sequence[Run]) -> list[Table]:
+def tables(runs: Sequence[Run]) -> Iterator[Table]:
     """A table for each data set: rates by number of paths."""
-    found = []
-    for data, by_label in _grouped(runs).items():
+    for data, labels in _grouped(runs).items():
         rows = []
-        for label, mine in by_label.items():
+        for label, mine in labels.items():
             for which in (AMONG, COVERED):
                 known = [run.figures["rates"][which] for run in mine]
                 cells = [mean_cell([rates.get(str(n)) for rates in known]) for n in SHOWN]
                 rows.append((f"{label}: {which}", *cells))
-        links = next(iter(by_label.values()))[0].figures["links"]
-        found.append(
-            Table(
-                f"Output-path hit rate against the number of paths, {TITLES[data]}",
-                ("explainer", *(str(n) for n in SHOWN)), tuple(rows),
-                f"{links} links, none left out; mean over explainer seeds where the mask starts "
-                "from noise. Paths have at most 3 facts, with the paper's settings at most 5. The "
-                "labels are made by degrees alone, so the row without a model is what the others "
-                "are to be read against. The default chooses its set anew for each n, by what it "
-                "is worth to the model: its rate need not rise with n.",
-            )
+        links = next(iter(labels.values()))[0].figures["links"]
+        yield Table(
+            f"Output-path hit rate against the number of paths, {TITLES[data]}",
+            ("explainer", *map(str, SHOWN)), rows,
+            f"{links} links, none left out; mean over explainer seeds where the mask starts "
+            "from noise. Paths have at most 3 facts, with the paper's settings at most 5. The "
+            "labels are made by degrees alone, so the row without a model is what the others "
+            "are to be read against. The default chooses its set anew for each n, by what it "
+            "is worth to the model: its rate need not rise with n.",
         )  # fmt: skip
-    return found
 
 
-def plots(runs: Sequence[Run]) -> list[Plot]:
+def plots(runs: Sequence[Run]) -> Iterator[Plot]:
     """A plot for each data set: the share of links with a labelled path among the first n."""
-    found = []
-    for data, by_label in _grouped(runs).items():
+    for data, labels in _grouped(runs).items():
         lines = []
-        for label, mine in by_label.items():
+        for label, mine in labels.items():
             known = [run.figures["rates"][AMONG] for run in mine]
             x = sorted(int(n) for n in known[0])
             y = [[rates[str(n)] for rates in known] for n in x]
-            lines.append(
-                Series(
-                    label, tuple(map(float, x)), tuple(sum(v) / len(v) for v in y),
-                    tuple(map(min, y)), tuple(map(max, y)),
-                )
-            )  # fmt: skip
-        found.append(
-            Plot(
-                f"Labelled path among the first n, {TITLES[data]}", "number of paths n",
-                "share of links", tuple(lines), note="Bands: lowest and highest explainer seed.",
-                log_x=True,
-            )
+            means = [sum(v) / len(v) for v in y]
+            lines.append(Series(label, x, means, list(map(min, y)), list(map(max, y))))
+        yield Plot(
+            f"Labelled path among the first n, {TITLES[data]}", "number of paths n",
+            "share of links", lines, note="Bands: lowest and highest explainer seed.", log_x=True,
         )  # fmt: skip
-    return found
 
 
 def _grouped(runs: Sequence[Run]) -> dict[str, dict[str, list[Run]]]:
     """The runs by data set and by explainer, in the order in which they are shown."""
-    found: dict[str, dict[str, list[Run]]] = {}
-    for data, mine in by_dataset(runs).items():
-        by_label = {
-            label: [run for run in mine if run.key["label"] == label]
-            for label in (OURS, BY_MASK, PAPER, FREE)
-        }
-        found[data] = {label: of_it for label, of_it in by_label.items() if of_it}
-    return found
+    labels = (OURS, BY_MASK, PAPER, FREE)
+    return {data: by_label(mine, labels) for data, mine in by_dataset(runs).items()}
 
 
 PART = Part(NAME, "Output paths against labels, by their number", tables, each, plots=plots)

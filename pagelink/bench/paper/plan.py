@@ -8,7 +8,7 @@ a `Session`, and the tables and plots that it makes of its stored runs alone. It
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -236,9 +236,23 @@ class Session:
         self.progress(name)
         return self.store.do(self.part, name, key, partial(work, *given))
 
-    def seeds_of(self, settings: Settings) -> range:
-        """The seeds that settings are run with: one where the mask does not start from noise."""
-        return self.plan.seed_list if settings.start == "noise" else range(1)
+    def do_variants(
+        self, dataset: Dataset, variants: Mapping[str, tuple[str, Settings]],
+        work: Callable[..., Figures],
+    ) -> None:  # fmt: skip
+        """Do a run for every variant and seed: figures are `work(dataset, rival, settings, seed)`.
+
+        Args:
+            dataset: the data set.
+            variants: by label, the explainer and its settings. Where the mask does not start from
+                noise nothing depends on the seed, and one is run.
+            work: gives the figures.
+        """
+        for label, (rival, settings) in variants.items():
+            for seed in self.plan.seed_list if settings.start == "noise" else range(1):
+                key = dataset.key_of(label=label, seed=seed, settings=told(settings))
+                name = f"{dataset.name} {label} seed {seed}"
+                self.do(name, key, work, dataset, rival, settings, seed)
 
 
 @dataclass(frozen=True)
@@ -247,12 +261,12 @@ class Part:
 
     name: str
     heading: str
-    tables: Callable[[Sequence[Run]], list[Table]]
+    tables: Callable[[Sequence[Run]], Iterable[Table]]
     each: Callable[[Session, Dataset], None] = lambda session, dataset: None
     """What is done on each data set."""
     once: Callable[[Session], None] = lambda session: None
     """What is done without a data set."""
-    plots: Callable[[Sequence[Run]], list[Plot]] = lambda runs: []
+    plots: Callable[[Sequence[Run]], Iterable[Plot]] = lambda runs: ()
     drawings: Callable[[Sequence[Run]], dict[str, str]] = lambda runs: {}
     """Standalone SVGs that are no plots, such as graphs, by file name."""
 
@@ -269,5 +283,14 @@ class Part:
 
 def by_dataset(runs: Sequence[Run]) -> dict[str, list[Run]]:
     """The runs of each data set, in the order of the data sets; those without one are left out."""
-    found = {name: [run for run in runs if run.key.get("data") == name] for name in TITLES}
-    return {name: mine for name, mine in found.items() if mine}
+    return _grouped(runs, "data", TITLES)
+
+
+def by_label(runs: Sequence[Run], labels: Iterable[str]) -> dict[str, list[Run]]:
+    """The runs of each label, in the order of the labels; labels without runs are left out."""
+    return _grouped(runs, "label", labels)
+
+
+def _grouped(runs: Sequence[Run], key: str, values: Iterable[str]) -> dict[str, list[Run]]:
+    found = {value: [run for run in runs if run.key.get(key) == value] for value in values}
+    return {value: mine for value, mine in found.items() if mine}

@@ -7,7 +7,7 @@ So the sizes stand beside the share of links that lose their last path, or their
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -28,7 +28,6 @@ from pagelink.metrics.theory import (
     log_subgraphs,
     random_graph,
 )
-from pagelink.runtime.arrays import Bools
 from pagelink.search.paths import allowed_facts, build_path_graphs
 from pagelink.search.pruning import prune
 
@@ -65,28 +64,27 @@ def pruned(
     ends = np.searchsorted(batch.nodes, [batch.link_src[0], batch.link_dst[0]])
     nodes = np.unique(np.concatenate([batch.src[kept], batch.dst[kept], ends]))
     facts = set(graph.fact[batch.edges[kept]].tolist())
+    allowed = allowed_facts(graph, batch, kept)
+    within = {n: build_path_graphs(graph, batch, allowed, n).has_path()[0] for n in LENGTHS}
     return {
         "nodes": float(len(nodes)) if core else float(len(batch.nodes)),
         "edges": float(kept.sum()),
-        **{f"path of {length}": float(_joined(graph, batch, kept, length)) for length in LENGTHS},
+        **{f"path of {length}": float(joined) for length, joined in within.items()},
         "labelled": float(any(facts.issuperset(path) for path in labelled)),
     }
 
 
-def _joined(graph: TypedGraph, batch: ComputationGraphs, kept: Bools, length: int) -> bool:
-    allowed = allowed_facts(graph, batch, kept)
-    return bool(build_path_graphs(graph, batch, allowed, length).has_path()[0])
-
-
-def lost(before: Sequence[float], after: Sequence[float]) -> float:
+def lost(before: Sequence[float], after: Sequence[float]) -> float | None:
     """Return, of the links that had something before, the share that has it no longer.
+
+    None if no link had it.
 
     Example:
         >>> lost([1, 1, 1, 0], [1, 0, 1, 0]) == 1 / 3
         True
     """
     had = [then for was, then in zip(before, after, strict=True) if was]
-    return sum(not then for then in had) / len(had) if had else math.nan
+    return sum(not then for then in had) / len(had) if had else None
 
 
 def each(session: Session, dataset: Dataset) -> None:
@@ -119,14 +117,11 @@ def _on_links(dataset: Dataset) -> Figures:
 
 def summary(before: Columns, after: Columns) -> dict[str, float | None]:
     """Mean sizes, and the shares of the links that lost what they had; None where none had it."""
-    found: dict[str, float | None] = {}
-    for name, values in after.items():
-        if name in ("nodes", "edges"):
-            found[name] = float(np.mean(values))
-        else:
-            share = lost(before[name], values)
-            found[name] = None if math.isnan(share) else share
-    return found
+    sizes = ("nodes", "edges")
+    return {
+        name: float(np.mean(values)) if name in sizes else lost(before[name], values)
+        for name, values in after.items()
+    }
 
 
 def _theorem(nodes: int, seeds: Sequence[int]) -> Figures:
@@ -134,12 +129,8 @@ def _theorem(nodes: int, seeds: Sequence[int]) -> Figures:
     for degree, core in product(MEAN_DEGREES, CORES):
         drawn = [random_graph(nodes, round(degree * nodes / 2), seed) for seed in seeds]
         counted = [counted_core_shares(*ends, nodes, core) for ends in drawn]
-        rows.append(
-            {
-                "degree": degree, "core": core, "predicted": list(core_shares(degree, core)),
-                "counted": [list(shares) for shares in counted],
-            }
-        )  # fmt: skip
+        predicted = core_shares(degree, core)
+        rows.append({"degree": degree, "core": core, "predicted": predicted, "counted": counted})
     return {"rows": rows}
 
 
@@ -155,40 +146,32 @@ def _proposition(seeds: Sequence[int]) -> Figures:
             "subgraphs": log_subgraphs(edges) / math.log(10),
         }  # fmt: skip
         if nodes in SMALL:
-            drawn = [random_graph(nodes, edges, seed) for seed in seeds]
-            row["counted"] = [
-                count_paths(src.tolist(), dst.tolist(), 0, nodes - 1) for src, dst in drawn
-            ]
-            row["connected"] = [
-                count_connected_subgraphs(src.tolist(), dst.tolist()) for src, dst in drawn
-            ]
+            drawn = [np.stack(random_graph(nodes, edges, seed)).tolist() for seed in seeds]
+            row["counted"] = [count_paths(src, dst, 0, nodes - 1) for src, dst in drawn]
+            row["connected"] = [count_connected_subgraphs(src, dst) for src, dst in drawn]
         rows.append(row)
     return {"rows": rows}
 
 
-def tables(runs: Sequence[Run]) -> list[Table]:
+def tables(runs: Sequence[Run]) -> Iterator[Table]:
     """What pruning leaves, the theorem, and the proposition."""
     by_name = {run.name: run for run in runs}
-    found = []
     if rows := [row for data in TITLES for row in _rows_of(data, by_name)]:
-        found.append(
-            Table(
-                "What the k-core leaves of computation graphs",
-                (
-                    "data set, k", "nodes left", "edges left", "cut apart (3 facts)",
-                    "cut apart (5 facts)", "labelled path lost",
-                ),
-                tuple(rows),
-                "Mean number per link and share of the unpruned one; shares of the links that have "
-                "a path (a labelled path) before. PaGELink undoes the pruning of a link that it "
-                "would cut apart, and says so.",
-            )
+        yield Table(
+            "What the k-core leaves of computation graphs",
+            (
+                "data set, k", "nodes left", "edges left", "cut apart (3 facts)",
+                "cut apart (5 facts)", "labelled path lost",
+            ),
+            rows,
+            "Mean number per link and share of the unpruned one; shares of the links that have "
+            "a path (a labelled path) before. PaGELink undoes the pruning of a link that it "
+            "would cut apart, and says so.",
         )  # fmt: skip
     if theorem := by_name.get("theorem"):
-        found.append(_theorem_table(theorem))
+        yield _theorem_table(theorem)
     if proposition := by_name.get("proposition"):
-        found.append(_proposition_table(proposition))
-    return found
+        yield _proposition_table(proposition)
 
 
 def _rows_of(data: str, by_name: dict[str, Run]) -> list[tuple[str, ...]]:
@@ -220,7 +203,7 @@ def _theorem_table(run: Run) -> Table:
     return Table(
         "The k-core theorem, predicted and counted",
         ("random graph", "nodes predicted", "nodes counted", "edges predicted", "edges counted"),
-        tuple(rows),
+        rows,
         f"Graphs of {run.key['nodes']:,} nodes, mean over {len(run.key['seeds'])} of them. The "
         "paper's example, mean degree 7 and k = 5, has about 0.69 of both.",
     )
@@ -241,7 +224,7 @@ def _proposition_table(run: Run) -> Table:
             "random graph", "paths expected", "of at most 3 edges", "subgraphs", "paths counted",
             "connected subgraphs counted",
         ),
-        tuple(rows),
+        rows,
         "Counted ones are means over drawn graphs that are small enough; the ratio of the first "
         "and the third column vanishes, as the proposition says.",
     )  # fmt: skip
@@ -255,9 +238,9 @@ def plots(runs: Sequence[Run]) -> list[Plot]:
         if run := by_name.get(f"{data} k-cores"):
             by_core, what = run.figures["by_core"], f"path of {LENGTHS[0]}"
             y = [by_core[str(core)][what] or 0.0 for core in CORES]
-            lines.append(Series(title, tuple(map(float, CORES)), tuple(y)))
+            lines.append(Series(title, CORES, y))
     title = "Links that k-core pruning cuts apart"
-    return [Plot(title, "k", "share of links", tuple(lines))] if lines else []
+    return [Plot(title, "k", "share of links", lines)] if lines else []
 
 
 PART = Part(NAME, "k-core pruning, and the size of the search", tables, each, once, plots)

@@ -6,7 +6,7 @@ Plots are placed here and drawn by a template.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pagelink.bench.runs import layout
@@ -29,7 +29,7 @@ class Table:
 
     title: str
     columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+    rows: Sequence[tuple[str, ...]]
     note: str = ""
     """In one sentence what it shows; figures of the paper that stand beside ours are rows."""
 
@@ -39,11 +39,11 @@ class Series:
     """A line of a plot."""
 
     label: str
-    x: tuple[float, ...]
-    y: tuple[float, ...]
-    low: tuple[float, ...] = ()
+    x: Sequence[float]
+    y: Sequence[float]
+    low: Sequence[float] = ()
     """Lower ends of the intervals, one per point; empty: none are drawn."""
-    high: tuple[float, ...] = ()
+    high: Sequence[float] = ()
 
 
 @dataclass(frozen=True)
@@ -53,14 +53,14 @@ class Plot:
     title: str
     x_label: str
     y_label: str
-    series: tuple[Series, ...] = ()
-    bars: tuple[tuple[str, float, float, float], ...] = ()
+    series: Sequence[Series] = ()
+    bars: Sequence[tuple[str, float, float, float]] = ()
     """Label, value, lower and upper end of its interval (the value itself: no interval)."""
     note: str = ""
     log_x: bool = False
 
 
-def tables_markdown(tables: Sequence[Table], level: int) -> str:
+def tables_markdown(tables: Iterable[Table], level: int) -> str:
     """Tables as Markdown, each with its heading and its note.
 
     Example:

@@ -29,7 +29,7 @@ from pagelink.bench.paper import (
     time,
 )
 from pagelink.bench.paper.plan import PER_LINK, Dataset, Part, Plan, Session
-from pagelink.bench.paper.report import Plot, Table, draw, tables_markdown
+from pagelink.bench.paper.report import Table, draw, tables_markdown
 from pagelink.bench.runs import Run, RunStore, check_names, say, shown_progress
 from pagelink.bench.subjects import checkpoint_subject
 from pagelink.errors import PageLinkError
@@ -72,15 +72,9 @@ class Section:
     """What one part has to show."""
 
     heading: str
-    tables: tuple[Table, ...]
-    plots: tuple[Plot, ...]
-    others: tuple[str, ...] = ()
-    """Drawings that are no plots, as SVG."""
-
-    @property
-    def drawings(self) -> list[Markup]:
-        """The plots and other drawings as SVG; the templates that drew them escaped the words."""
-        return [Markup(svg) for svg in (*map(draw, self.plots), *self.others)]
+    tables: list[Table]
+    drawings: list[Markup]
+    """The plots and other drawings as SVG; the templates that drew them escaped the words."""
 
 
 def run_store(folder: Path) -> RunStore:
@@ -92,14 +86,9 @@ def sections(store: RunStore) -> list[Section]:
     """What all parts that were run have to show, in the order of the parts."""
     found = []
     for part in REPORTED.values():
-        runs = list(store.all(part.name))
-        if runs:
-            found.append(
-                Section(
-                    part.heading, tuple(part.tables(runs)), tuple(part.plots(runs)),
-                    tuple(part.drawings(runs).values()),
-                )
-            )  # fmt: skip
+        if runs := list(store.all(part.name)):
+            drawn = [*map(draw, part.plots(runs)), *part.drawings(runs).values()]
+            found.append(Section(part.heading, list(part.tables(runs)), list(map(Markup, drawn))))
     return found
 
 
@@ -135,9 +124,7 @@ def origin(runs: Iterable[Run]) -> str:
     named = ", ".join(f"{name} {version}" for name, version in versions.items())
     when = dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
     machines = "; ".join(sorted({run.machine for run in found}))
-    return (
-        f"{len(found)} runs, {hours:.2f} CPU hours, {when}, on {machines} with {named}."
-    )  # fmt: skip
+    return f"{len(found)} runs, {hours:.2f} CPU hours, {when}, on {machines} with {named}."
 
 
 def as_markdown(shown: Sequence[Section], level: int = 2) -> str:
@@ -299,11 +286,7 @@ def filled(text: str, store: RunStore) -> str:
     Raises:
         PageLinkError: a marker has a name that means nothing.
     """
-
-    def made(found: re.Match[str]) -> str:
-        return f"{found[1]}{_content(found[2], store)}{found[3]}"
-
-    return _MARKED.sub(made, text)
+    return _MARKED.sub(lambda found: found[1] + _content(found[2], store) + found[3], text)
 
 
 def write_docs(root: Path) -> list[Path]:

@@ -8,7 +8,7 @@ others, and so does what removing the paths does to the rank of the target.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,18 +26,14 @@ from pagelink.bench.paper.plan import (
 )
 from pagelink.bench.paper.report import Table
 from pagelink.bench.runs import Figures, Run, cell
-from pagelink.bench.subjects import RELEASED, Subject
+from pagelink.bench.subjects import RELEASED, Subject, trained
 from pagelink.explain.explainer import PaGELink
 from pagelink.explain.ranking import open_targets, rank_among
 from pagelink.graph.links import Link
 from pagelink.metrics.averages import average
 from pagelink.metrics.paths import stability
 from pagelink.metrics.worth import rank_drop, reciprocal_rank_drop
-from pagelink.models.architectures import make_model
-from pagelink.models.checkpoint import load_checkpoint, save_checkpoint
 from pagelink.models.link_model import LinkModel
-from pagelink.models.links import split_graph
-from pagelink.models.training import train
 from pagelink.rivals.ground import FactPath, fact_paths, facts_of
 from pagelink.rivals.registry import RIVALS
 from pagelink.runtime.arrays import Longs
@@ -60,18 +56,9 @@ def retrained(subject: Subject, seed: int, folder: Path) -> LinkModel:
     whole, settings = subject.whole, subject.settings
     assert whole is not None
     assert settings is not None  # subjects without these are not retrained
-    file = folder / f"{subject.name}-model{seed}.pt"
-    if not file.exists():
-        kind = subject.name.split("-", 1)[1]
-        model = make_model(
-            kind, whole, subject.link_type, paper_split=settings.paper_split, seed=seed
-        )
-        split = split_graph(whole, subject.link_type, DATA_SEED)
-        settings = dataclasses.replace(settings, retrain_edgeless=False)
-        report = train(model, whole, subject.link_type, split, settings, seed=seed)
-        folder.mkdir(parents=True, exist_ok=True)
-        save_checkpoint(file, model, whole, subject.link_type, split, report, settings)
-    return load_checkpoint(file, whole).model
+    file, kind = folder / f"{subject.name}-model{seed}.pt", subject.name.split("-", 1)[1]
+    settings = dataclasses.replace(settings, retrain_edgeless=False)
+    return trained(file, kind, whole, subject.link_type, settings, seed, DATA_SEED).model
 
 
 def filtered_targets(explainer: PaGELink, link: Link, known: Iterable[int], seed: int) -> Longs:
@@ -180,9 +167,8 @@ def summary(runs: Sequence[Run]) -> Figures:
     }  # fmt: skip
 
 
-def tables(runs: Sequence[Run]) -> list[Table]:
+def tables(runs: Sequence[Run]) -> Iterator[Table]:
     """A table for each data set."""
-    found = []
     for data, of_data in by_dataset(runs).items():
         mine = {run.key["label"]: run.figures for run in of_data if "over seeds" in run.figures}
         drops = [f"{words} without {m}" for m in REMOVED for words in ("rank", "1/rank")]
@@ -194,17 +180,14 @@ def tables(runs: Sequence[Run]) -> list[Table]:
         ]
         if rows:
             seeds = max(figures["num_seeds"] for figures in mine.values())
-            found.append(
-                Table(
-                    f"Stability of three paths, {TITLES[data]}", ("explainer", "links", *columns),
-                    tuple(rows),
-                    f"Mean pairwise Jaccard of the returned paths over {seeds} explainer seeds, "
-                    f"and over {len(MODELS)} models trained with other seeds on the same links. "
-                    f"Mean rank of the target among {RANKED}, true links left out, and how far "
-                    "rank and reciprocal rank fall without the facts of the first m paths.",
-                )
+            yield Table(
+                f"Stability of three paths, {TITLES[data]}", ("explainer", "links", *columns),
+                rows,
+                f"Mean pairwise Jaccard of the returned paths over {seeds} explainer seeds, "
+                f"and over {len(MODELS)} models trained with other seeds on the same links. "
+                f"Mean rank of the target among {RANKED}, true links left out, and how far "
+                "rank and reciprocal rank fall without the facts of the first m paths.",
             )  # fmt: skip
-    return found
 
 
 PART = Part(NAME, "Stability over seeds and models, and ranks", tables, each)

@@ -7,7 +7,7 @@ made from other citation graphs, so that only the order of magnitude can be comp
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from pagelink.bench.answers import DEFAULT
 from pagelink.bench.measures import BUDGETS, LABELS, SHAPE, WORTH, Columns
@@ -82,7 +82,7 @@ def summary(runs: Sequence[Run]) -> list[Table]:
         "without one. `share of greedy`: the effect of three paths on the model's score. "
         "`supported`: the share of links whose paths together speak for the link."
     )
-    return [Table("All explainers", tuple(heads), tuple(lines), note)] if lines else []
+    return [Table("All explainers", tuple(heads), lines, note)] if lines else []
 
 
 def by_subject(runs: Sequence[Run]) -> dict[str, dict[str, list[Run]]]:
@@ -119,19 +119,17 @@ def _compared(rows: dict[str, list[Run]]) -> Figures:
     }
 
 
-def tables(runs: Sequence[Run]) -> list[Table]:
+def tables(runs: Sequence[Run]) -> Iterator[Table]:
     """Three tables for each data set: against its labels, against its model, shape and cost."""
-    found = []
     for rows in by_subject(runs).values():
         first = next(iter(rows.values()))[0]
         title, published = first.key["title"], first.key["published"]
         bound = rows[BOUND][0].figures
         count = bound["links"]
         if bound["labelled"]:
-            found.append(_labels(rows, title, count, published))
-        found.append(_worth(rows, title, count))
-        found.append(_shape(rows, title, count))
-    return found
+            yield _labels(rows, title, count, published)
+        yield _worth(rows, title, count)
+        yield _shape(rows, title, count)
 
 
 def row_name(name: str, runs: Sequence[Run], links: int) -> str:
@@ -165,7 +163,7 @@ def _labels(rows: dict[str, list[Run]], title: str, links: int, published: str |
     )
     if "AugCitation" in title:
         note = f"{AMINER_NOTE} {note}"
-    return Table(f"{title}: {links} links against the labels", _heads(LABELS), tuple(lines), note)
+    return Table(f"{title}: {links} links against the labels", _heads(LABELS), lines, note)
 
 
 def _worth(rows: dict[str, list[Run]], title: str, links: int) -> Table:
@@ -194,7 +192,7 @@ def _worth(rows: dict[str, list[Run]], title: str, links: int) -> Table:
         "The default chooses anew for each number of paths, the others are cut."
     )
     heads = (*_heads(WORTH), "minus default", *(head for head, _ in VERDICT_COLUMNS))
-    return Table(f"{title}: {links} links against the model", heads, tuple(lines), note)
+    return Table(f"{title}: {links} links against the model", heads, lines, note)
 
 
 def _shape(rows: dict[str, list[Run]], title: str, links: int) -> Table:
@@ -214,41 +212,28 @@ def _shape(rows: dict[str, list[Run]], title: str, links: int) -> Table:
         "What 3 paths look like, and what they cost on one thread: the peak is that of the whole "
         "process, and SubgraphX is run on few links and seeds because of its time."
     )
-    return Table(f"{title}: shape and cost", heads, tuple(lines), note)
+    return Table(f"{title}: shape and cost", heads, lines, note)
 
 
-def plots(runs: Sequence[Run]) -> list[Plot]:
+def plots(runs: Sequence[Run]) -> Iterator[Plot]:
     """For each data set, agreement with labels beside truth to the model."""
-    found = []
     for rows in by_subject(runs).values():
         title = next(iter(rows.values()))[0].key["title"]
         if rows[BOUND][0].figures["labelled"]:
-            by_row = {
-                name: [
-                    run.figures["auc"] for run in runs_of_it if run.figures.get("auc") is not None
-                ]
-                for name, runs_of_it in rows.items()
-            }
-            found.append(Plot(
-                f"{title}: mask ROC-AUC", "", "ROC-AUC",
-                bars=tuple(
-                    (name, sum(aucs) / len(aucs), min(aucs), max(aucs))
-                    for name, aucs in by_row.items()
-                    if aucs
-                ),
-                note="Lines: lowest and highest seed. degree knows no model.",
-            ))  # fmt: skip
+            bars = []
+            for name, of_row in rows.items():
+                aucs = [run.figures["auc"] for run in of_row if run.figures.get("auc") is not None]
+                if aucs:
+                    bars.append((name, sum(aucs) / len(aucs), min(aucs), max(aucs)))
+            note = "Lines: lowest and highest seed. degree knows no model."
+            yield Plot(f"{title}: mask ROC-AUC", "", "ROC-AUC", bars=bars, note=note)
         if INTERVALS in rows:
-            bars = tuple(
-                (name, *row["share"])
-                for name, row in _compared(rows).items()
-                if row["share"][0] is not None
-            )
-            found.append(Plot(
+            shares = [(name, *row["share"]) for name, row in _compared(rows).items()]
+            yield Plot(
                 f"{title}: effect of three paths, as a share of greedy", "", "share of greedy",
-                bars=bars, note="Lines: 95 % bootstrap intervals over links.",
-            ))  # fmt: skip
-    return found
+                bars=[bar for bar in shares if bar[1] is not None],
+                note="Lines: 95 % bootstrap intervals over links.",
+            )  # fmt: skip
 
 
 def _heads(columns: Columns) -> tuple[str, ...]:

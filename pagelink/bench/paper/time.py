@@ -227,27 +227,22 @@ def _growth(row: str, name: str, rounds: str | None, edges: Sequence[int]) -> Fi
     }  # fmt: skip
 
 
-def tables(runs: Sequence[Run]) -> list[Table]:
+def tables(runs: Sequence[Run]) -> Iterator[Table]:
     """Time against edges, the complexity table, and where the time goes."""
     by_name = {run.name: run.figures for run in runs}
-    found = []
     if lines := by_name.get("time against edges"):
-        found.append(_lines_table(lines))
-    growing = [(row, by_name[f"growth {row}"]) for row in ROWS if f"growth {row}" in by_name]
-    if growing:
-        found.append(_growth_table(growing))
+        yield _lines_table(lines)
+    if growing := {row: by_name[own] for row in ROWS if (own := f"growth {row}") in by_name}:
+        yield _growth_table(growing)
     if rows := _stage_rows(by_name):
-        found.append(
-            Table(
-                "Where the time of a link goes, CPU ms",
-                ("data set, settings", "epochs", *STAGES[:3], "search and measuring", "all"),
-                tuple(rows),
-                f"Up to {STAGE_LINKS} links side by side, one thread. A link has converged when "
-                "its best paths stay the same for ten epochs; with the paper's settings none "
-                "leaves before the last epoch. Learning includes its own searches.",
-            )
-        )  # fmt: skip
-    return found
+        yield Table(
+            "Where the time of a link goes, CPU ms",
+            ("data set, settings", "epochs", *STAGES[:3], "search and measuring", "all"),
+            rows,
+            f"Up to {STAGE_LINKS} links side by side, one thread. A link has converged when "
+            "its best paths stay the same for ten epochs; with the paper's settings none "
+            "leaves before the last epoch. Learning includes its own searches.",
+        )
 
 
 def _lines_table(figures: Mapping[str, Any]) -> Table:
@@ -268,9 +263,9 @@ def _lines_table(figures: Mapping[str, Any]) -> Table:
     )  # fmt: skip
 
 
-def _growth_table(growing: Sequence[tuple[str, Mapping[str, Any]]]) -> Table:
+def _growth_table(growing: Mapping[str, Mapping[str, Any]]) -> Table:
     rows = []
-    for row, figures in growing:
+    for row, figures in growing.items():
         fewest, *_, most = figures["edges"]
         times = [f"{1000 * figures['seconds'][place]:,.1f}" for place in (0, -1)]
         by_rounds = figures["in_rounds"]
@@ -285,7 +280,7 @@ def _growth_table(growing: Sequence[tuple[str, Mapping[str, Any]]]) -> Table:
             "explainer", "the paper says", "edges", "ms, fewest", "ms, most",
             "exponent in edges", "exponent in T", "exponent of each stage",
         ),
-        tuple(rows),
+        rows,
         "E: edges of the computation graph, E_k: of its k-core. CPU ms of a link alone, the "
         "lesser of two rounds, T = 10; an exponent of 1 is linear "
         "growth, less means that a fixed cost counts. Training PGExp-Link is not in its row. "
@@ -305,24 +300,18 @@ def _stage_rows(by_name: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, ...
     return rows
 
 
-def plots(runs: Sequence[Run]) -> list[Plot]:
+def plots(runs: Sequence[Run]) -> Iterator[Plot]:
     """The paper's figure, and the same for larger graphs."""
     by_name = {run.name: run.figures for run in runs}
-    found = []
     for line in by_name.get("time against edges", {"lines": []})["lines"]:
         x, slope, start = line["edges"], line["slope"][0], line["intercept"][0]
-        found.append(
-            Plot(
-                f"Time against edges, {x[0]:,.0f} to {x[-1]:,.0f}",
-                "edges of G_c", "CPU ms per link",
-                (
-                    Series("measured", tuple(x), tuple(1000 * s for s in line["cpu_s"])),
-                    Series("line", tuple(x), tuple(1000 * (start + slope * v) for v in x)),
-                ),
-                note=f"R² {line['r2']:.3f}. {line['how']}",
-            )
+        measured = Series("measured", x, [1000 * s for s in line["cpu_s"]])
+        fitted = Series("line", x, [1000 * (start + slope * v) for v in x])
+        yield Plot(
+            f"Time against edges, {x[0]:,.0f} to {x[-1]:,.0f}",
+            "edges of G_c", "CPU ms per link", (measured, fitted),
+            note=f"R² {line['r2']:.3f}. {line['how']}",
         )  # fmt: skip
-    return found
 
 
 PART = Part(NAME, "Time against edges, and what grows with what", tables, each, once, plots)
