@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from pagelink.cli.common import Model, Seed, console, load, one_thread
+from pagelink.cli.common import Model, Seed, console, load, one_thread, say_written
 from pagelink.errors import SettingsError, need
 
 Quick = Annotated[bool, typer.Option("--quick", help="Tiny graphs, to see that it runs.")]
@@ -90,9 +90,8 @@ def docs(
     from pagelink.bench.paper.runner import publish, write_docs
 
     if results is not None:
-        console.print(f"docs/results: {publish(results, root):,} bytes", markup=False)
-    for file in write_docs(root):
-        console.print(f"Wrote {file}", markup=False)
+        console.print(f"docs/results: {publish(results, root):,} bytes")
+    say_written(write_docs(root))
 
 
 @bench.command()

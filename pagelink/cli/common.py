@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from pagelink.models.checkpoint import Checkpoint
 
 
-console = Console(soft_wrap=True, highlight=False)
-errors = Console(stderr=True, soft_wrap=True, highlight=False)
+# Names of files and nodes are printed as they are, whatever brackets they hold.
+console = Console(soft_wrap=True, highlight=False, markup=False)
+errors = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
 
 Graph = Annotated[Path, typer.Argument(help="Folder of tables, a file of triples, or a store.")]
 MaybeModel = Annotated[Path | None, typer.Option(help="Checkpoint that `pagelink train` wrote.")]
@@ -93,7 +94,7 @@ def write_files(*wanted: tuple[Path | None, Callable[[], str | bytes]]) -> list[
 def say_written(files: Iterable[Path]) -> None:
     """Name the files that were written."""
     for file in files:
-        console.print(f"Wrote {file}", markup=False)
+        console.print(f"Wrote {file}")
 
 
 @contextmanager

@@ -28,7 +28,7 @@ from pagelink.cli.common import (
 from pagelink.errors import need
 
 if TYPE_CHECKING:
-    from pagelink.engine import Engine, FromFiles, Summary
+    from pagelink.engine import Engine, FromFiles
 
 
 SECONDS_A_LINE = 30.0
@@ -183,7 +183,7 @@ def explain(
         checkpoint.model, checkpoint.source, checkpoint.link_type, settings, seed, threshold=limit
     )
     explanation = explainer.explain(src or "", dst or "", **on_request)
-    console.print(str(explanation), markup=False)
+    console.print(str(explanation))
     values: dict[str, Any] = {}
     if counterfactual:
         place: Any = at
@@ -192,7 +192,7 @@ def explain(
         found = explainer.counterfactual(
             src or "", dst or "", top_k=top_k, at=place, known=of_source
         )
-        console.print(f"\n{found}", markup=False)
+        console.print(f"\n{found}")
         values["counterfactual"] = found.to_dict()
     written = write_files(
         (html, explanation.to_html),
@@ -229,34 +229,25 @@ def _explain_table(
         console.print(f"{summary.resumed} links were done by an earlier run.")
     counts = ", ".join(f"{count} {name}" for name, count in summary.reasons.items())
     parts = "" if engine is None else f" in {summary.num_parts} parts"
-    console.print(
-        f"{summary.num_links} links ({counts}), {summary.num_rows} rows{parts}: {out}", markup=False
-    )
+    console.print(f"{summary.num_links} links ({counts}), {summary.num_rows} rows{parts}: {out}")
     if engine is not None:
-        _say_more(summary)
+        if summary.verdicts:
+            told = ", ".join(f"{count} {name}" for name, count in summary.verdicts.items())
+            console.print(f"Verdicts: {told}.")
+        if summary.overhead is not None:
+            console.print(
+                f"{summary.rate:.1f} links per second by {summary.workers} workers, "
+                f"{summary.restarts} of them replaced; {summary.overhead:.1%} of their time was "
+                "not spent on explaining."
+            )
+        if summary.slowest:
+            worst = summary.slowest[0]
+            console.print(f"The slowest link took {worst['seconds']:.2f} s (line {worst['line']}).")
     for message in summary.invalid:
-        errors.print(f"{links}, {message}", markup=False)
+        errors.print(f"{links}, {message}")
     more = summary.reasons.get("invalid", 0) - len(summary.invalid)
     if more > 0:
         errors.print(f"... and {more} more; see the rows with reason invalid.")
-
-
-def _say_more(summary: Summary) -> None:
-    """Say what the links of a folder came to, and what their workers cost."""
-    if summary.verdicts:
-        told = ", ".join(f"{count} {name}" for name, count in summary.verdicts.items())
-        console.print(f"Verdicts: {told}.")
-    if summary.overhead is not None:
-        console.print(
-            f"{summary.rate:.1f} links per second by {summary.workers} workers, "
-            f"{summary.restarts} of them replaced; {summary.overhead:.1%} of their time was not "
-            "spent on explaining."
-        )
-    if summary.slowest:
-        worst = summary.slowest[0]
-        console.print(
-            f"The slowest link took {worst['seconds']:.2f} s (line {worst['line']}).", markup=False
-        )
 
 
 @contextmanager

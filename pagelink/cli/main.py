@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
-from rich.markup import escape
+from rich.text import Text
 
 from pagelink.cli.bench import bench
 from pagelink.cli.common import (
@@ -37,10 +37,6 @@ from pagelink.cli.store import store
 from pagelink.cli.study import study
 from pagelink.errors import PageLinkError, SettingsError, need
 
-if TYPE_CHECKING:
-    from pagelink.models.checkpoint import Checkpoint
-    from pagelink.web.explorer import Explorer
-
 dataset = typer.Typer(help="Make graphs with known explanations.", no_args_is_help=True)
 
 
@@ -49,7 +45,7 @@ def useritemattr(out: Out, seed: Seed = 0) -> None:
     """The paper's synthetic graph of users, items and attributes."""
     from pagelink.datasets.useritemattr import make_useritemattr_folder
 
-    console.print(str(make_useritemattr_folder(out, seed=seed)), markup=False)
+    console.print(str(make_useritemattr_folder(out, seed=seed)))
 
 
 @dataset.command()
@@ -60,7 +56,7 @@ def aminer(
     """A citation graph in our table form, from the public AMiner files."""
     from pagelink.datasets.aminer import make_aminer_folder
 
-    console.print(str(make_aminer_folder(source, out)), markup=False)
+    console.print(str(make_aminer_folder(source, out)))
 
 
 @dataset.command()
@@ -88,7 +84,7 @@ def augcitation(
         source, out, num_likes=num_likes, seed=seed,
         rule="released" if rule == "released" else "paper",
     )  # fmt: skip
-    console.print(str(made), markup=False)
+    console.print(str(made))
 
 
 app = typer.Typer(
@@ -180,9 +176,9 @@ def recommend(
 
     checkpoint = load(graph, model)
     _, relation, dst = checkpoint.link_type
-    console.print(f"Best new targets of {src!r} ({relation} {dst}):", markup=False)
+    console.print(f"Best new targets of {src!r} ({relation} {dst}):")
     for rank, target in enumerate(best_targets(checkpoint, src, k), start=1):
-        console.print(f"{rank:3d}.  {target.probability:.3f}  {target.name}", markup=False)
+        console.print(f"{rank:3d}.  {target.probability:.3f}  {target.name}")
 
 
 app.command()(explain)
@@ -222,13 +218,23 @@ def serve(
     taken = listen(host, port)  # before the work that a taken port would waste
     checkpoint = load_or_demo(graph, model, seed)
     title = graph.resolve().name if graph is not None else "UserItemAttr (generated)"
-    explorer = _explorer(checkpoint, title, None if rank_only else threshold, deadline, seed)
+    from pagelink.explain.explainer import PaGELink
     from pagelink.web.app import make_app
+    from pagelink.web.explorer import Explorer
 
+    explainer = PaGELink(
+        checkpoint.model, checkpoint.source, checkpoint.link_type, seed=seed,
+        threshold=None if rank_only else threshold,
+    )  # fmt: skip
+    name, auc = type(checkpoint.model).__name__, checkpoint.report.test_auc
+    explorer = Explorer(
+        explainer, checkpoint.split.all, checkpoint.score, title=title,
+        model=f"{name}, test ROC-AUC {auc:.3f}", deadline=deadline,
+    )  # fmt: skip
     address = address_of(taken, token)
 
     def started() -> None:
-        console.print(f"Explore at {address} (stop with Ctrl+C)", markup=False)
+        console.print(f"Explore at {address} (stop with Ctrl+C)")
         if open:
             typer.launch(address)
 
@@ -254,22 +260,6 @@ def check(
 
     check_target(json, graph, model)
     check_and_print(load(graph, model), links, seed, retrain, json, console)
-
-
-def _explorer(
-    checkpoint: Checkpoint, title: str, threshold: float | None, deadline: float, seed: int
-) -> Explorer:
-    from pagelink.explain.explainer import PaGELink
-    from pagelink.web.explorer import Explorer
-
-    explainer = PaGELink(
-        checkpoint.model, checkpoint.source, checkpoint.link_type, seed=seed, threshold=threshold
-    )
-    name, auc = type(checkpoint.model).__name__, checkpoint.report.test_auc
-    return Explorer(
-        explainer, checkpoint.split.all, checkpoint.score, title=title,
-        model=f"{name}, test ROC-AUC {auc:.3f}", deadline=deadline,
-    )  # fmt: skip
 
 
 def _link_type(given: str) -> tuple[str, str, str]:
@@ -299,5 +289,5 @@ def main() -> None:
         if _debug:
             raise
         words = " ".join(str(error).split())
-        errors.print(f"[bold red]error:[/] {escape(words)}")
+        errors.print(Text.assemble(("error:", "bold red"), f" {words}"))
         sys.exit(2 if isinstance(error, SettingsError) else 1)

@@ -82,8 +82,7 @@ def _say(made: GraphStore, deed: str, start: float) -> None:
     size = sum(each["bytes"] for each in manifest["files"].values())
     console.print(
         f"{made.folder}: {nodes:,} nodes, {edges:,} edges with their reverses, {size:,} bytes in "
-        f"{len(manifest['files'])} files, {deed} {time.perf_counter() - start:.1f} s",
-        markup=False,
+        f"{len(manifest['files'])} files, {deed} {time.perf_counter() - start:.1f} s"
     )
 
 

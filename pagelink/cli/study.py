@@ -67,7 +67,7 @@ def create(
     checkpoint = load_or_demo(graph, model, seed)
     made = make(checkpoint, out, plan, progress_bar)
     for line in lines_about(made, plan, difference):
-        console.print(line, markup=False)
+        console.print(line)
 
 
 @study.command()
@@ -114,7 +114,7 @@ def serve(
         address = serving.address_of(taken, token)
 
         def started() -> None:
-            console.print(f"The study is at {address}", markup=False)
+            console.print(f"The study is at {address}")
             console.print("Stop it by Ctrl-C; no answer is lost.")
 
         serving.serve(application(opened, token), taken, started)
@@ -175,4 +175,4 @@ def simulate(
         agree,
     )  # fmt: skip
     simulate_copy(file, out, people, behaviour, seed)
-    console.print(f"Wrote {out}: {people} simulated people.", markup=False)
+    console.print(f"Wrote {out}: {people} simulated people.")

@@ -126,7 +126,7 @@ class Crew:
             self._engine.start(self._order)
             for _ in range(self._engine.size):
                 self._hire()
-            while ahead is not None or self._again or self._is_busy:
+            while ahead is not None or self._again or any(w.tasks for w in self._workers.values()):
                 for worker in self._with_room():
                     if self._again:
                         self._give(worker, self._again.popleft())
@@ -137,10 +137,6 @@ class Crew:
                     yield from self._handle(event)
         finally:
             self._engine.close()
-
-    @property
-    def _is_busy(self) -> bool:
-        return any(worker.tasks for worker in self._workers.values())
 
     def _hire(self) -> None:
         self._workers[self._engine.hire()] = _Worker(deque())

@@ -113,9 +113,7 @@ def check_workers(workers: object) -> None:
     Raises:
         SettingsError: it is neither None nor a whole number from 1 up.
     """
-    if workers is None:
-        return
-    if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
+    if workers is not None and (type(workers) is not int or workers < 1):
         raise SettingsError(f"workers must be a whole number from 1 up, got {workers!r}.")
 
 

@@ -110,19 +110,13 @@ Person = Annotated[str, Depends(person)]
 
 
 def application(study: Study, token: str | None = None) -> ASGIApp:
-    """Return the pages behind their guard.
+    """Return the pages of a study behind their guard.
+
+    Functions without `async` run in threads: each may wait for the file of the study.
 
     Args:
         study: the open study.
         token: whoever joins by the first page needs it; those with a personal address do not.
-    """
-    return Guard(pages_of(study), token, OPEN_PATHS)
-
-
-def pages_of(study: Study) -> FastAPI:
-    """Return the pages of a study.
-
-    Functions without `async` run in threads: each may wait for the file of the study.
     """
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     app.state.study = study
@@ -193,7 +187,7 @@ def pages_of(study: Study) -> FastAPI:
     _add_refusals(app, title)
     static = files("pagelink.study").joinpath("static")
     app.mount("/static", StaticFiles(directory=str(static)))
-    return app
+    return Guard(app, token, OPEN_PATHS)
 
 
 def _page(template: str, title: str, status: int = 200, **values: Any) -> HTMLResponse:

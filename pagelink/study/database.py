@@ -36,7 +36,7 @@ ORDER BY answer.participant, assignment.number
 """
 
 
-class Study:
+class Study(contextlib.AbstractContextManager["Study"]):
     """A study in its file: who takes part, what each is asked next, and what they answer.
 
     Every method is its own short transaction. One object may be used by several threads, one file
@@ -78,9 +78,6 @@ class Study:
         with self._lock:
             self._connection.close()
 
-    def __enter__(self) -> Study:
-        return self
-
     def __exit__(self, *raised: object) -> None:
         self.close()
 
@@ -97,14 +94,9 @@ class Study:
                 f"{self.path} is held by others, and nothing was saved. Try again."
             )
         try:
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
+            with self._connection:  # commits, or rolls back what raises
+                self._connection.execute("BEGIN IMMEDIATE")
                 yield self._connection
-                self._connection.execute("COMMIT")
-            except BaseException:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
-                raise
         except sqlite3.Error as error:
             raise StudyBusyError(
                 f"{self.path} cannot be read or written ({error}), and nothing was saved. Is "
@@ -169,7 +161,12 @@ class Study:
         moment = time.time()
         with self.transaction() as now:
             person = _person(now, key)
-            question = self._open_question(now, person, moment)
+            # The question that somebody was shown and has not answered.
+            (question,) = now.execute(
+                "UPDATE assignment SET last_seen = ? WHERE participant = ? AND question NOT IN "
+                "(SELECT question FROM answer WHERE participant = ?) RETURNING question",
+                (moment, person, person),
+            ).fetchone() or (None,)
             if question is None:
                 (asked,) = now.execute(
                     "SELECT COUNT(*) FROM assignment WHERE participant = ?", (person,)
@@ -227,15 +224,6 @@ class Study:
                 "SELECT COUNT(*) FROM answer WHERE participant = ?", (_person(now, key),)
             ).fetchone()
         return answered, self.total
-
-    def _open_question(self, now: sqlite3.Connection, person: int, moment: float) -> int | None:
-        """The question that somebody was shown and has not answered."""
-        row: tuple[int] | None = now.execute(
-            "UPDATE assignment SET last_seen = ? WHERE participant = ? AND question NOT IN "
-            "(SELECT question FROM answer WHERE participant = ?) RETURNING question",
-            (moment, person, person),
-        ).fetchone()
-        return None if row is None else row[0]
 
     def _page(self, now: sqlite3.Connection, person: int, question: int) -> Page:
         kind, asked, link, score, fact, number, options = now.execute(

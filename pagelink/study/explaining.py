@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import islice
 from typing import Any
 
@@ -25,7 +24,6 @@ from pagelink.measure.verdict import unnoticed
 from pagelink.models.checkpoint import Checkpoint
 from pagelink.rivals.ground import Ground, fact_paths, free_facts
 from pagelink.rivals.registry import BY_PATH, RIVALS, make_rival
-from pagelink.runtime.arrays import Longs
 from pagelink.settings import Settings
 from pagelink.study.questions import TRUTHS, Shown, Truth
 from pagelink.views.layers import NamedFact, Node, columns_of
@@ -169,6 +167,9 @@ class Words:
         self._graph, self._link_type = graph, link_type
         self._kinds = {kind: words(kind) for kind in graph.node_types}
         self._alike = {kind: Counter(map(str, names)) for kind, names in graph.names.items()}
+        self._relations = {words(relation) for _, relation, _ in graph.edge_types}
+        self._edge_of = representatives_of_facts(graph)
+        """Of each fact, the edge that states it first."""
 
     def link(self, pair: Pair) -> str:
         """The predicted link as a sentence."""
@@ -213,11 +214,6 @@ class Words:
         src, dst = int(graph.src[edge]), int(graph.dst[edge])
         return (dst, clean(relation), src) if backwards else (src, clean(relation), dst)
 
-    @cached_property
-    def _edge_of(self) -> Longs:
-        """Of each fact, the edge that states it first."""
-        return representatives_of_facts(self._graph)
-
     def _named(self, fact: int) -> NamedFact:
         src, relation, dst = self._read(fact)
         return NamedFact(self._node(src), relation, self._node(dst))
@@ -232,10 +228,6 @@ class Words:
     def _phrase(self, flat: int) -> str:
         node = self._graph.node(flat)
         return isolate(phrases_of({node: self._node(flat)[1]}, self._relations)[node])
-
-    @cached_property
-    def _relations(self) -> Iterable[str]:
-        return {words(relation) for _, relation, _ in self._graph.edge_types}
 
 
 # Facts to take away, with what the model really does without them.

@@ -83,7 +83,7 @@ def parse_probabilities(given: str, what: str) -> dict[str, float]:
     return found
 
 
-def simulate_copy(path: Path, out: Path, people: int, behaviour: Behaviour, seed: int) -> Path:
+def simulate_copy(path: Path, out: Path, people: int, behaviour: Behaviour, seed: int) -> None:
     """Write a copy of a study without its answers, and let people of known behaviour fill it in.
 
     Raises:
@@ -96,7 +96,6 @@ def simulate_copy(path: Path, out: Path, people: int, behaviour: Behaviour, seed
     copy_without_answers(path, out, told)
     with Study.open(out) as study:
         simulate(study, people, behaviour, seed)
-    return out
 
 
 def simulate(study: Study, people: int, behaviour: Behaviour, seed: int) -> None:

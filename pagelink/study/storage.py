@@ -36,16 +36,16 @@ def write_study(path: Path, about: StudyAbout, questions: Sequence[StudyQuestion
         connection.execute(f"PRAGMA application_id = {APPLICATION}")
         connection.execute(f"PRAGMA user_version = {VERSION}")
         connection.executescript(files("pagelink.study").joinpath("schema.sql").read_text())
-        connection.execute("BEGIN")
-        connection.execute("INSERT INTO about VALUES (?)", (_as_json(about),))
         drawings: dict[Shown, int] = {}
-        for number, question in enumerate(questions, start=1):
-            _write(connection, number, question, drawings)
-        connection.execute("COMMIT")
+        with connection:
+            connection.execute("BEGIN")
+            connection.execute("INSERT INTO about VALUES (?)", (_as_json(about),))
+            for number, question in enumerate(questions, start=1):
+                _write(connection, number, question, drawings)
     return path
 
 
-def copy_without_answers(path: Path, out: Path, simulated: Mapping[str, Any]) -> Path:
+def copy_without_answers(path: Path, out: Path, simulated: Mapping[str, Any]) -> None:
     """Write the questions of a study to a new file, for people who are not real.
 
     Args:
@@ -65,7 +65,6 @@ def copy_without_answers(path: Path, out: Path, simulated: Mapping[str, Any]) ->
         told = {**(about.settings or {}), "simulated": dict(simulated)}
         changed = _as_json(dataclasses.replace(about, settings=told))
         copy.execute("UPDATE about SET value = ?", (changed,))
-    return out
 
 
 @contextmanager
@@ -141,11 +140,10 @@ def connect(path: Path, wait: float = WAIT) -> sqlite3.Connection:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute(_SYNCHRONOUS)
         connection.execute("PRAGMA foreign_keys = ON")
-    except sqlite3.Error as error:
+    except BaseException as error:
         connection.close()
-        raise StudyError(f"{path} is damaged, or cannot be written to: {error}.") from error
-    except BaseException:
-        connection.close()
+        if isinstance(error, sqlite3.Error):
+            raise StudyError(f"{path} is damaged, or cannot be written to: {error}.") from error
         raise
     return connection
 

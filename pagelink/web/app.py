@@ -40,32 +40,15 @@ FILES: Responses = {200: {"content": {kind: {} for kind in MEDIA_TYPES.values()}
 def make_app(
     explorer: Explorer, *, token: str | None = None, questions: Questions | None = None
 ) -> ASGIApp:
-    """Return the application.
+    """Return the page and the JSON API, with its OpenAPI document at /api/openapi.json.
 
     Args:
         explorer: answers.
         token: who sends it is let in; None: only this machine is.
         questions: the queue in front of the model; None: a new one.
     """
-    api = make_api(explorer, questions or Questions())
+    questions = questions or Questions()
     relied = [name for name, words in VERDICT_WORDS.items() if words.is_relied]
-
-    @api.get("/static/verdicts.js", include_in_schema=False)
-    def verdicts() -> Response:
-        # The page asks which verdicts are good news; their words are in one table, for all views.
-        return Response(f"export const RELIED = {json.dumps(relied)};\n", media_type=_SCRIPT)
-
-    api.mount("/static", StaticFiles(directory=STATIC))
-
-    @api.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
-    def page() -> FileResponse:
-        return FileResponse(STATIC / "index.html", media_type="text/html")
-
-    return Guard(api, token)
-
-
-def make_api(explorer: Explorer, questions: Questions) -> FastAPI:
-    """Return the JSON API, with its OpenAPI document at /api/openapi.json."""
     api = FastAPI(
         title="pagelink explorer",
         version=versions()["pagelink"],
@@ -139,7 +122,18 @@ def make_api(explorer: Explorer, questions: Questions) -> FastAPI:
         if not questions.cancel(question):
             raise LinkError(f"There is no open question {question!r}.")
 
-    return api
+    @api.get("/static/verdicts.js", include_in_schema=False)
+    def verdicts() -> Response:
+        # The page asks which verdicts are good news; their words are in one table, for all views.
+        return Response(f"export const RELIED = {json.dumps(relied)};\n", media_type=_SCRIPT)
+
+    api.mount("/static", StaticFiles(directory=STATIC))
+
+    @api.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
+    def page() -> FileResponse:
+        return FileResponse(STATIC / "index.html", media_type="text/html")
+
+    return Guard(api, token)
 
 
 def explore(

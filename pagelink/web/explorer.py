@@ -79,6 +79,15 @@ class Explorer:
         graph = self.graph
         counts = np.diff(graph.node_offset).tolist()
         places = colour_places(graph.node_types)
+        # What can be set on the page, with the ranges and defaults of the address.
+        ranges = contract.ExplanationAsked.model_json_schema()["properties"]
+        controls = [
+            contract.Control(
+                name=name, label=label, meaning=meaning, lowest=ranges[name]["minimum"],
+                highest=ranges[name]["maximum"], step=step, default=ranges[name]["default"],
+            )
+            for name, label, step, meaning in _CONTROLS
+        ]  # fmt: skip
         return contract.About(
             title=self._title,
             model=self._model or type(self.explainer.predictor.model).__name__,
@@ -91,7 +100,7 @@ class Explorer:
                 for t, n in zip(graph.node_types, counts, strict=True)
             ],
             relations=self.neighbours.relations,
-            controls=_controls(),
+            controls=controls,
             examples=[self.node(self.link_type[0], i) for i in self.neighbours.examples],
             warnings=self.explainer.warnings,
             versions=versions(),
@@ -115,16 +124,13 @@ class Explorer:
         if node_type not in self.graph.node_types:
             known = ", ".join(self.graph.node_types)
             raise LinkError(f"There is no node type {node_type!r}; there are {known}.")
-        total, found = self._search_of(node_type).find(typed, limit)
-        return contract.Nodes(total=total, nodes=[self.node(node_type, i) for i in found])
-
-    def _search_of(self, node_type: str) -> NameSearch:
         if node_type not in self._searches:
             at = self.graph.node_types.index(node_type)
             first, last = self.graph.node_offset[at : at + 2].tolist()
             names = [self.graph.node_name(flat) for flat in range(first, last)]
             self._searches[node_type] = NameSearch(names, self.graph.degree[first:last])
-        return self._searches[node_type]
+        total, found = self._searches[node_type].find(typed, limit)
+        return contract.Nodes(total=total, nodes=[self.node(node_type, i) for i in found])
 
     def source(self, index: int, limit: int) -> contract.Source:
         """What a source is linked to already."""
@@ -250,15 +256,3 @@ class Explorer:
                     f"{self.graph.num_facts - 1}."
                 )
         return sorted(set(off))
-
-
-def _controls() -> list[contract.Control]:
-    """What can be set on the page, with the ranges and defaults of the address."""
-    ranges = contract.ExplanationAsked.model_json_schema()["properties"]
-    return [
-        contract.Control(
-            name=name, label=label, meaning=meaning, lowest=ranges[name]["minimum"],
-            highest=ranges[name]["maximum"], step=step, default=ranges[name]["default"],
-        )
-        for name, label, step, meaning in _CONTROLS
-    ]  # fmt: skip
