@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
 FLAGS = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
@@ -25,6 +25,9 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 def find_chromium() -> str | None:
     """Return the browser: PAGELINK_CHROMIUM, else the first one on the path."""
     return os.environ.get("PAGELINK_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
+
+
+expect.set_options(timeout=20_000)  # a busy machine takes its time
 
 
 @contextmanager
