@@ -263,10 +263,10 @@ def read_records(study: Study) -> Records:
             )
         )
     # The columns are the fields of an answer, but for `shown`, which has the numbers of options.
-    answers = [
-        Answer(*row[:6], tuple(explainers[row[1], at] for at in json.loads(row[6])), *row[7:])
-        for row in rows
-    ]
+    answers = []
+    for row in rows:
+        shown = tuple(explainers[row[1], at] for at in json.loads(row[6]))
+        answers.append(Answer(*[*row[:6], shown, *row[7:]]))
     return Records(answers, joined, kinds, truths)
 
 
