@@ -7,7 +7,16 @@ from typing import Annotated
 
 import typer
 
-from pagelink.cli.common import Model, Seed, console, load, one_thread, say_written
+from pagelink.cli.common import (
+    Many,
+    Model,
+    Seed,
+    console,
+    load,
+    one_thread,
+    repeatable,
+    say_written,
+)
 from pagelink.errors import SettingsError, need
 
 Quick = Annotated[bool, typer.Option("--quick", help="Tiny graphs, to see that it runs.")]
@@ -18,9 +27,7 @@ Out = Annotated[Path, typer.Option(help="Folder for run files, trained models an
 @bench.command()
 def paper(
     out: Out = Path("out"),
-    part: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Only this part. Repeatable.")
-    ] = None,
+    part: Annotated[Many, repeatable("Only this part.", "NAME")] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Number of explainer seeds.")] = 5,
     links: Annotated[int, typer.Option(min=2, help="Links per data set at most.")] = 200,
     aminer: Annotated[
@@ -97,10 +104,7 @@ def docs(
 @bench.command()
 def scale(
     out: Annotated[Path, typer.Option(help="Folder for the store, about 30 GB, and scale.json.")],
-    only: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="build, cold, worker, engines or chaos. Repeatable."),
-    ] = None,
+    only: Annotated[Many, repeatable("build, cold, worker, engines or chaos.", "NAME")] = None,
     quick: Quick = False,
     seed: Seed = 0,
 ) -> None:
@@ -133,9 +137,7 @@ def useritemattr_reference(
 def speed(
     out: Annotated[Path, typer.Option(help="Folder for speed.json and speed.svg.")] = Path("out"),
     quick: Quick = False,
-    only: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Only this row. Repeatable.")
-    ] = None,
+    only: Annotated[Many, repeatable("Only this row.", "NAME")] = None,
     seed: Seed = 0,
 ) -> None:
     """Measure how fast links are explained, and print it as a Markdown table."""
@@ -146,9 +148,7 @@ def speed(
 
 @bench.command()
 def faithfulness(
-    subject: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Only this model. Repeatable.")
-    ] = None,
+    subject: Annotated[Many, repeatable("Only this model.", "NAME")] = None,
     links: Annotated[int, typer.Option(min=2, help="Links per model at most.")] = 200,
     out: Annotated[
         Path, typer.Option(help="Folder for faithfulness.json and trained models.")

@@ -36,6 +36,12 @@ RankOnly = Annotated[
     bool, typer.Option("--rank-only", help="The model only ranks: explain every given link.")
 ]
 Out = Annotated[Path, typer.Option(help="Folder to make.")]
+Many = list[str] | None
+
+
+def repeatable(help: str, metavar: str | None = None) -> Any:
+    """Return an option that may be given several times."""
+    return typer.Option(metavar=metavar, help=f"{help} Repeatable.")
 
 
 def check_target(out: Path | None, *inputs: Path | None) -> None:

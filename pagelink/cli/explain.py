@@ -13,6 +13,7 @@ import typer
 
 from pagelink.cli.common import (
     Graph,
+    Many,
     Model,
     RankOnly,
     Seed,
@@ -22,6 +23,7 @@ from pagelink.cli.common import (
     errors,
     load,
     progress_bar,
+    repeatable,
     say_written,
     write_files,
 )
@@ -57,24 +59,16 @@ def explain(
     max_length: Annotated[int | None, typer.Option(help="Facts of a path at most.")] = None,
     max_degree: Annotated[int | None, typer.Option(help="Degree of inner nodes at most.")] = None,
     budget: Annotated[int | None, typer.Option(help="Facts of all paths at most.")] = None,
-    exclude_relation: Annotated[
-        list[str] | None, typer.Option(help="No path uses this relation. Repeatable.")
-    ] = None,
+    exclude_relation: Annotated[Many, repeatable("No path uses this relation.")] = None,
     exclude_node: Annotated[
-        list[str] | None,
-        typer.Option(metavar="TYPE=NAME", help="No path goes through this node. Repeatable."),
+        Many, repeatable("No path goes through this node.", "TYPE=NAME")
     ] = None,
-    via: Annotated[
-        list[str] | None,
-        typer.Option(metavar="TYPE=NAME", help="Only paths through such a node. Repeatable."),
-    ] = None,
+    via: Annotated[Many, repeatable("Only paths through such a node.", "TYPE=NAME")] = None,
     metapath: Annotated[
-        list[str] | None,
+        Many,
         typer.Option(help="Only paths along these relations, as likes,rev_likes,likes. Repeats."),
     ] = None,
-    forbid_metapath: Annotated[
-        list[str] | None, typer.Option(help="No path along these relations. Repeatable.")
-    ] = None,
+    forbid_metapath: Annotated[Many, repeatable("No path along these relations.")] = None,
     before: Annotated[str | None, typer.Option(help="Only facts before this date.")] = None,
     date_column: Annotated[str | None, typer.Option(help="Column of the dates.")] = None,
     deadline: Annotated[float | None, typer.Option(help="Seconds per link.")] = None,
@@ -203,7 +197,7 @@ def explain(
     say_written(written)
 
 
-def _nodes(given: list[str] | None) -> list[tuple[str, str]] | None:
+def _nodes(given: Many) -> list[tuple[str, str]] | None:
     if given is None:
         return None
     for node in given:
@@ -212,7 +206,7 @@ def _nodes(given: list[str] | None) -> list[tuple[str, str]] | None:
     return [(node.split("=", 1)[0], node.split("=", 1)[1]) for node in given]
 
 
-def _metapaths(given: list[str] | None) -> list[list[str]] | None:
+def _metapaths(given: Many) -> list[list[str]] | None:
     return None if given is None else [[name.strip() for name in m.split(",")] for m in given]
 
 

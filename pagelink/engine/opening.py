@@ -28,12 +28,16 @@ _MISSING = object()
 
 def fingerprint(path: Path) -> str:
     """Return a hash of a file, or of the files of a folder, by content."""
-    files = sorted(p for p in path.iterdir() if p.is_file()) if path.is_dir() else [path]
     digest = hashlib.sha256()
-    for file in files:
+    for file in _files_of(path):
         with file.open("rb") as opened:
             digest.update(file.name.encode() + hashlib.file_digest(opened, "sha256").digest())
     return digest.hexdigest()
+
+
+def _files_of(path: Path) -> list[Path]:
+    """A file, or the files of a folder, in order."""
+    return sorted(p for p in path.iterdir() if p.is_file()) if path.is_dir() else [path]
 
 
 def graph_fingerprint(path: Path) -> str:
@@ -206,13 +210,9 @@ class FromFiles:
 
 def _stats_of(*paths: Path) -> dict[str, tuple[int, int, int]]:
     """Inode, size and time of each file, by its path."""
-    found = {}
-    for path in paths:
-        for file in sorted(path.iterdir()) if path.is_dir() else [path]:
-            if file.is_file():
-                stat = file.stat()
-                found[str(file)] = stat.st_ino, stat.st_size, stat.st_mtime_ns
-    return found
+    files = (file for path in paths for file in _files_of(path) if file.is_file())
+    stats = {str(file): file.stat() for file in files}
+    return {file: (stat.st_ino, stat.st_size, stat.st_mtime_ns) for file, stat in stats.items()}
 
 
 @dataclass(frozen=True)

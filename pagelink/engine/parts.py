@@ -185,7 +185,16 @@ def claimed(path: Path, job: Mapping[str, Any], *, beside: bool = False) -> Iter
         _lock(lock, path)
         _remove_left_overs(path)
         folder = PartFolder(path)
-        _take_up(folder, job)
+        # Go on with the job of the folder, if it is this very one or has not come to anything yet.
+        file = path / JOB_FILE
+        if not (file.exists() and (folder.done or folder.pieces)):
+            write_text(file, as_text(job))
+        elif differs := differing(file.read_text("utf-8"), job):
+            raise SettingsError(
+                f"{path} holds the parts of another job (other {', '.join(differs)}). Remove the "
+                "folder to start anew, or write the results elsewhere."
+            )
+        (path / SUMMARY_FILE).unlink(missing_ok=True)
         try:
             yield folder
         finally:
@@ -222,20 +231,6 @@ def _remove_left_overs(path: Path) -> None:
     for pattern in _LEFT_OVER:
         for file in path.glob(pattern):
             file.unlink(missing_ok=True)
-
-
-def _take_up(folder: PartFolder, job: Mapping[str, Any]) -> None:
-    """Go on with the job of the folder, if it is this very one or has not come to anything yet."""
-    file = folder.path / JOB_FILE
-    if file.exists() and (folder.done or folder.pieces):
-        if differs := differing(file.read_text("utf-8"), job):
-            raise SettingsError(
-                f"{folder.path} holds the parts of another job (other {', '.join(differs)}). "
-                "Remove the folder to start anew, or write the results elsewhere."
-            )
-    else:
-        write_text(file, as_text(job))
-    (folder.path / SUMMARY_FILE).unlink(missing_ok=True)
 
 
 # Reading the folder of a job, and joining its parts into one file.

@@ -130,12 +130,8 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 def _environment() -> dict[str, str]:
     """Variables of a worker: it finds the modules that this process finds, and uses one core."""
     here = [str(Path(entry or ".").absolute()) for entry in sys.path]
-    threads = {
-        name: "1"
-        for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-        if name not in os.environ
-    }
-    return {**os.environ, **threads, "PYTHONPATH": os.pathsep.join(here)}
+    threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+    return {**threads, **os.environ, "PYTHONPATH": os.pathsep.join(here)}
 
 
 # The process of a worker.

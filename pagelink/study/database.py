@@ -262,14 +262,11 @@ def read_records(study: Study) -> Records:
                 "SELECT truth, COUNT(*) FROM question WHERE truth IS NOT NULL GROUP BY truth"
             )
         )
-    answers = [
-        Answer(
-            person, question, kind, link, fact, truth,
-            tuple(explainers[question, number] for number in json.loads(shown)), choice, seconds,
-            level, line,
-        )
-        for person, question, kind, link, fact, truth, shown, choice, seconds, level, line in rows
-    ]  # fmt: skip
+    # The columns are the fields of an answer, but for `shown`, which has the numbers of options.
+    answers = []
+    for row in rows:
+        shown = tuple(explainers[row[1], at] for at in json.loads(row[6]))
+        answers.append(Answer(*[*row[:6], shown, *row[7:]]))
     return Records(answers, joined, kinds, truths)
 
 

@@ -107,11 +107,12 @@ def _bounds(drawn: Doubles) -> Interval:
 
 def groups_of(answers: Sequence[Answer]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Return the number of the question of each answer, and of the person, counted through."""
-    found = []
-    for name in ("question", "participant"):
-        ids = [getattr(answer, name) for answer in answers]
-        found.append(np.unique(ids, return_inverse=True)[1].astype(np.int64))
-    return found[0], found[1]
+    return _numbered([a.question for a in answers]), _numbered([a.participant for a in answers])
+
+
+def _numbered(values: Sequence[int] | Sequence[str]) -> npt.NDArray[np.int64]:
+    """The number of each value among the different ones, counted through."""
+    return np.unique(values, return_inverse=True)[1].astype(np.int64)
 
 
 def credit(answer: Answer, name: str) -> float:
@@ -216,8 +217,8 @@ def _interval(answers: Sequence[Answer], seed: int) -> Interval | None:
 
 def _table(answers: Sequence[Answer]) -> Doubles:
     """How often each question got each label."""
-    question = np.unique([a.question for a in answers], return_inverse=True)[1]
-    label = np.unique([label_of(a) for a in answers], return_inverse=True)[1]
+    question = _numbered([a.question for a in answers])
+    label = _numbered([label_of(a) for a in answers])
     table = np.zeros((question.max() + 1, label.max() + 1))
     np.add.at(table, (question, label), 1)
     return table

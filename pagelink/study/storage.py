@@ -136,7 +136,18 @@ def connect(path: Path, wait: float = WAIT) -> sqlite3.Connection:
         check_same_thread=False,
     )  # fmt: skip
     try:
-        _check(connection, path)
+        (application,) = connection.execute("PRAGMA application_id").fetchone()
+        if application != APPLICATION:
+            raise StudyError(f"{path} is a database, but not a study of pagelink.")
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version != VERSION:
+            raise StudyError(
+                f"{path} is a study of version {version}, this pagelink reads {VERSION}. Use the "
+                "pagelink that made it."
+            )
+        (said,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+        if said != "ok":
+            raise StudyError(f"{path} is damaged: {said}. Take a copy of it that is whole.")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute(_SYNCHRONOUS)
         connection.execute("PRAGMA foreign_keys = ON")
@@ -146,21 +157,6 @@ def connect(path: Path, wait: float = WAIT) -> sqlite3.Connection:
             raise StudyError(f"{path} is damaged, or cannot be written to: {error}.") from error
         raise
     return connection
-
-
-def _check(connection: sqlite3.Connection, path: Path) -> None:
-    (application,) = connection.execute("PRAGMA application_id").fetchone()
-    if application != APPLICATION:
-        raise StudyError(f"{path} is a database, but not a study of pagelink.")
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version != VERSION:
-        raise StudyError(
-            f"{path} is a study of version {version}, this pagelink reads {VERSION}. Use the "
-            "pagelink that made it."
-        )
-    (said,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-    if said != "ok":
-        raise StudyError(f"{path} is damaged: {said}. Take a copy of it that is whole.")
 
 
 def read_about(connection: sqlite3.Connection, path: Path) -> StudyAbout:

@@ -54,11 +54,6 @@ class Layers:
     routes: Routes
     """Of each pair of joined nodes, the places from the left to the right one."""
 
-    @property
-    def rows(self) -> int:
-        """Places in the fullest column."""
-        return max(len(column) for column in self.columns)
-
     def middles(self, sizes: Mapping[Place, float], between: float, total: float) -> Middles:
         """Return how far down the middle of each place is: near what it is joined to.
 

@@ -20,7 +20,7 @@ from pagelink.views import layout
 from pagelink.views.statements import compared, in_words
 from pagelink.views.templates import Colour, render, type_colours
 from pagelink.views.text import clean, count, enumerated, shorten, text_width, type_words, words
-from pagelink.views.wording import PathWords, Wording, wording
+from pagelink.views.wording import Wording, wording
 
 _LEGEND_SIZE, _LEGEND_LINE = 12.0, 24.0
 _SWATCH, _BETWEEN = 26.0, 20.0
@@ -126,7 +126,10 @@ def to_text(explanation: Explanation) -> str:
     blocks = ["\n".join(head)]
     for group in said.groups:
         blocks.append(f"{group.heading}:")
-        blocks.extend(_path_block(path) for path in group.paths)
+        for path in group.paths:
+            number = f"{path.rank}. "
+            lines = [*map(str, path.steps), *path.remarks]
+            blocks.append(number + f"\n{' ' * len(number)}".join(lines))
     if said.caveat:
         blocks.append(said.caveat)
     if said.figures:
@@ -135,12 +138,6 @@ def to_text(explanation: Explanation) -> str:
     if said.notes:
         blocks.append("\n".join(["Notes:", *(f"- {note}" for note in said.notes)]))
     return "\n\n".join(blocks)
-
-
-def _path_block(path: PathWords) -> str:
-    number = f"{path.rank}. "
-    lines = [*(str(step) for step in path.steps), *path.remarks]
-    return number + f"\n{' ' * len(number)}".join(lines)
 
 
 def to_html(explanation: Explanation) -> str:

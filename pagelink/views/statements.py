@@ -181,13 +181,12 @@ class PathGroup(Generic[P]):
 
 def num_facts(paths: Iterable[Path]) -> int:
     """Return how many different facts paths have: an edge and its reverse are one fact."""
-    return len(
-        {
-            (frozenset(ends), words(edge.label))
-            for path in paths
-            for edge, *ends in zip(path.edges, path.nodes[:-1], path.nodes[1:], strict=True)
-        }
-    )
+    facts = {
+        (frozenset(ends), words(edge.label))
+        for path in paths
+        for edge, *ends in zip(path.edges, path.nodes[:-1], path.nodes[1:], strict=True)
+    }
+    return len(facts)
 
 
 def counted_facts(paths: Iterable[Path]) -> str:

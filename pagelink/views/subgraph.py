@@ -106,7 +106,8 @@ def place(
     for end in (src, dst):  # alone in their columns: as tall as their lines need
         lines = sum(end in ends for ends in layers.routes)
         heights[end] = max(usual, lines * _PORTS + 2 * PADDING)
-    height = max(layers.rows * (usual + BETWEEN) - BETWEEN, *heights.values())
+    fullest = max(map(len, layers.columns))
+    height = max(fullest * (usual + BETWEEN) - BETWEEN, *heights.values())
     gaps = len(layers.columns) - 1
     width = max(width, 2 * MARGIN + BOX_WIDTH + gaps * (BOX_WIDTH + SMALLEST_GAP))
     step = (width - 2 * MARGIN - BOX_WIDTH) / gaps

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from typing import Any, Literal, TypeVar
 
 from fastapi import Response
@@ -90,16 +89,14 @@ def what_if_answer(graph: TypedGraph, found: Counterfactual) -> contract.WhatIf:
 
 def saved(explanation: Explanation, kind: Format) -> Response:
     """Return an explanation as an attachment, named by the link."""
-    views: dict[Format, Callable[[], str | bytes]] = {
-        "html": explanation.to_html,
-        "svg": explanation.to_svg,
-        "png": explanation.to_png,
-        "json": lambda: json.dumps(explanation.to_dict(), ensure_ascii=False, indent=1),
-    }
+    if kind == "json":
+        content = json.dumps(explanation.to_dict(), ensure_ascii=False, indent=1)
+    else:
+        content = getattr(explanation, f"to_{kind}")()
     name = f"{explanation.src_name}-{explanation.dst_name}"
     plain = re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-").lower()[:80] or "explanation"
     return Response(
-        views[kind](),
+        content,
         media_type=MEDIA_TYPES[kind],
         headers={"Content-Disposition": f'attachment; filename="{plain}.{kind}"'},
     )

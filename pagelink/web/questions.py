@@ -18,7 +18,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Mapping
 from concurrent.futures import Future
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -70,17 +70,12 @@ class PendingAnswer:
         self.id = f"q{number}"
         self.compute = compute
         self.future: Future[Any] = Future()
-        self.state: Literal["waiting", "working"] = "waiting"
         self.began = 0.0
+        """When the work on it began; 0 while it waits."""
         self.calls = 0
         self.watchers = 0
         self.last_seen = time.monotonic()
         self.is_given_up = False
-
-    @property
-    def seconds(self) -> float:
-        """Since the work on it began."""
-        return time.monotonic() - self.began if self.began else 0.0
 
 
 class Questions:
@@ -137,11 +132,12 @@ class Questions:
 
     def progress(self, question: PendingAnswer) -> contract.Working:
         """Return how far a question is."""
+        began = question.began
         return contract.Working(
             question=question.id,
-            state=question.state,
+            state="working" if began else "waiting",
             ahead=self.ahead(question),
-            seconds=round(question.seconds, 2),
+            seconds=round(time.monotonic() - began, 2) if began else 0.0,
             calls=question.calls,
         )
 
@@ -196,7 +192,7 @@ class Questions:
                     self._give_up(question)
                 if self._queue:
                     self._current = self._queue.popleft()
-                    self._current.state, self._current.began = "working", time.monotonic()
+                    self._current.began = time.monotonic()
                     return self._current
                 self._changed.wait()
 

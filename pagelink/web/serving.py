@@ -8,6 +8,7 @@ import ipaddress
 import secrets
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from urllib.parse import parse_qs, quote, unquote_plus
 
 import uvicorn
@@ -181,7 +182,7 @@ def address_of(taken: socket.socket, token: str | None = None) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{port}/{query}"
 
 
-def serve(app: ASGIApp, taken: socket.socket, started: Callable[[], None] | None = None) -> None:
+def serve(app: ASGIApp, taken: socket.socket, started: Callable[[], None]) -> None:
     """Serve until interrupted; requests under way are finished first, for some seconds.
 
     Args:
@@ -193,11 +194,6 @@ def serve(app: ASGIApp, taken: socket.socket, started: Callable[[], None] | None
         app, log_level="warning", access_log=False, server_header=False,
         timeout_graceful_shutdown=5, lifespan="off",
     )  # fmt: skip
-    if started is not None:
-        started()
-    try:
+    started()
+    with taken, suppress(KeyboardInterrupt):
         uvicorn.Server(config).run(sockets=[taken])
-    except KeyboardInterrupt:
-        return
-    finally:
-        taken.close()
