@@ -159,11 +159,8 @@ def _lines(plot: Plot) -> str:
         spans = [(across(series.x[i]), up(series.low[i]), up(series.high[i])) for i in known
                  if series.low and series.high]  # fmt: skip
         points = [(across(series.x[i]), up(series.y[i])) for i in known]
-        lines.append(
-            Line(
-                series.label, COLOURS[number % len(COLOURS)], points, spans, TOP + 10 + 20 * number
-            )
-        )
+        colour, label_at = COLOURS[number % len(COLOURS)], TOP + 10 + 20 * number
+        lines.append(Line(series.label, colour, points, spans, label_at))
     return render(
         "bench-lines.svg", plot=plot, lines=lines, width=WIDTH,
         height=max(LINES_BOTTOM + 66, TOP + 20 * len(lines) + 20), left=LINES_LEFT,
