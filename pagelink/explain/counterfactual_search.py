@@ -6,9 +6,9 @@ enough, else those that extend the best smaller ones (a beam). A set that was fo
 stripped of the members it does not need.
 
 `find_counterfactual` applies it to a link. The things are the facts at its source, or those on its
-paths; the figure is how far its score is above the threshold (`Goal.top_k` is None), or above that
-of the target that is to push it out of the first `top_k`. The set that was found is then checked
-on all targets, and put into words.
+paths; the figure is how far its score is above the threshold, or, with `top_k`, above that of the
+target that is to push it out of the first `top_k`. The set that was found is then checked on all
+targets, and put into words.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ RIVALS = 20
 
 
 @dataclass(frozen=True)
-class Goal:
+class RemovalGoal:
     """What a counterfactual is to reach, and by what means.
 
     Raises:
@@ -198,7 +198,7 @@ def facts_at_source(
 
 
 def find_counterfactual(
-    setup: Setup, link: Link, goal: Goal, known: Sequence[int]
+    setup: Setup, link: Link, goal: RemovalGoal, known: Sequence[int]
 ) -> Counterfactual:
     """Search among sets of facts, measure, and put the result into words.
 
@@ -282,7 +282,7 @@ def _most_promising(
     return np.sort(facts[np.argsort(-gain[facts], kind="stable")[:most]])
 
 
-def _margin(scores: TargetScores, targets: Longs, facts: Longs, goal: Goal) -> Measure:
+def _margin(scores: TargetScores, targets: Longs, facts: Longs, goal: RemovalGoal) -> Measure:
     """How far the first target is above the threshold, or above the k-th best of the others."""
 
     def measure(sets: Sequence[Set]) -> Doubles:
@@ -295,13 +295,15 @@ def _margin(scores: TargetScores, targets: Longs, facts: Longs, goal: Goal) -> M
     return measure
 
 
-def _has_turned(found: FoundRemoval, after: Doubles, own: int, goal: Goal) -> bool:
+def _has_turned(found: FoundRemoval, after: Doubles, own: int, goal: RemovalGoal) -> bool:
     if goal.top_k is None:
         return found.reached and bool(after[own] < goal.bar)
     return rank_among(after, own) > goal.top_k
 
 
-def _newcomer(before: Doubles, after: Doubles, own: int, rank: int, goal: Goal) -> int | None:
+def _newcomer(
+    before: Doubles, after: Doubles, own: int, rank: int, goal: RemovalGoal
+) -> int | None:
     """The best of those that are among the first now, and were not before."""
     first, threshold = goal.top_k or rank, goal.threshold
     old = np.argsort(-before, kind="stable")[:first]

@@ -10,7 +10,7 @@ import torch
 
 from pagelink.errors import SettingsError
 from pagelink.explain.counterfactual import At, Counterfactual
-from pagelink.explain.counterfactual_search import Goal, find_counterfactual
+from pagelink.explain.counterfactual_search import RemovalGoal, find_counterfactual
 from pagelink.explain.options import ExplainOptions, check_batches
 from pagelink.explain.preparation import Prepared
 from pagelink.explain.result import Explanation
@@ -177,7 +177,7 @@ class PaGELink(Prepared):
             LinkError: there is no such node or link type.
             SettingsError: an argument is out of its range.
         """
-        goal = Goal(top_k, at, budget, verified, self.threshold)
+        goal = RemovalGoal(top_k, at, budget, verified, self.threshold)
         link = self.link(src, dst, link_type)
         others = [self.graph.find_node(link.type[2], key) for key in known]
         return find_counterfactual(self.setup, link, goal, others)

@@ -49,6 +49,7 @@ def page_link(
 ) -> list[Explanation]:
     """Explain links side by side, given their extracted computation graphs."""
     settings = setup.settings
+    # Extract: done by `Batches`, which cuts a stream of links by the size of what it extracts.
     # Score and prune: f(G) of each link, and the edges that have a mask and may lie on paths.
     work = prune_links(score_links(setup, batch, links), seed, timer)
     # Learn one mask per link.

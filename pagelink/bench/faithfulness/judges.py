@@ -51,7 +51,7 @@ class EditedGraph:
     """Edges that are put in: position of the relation, flat source, flat target."""
 
 
-class EditedGraphs:
+class RewiredModel:
     """Asks a model about edited graphs.
 
     Args:
@@ -215,7 +215,7 @@ def replaced_effects(
     explainer = ground.explainer
     graph, num_hops = explainer.graph, explainer.receptive_field.num_hops
     assert num_hops is not None, "the models of this benchmark are local"
-    ask = EditedGraphs(model, node_inputs(data), graph, num_hops)
+    ask = RewiredModel(model, node_inputs(data), graph, num_hops)
     replacements = Replacements(graph)
     effects = {}
     for name, ranked in rankings.items():

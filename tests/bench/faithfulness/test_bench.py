@@ -15,8 +15,8 @@ from pagelink import PaGELink, Settings
 from pagelink.bench.answers import COUNTS
 from pagelink.bench.faithfulness.judges import (
     EditedGraph,
-    EditedGraphs,
     Replacements,
+    RewiredModel,
     correlation,
     foretelling,
     replaced_effects,
@@ -147,7 +147,7 @@ def test_edited_graphs_are_the_full_graph_edited(
     ground: Ground, data: HeteroData, model: RGCN
 ) -> None:
     graph = ground.explainer.graph
-    ask = EditedGraphs(model, node_inputs(data), graph, 2)
+    ask = RewiredModel(model, node_inputs(data), graph, 2)
     removed = frozenset(by_way_of(ground, 0))
     relation = graph.edge_types.index(BOUGHT)
     new = (relation, graph.flat_index("item", 3), graph.flat_index("user", 0))
