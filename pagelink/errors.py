@@ -5,7 +5,7 @@ PageLinkError
 │   └── MissingExtraError  packages that only some of pagelink needs are not installed
 ├── GraphError       the graph given is malformed
 │   └── StoreError   a graph store is damaged, half-written, changed, or of another version
-├── LinkError        a link asked for is not in this graph (unknown name, index out of range)
+├── LinkError        a given link is not in this graph (unknown name, index out of range)
 ├── StudyError       a file is not a study, or an answer does not fit its question
 │   └── StudyBusyError  the file cannot be read or written just now, and nothing was saved
 ├── EngineError      a job of many links cannot go on (its workers die, a disk is full, no cluster)
@@ -44,7 +44,7 @@ class StoreError(GraphError):
 
 
 class LinkError(PageLinkError, ValueError):
-    """A link asked for cannot be explained because it is not a link of this graph."""
+    """A given link cannot be explained because it is not a link of this graph."""
 
 
 class StudyError(PageLinkError, ValueError):

@@ -219,7 +219,7 @@ def check_randomisation(
         except PageLinkError as error:
             notes.append(f"No model was trained on shuffled links: {error}")
     else:
-        notes.append("No model was trained on shuffled links, as it was asked for.")
+        notes.append("No model was trained on shuffled links, as requested.")
     return judge(found, seed, notes)
 
 

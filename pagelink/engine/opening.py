@@ -1,4 +1,8 @@
-"""What makes two runs the same job: the links, the model, the graph, the settings, the versions."""
+"""How a worker gets its explainer, and what makes two runs the same job.
+
+It opens a graph and a checkpoint, or is sent the explainer. Two runs are of the same job if links,
+model, graph, settings and versions are the same.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +80,7 @@ def differing(stored: str, job: Mapping[str, Any]) -> list[str]:
     )
 
 
-# How a worker gets its explainer: it opens a graph and a checkpoint, or is sent the explainer.
+# How a worker gets its explainer.
 
 
 STORE_VARIABLE = "PAGELINK_STORE"

@@ -82,8 +82,8 @@ class PaGELink(Prepared):
             SettingsError: an argument is out of its range.
         """
         options = ExplainOptions(rank, rank_sample, runs, negatives)
-        link = self.link(src, dst, link_type)
-        (answer,) = self.pipeline.stream([link], options, BATCH_SIZE, MEMORY, raises=True)
+        given = (src, dst) if link_type is None else (src, dst, link_type)
+        (answer,) = self._stream([given], options, BATCH_SIZE, MEMORY, raises=True)
         return answer
 
     def explain_many(
@@ -136,8 +136,7 @@ class PaGELink(Prepared):
         elif workers is not None or address is not None:
             raise SettingsError("workers and address go with an engine: 'processes' or 'ray'.")
         else:
-            read = map(self.reader.read_any, links)
-            answers = self.pipeline.stream(read, options, batch_size, memory)
+            answers = self._stream(links, options, batch_size, memory)
         if not progress:
             return answers
         from rich.progress import track

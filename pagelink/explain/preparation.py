@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import torch
@@ -85,6 +85,11 @@ class Prepared:
         self, batch: ComputationGraphs, links: list[Link], seed: int, timer: Timer
     ) -> list[Explanation]:
         return page_link(self.setup, self.builder, batch, links, seed, timer)
+
+    def _stream(
+        self, links: Iterable[LinkLike], *how: Any, raises: bool = False
+    ) -> Iterator[Explanation]:
+        return self.pipeline.stream(map(self.reader.read_any, links), *how, raises=raises)
 
     def _warnings(self) -> list[str]:
         return warnings_about(self.predictor, self.receptive_field, self.link_types)

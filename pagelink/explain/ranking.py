@@ -15,6 +15,7 @@ import numpy.typing as npt
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.edited_graphs import Edits
 from pagelink.graph.links import Link
+from pagelink.graph.lookup import states_facts
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.model.edited_logits import EditedLogits
 from pagelink.runtime.arrays import Doubles, Longs
@@ -134,7 +135,7 @@ class TargetScores:
         src, relation = (np.full(len(targets), v) for v in (self._link.src, self._relation))
         for i, facts in enumerate(sets):
             inputs = self._predictor.full_graph(
-                src, targets, relation, without=np.isin(self._graph.fact, facts)
+                src, targets, relation, without=states_facts(self._graph, facts)
             )
             answers[i] = self._predictor.logits(inputs).cpu().double().numpy()
         return answers

@@ -2,7 +2,8 @@
 
 Facts that do nothing as long as others are there may be worth most once these are gone. So each
 next path is looked for where the gradient is steepest without those before, and measured together
-with them.
+with them. The sets to choose from are all small subsets of a pool per link, in which the greedy set
+comes first, then the most concise candidates and those of the highest effect alone.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ def ranked(candidates: Candidates, values: Doubles, count: int) -> Longs:
     return found
 
 
-# Sets of candidate paths: a pool for each link, and all small subsets of it.
+# The sets to choose from.
 
 
 def make_pools(greedy: GreedySet) -> Longs:

@@ -14,7 +14,7 @@ import numpy as np
 
 from pagelink.measure.candidates import Trials
 from pagelink.measure.greedy_set import CandidateSets, GreedySet, ranked
-from pagelink.measure.verdict import REDUNDANT, stand_in
+from pagelink.measure.verdict import may_stand_in, stand_in
 from pagelink.runtime.arrays import Bools, Doubles, Longs
 
 SLACK = 0.5
@@ -59,7 +59,7 @@ def select(greedy: GreedySet) -> Selection:
     largest = np.maximum(_highest(np.abs(effect)), greedy.largest)
     num_sets = greedy.num_sets + (np.isfinite(effect) & ~sets.single).sum(1)
     span = trials.work.logits - trials.without_paths
-    inserted = (span > 0) & (best < REDUNDANT * span) & np.isfinite(best)
+    inserted = may_stand_in(span, best) & np.isfinite(best)
     if inserted.any():
         added, best_added = _measured(greedy, sets, concise, inserted, inserted=True)
         inserted &= stand_in(span, best, best_added)

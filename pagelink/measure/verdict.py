@@ -39,6 +39,12 @@ def unnoticed(logit: float) -> float:
     return max(UNNOTICED * abs(logit), UNNOTICED)
 
 
+def may_stand_in(span: Doubles, removed: Doubles) -> Bools:
+    """Whether removing any set shows so little of f(G) - f(G0) that insertion has to be tried."""
+    found: Bools = (span > 0) & (removed < REDUNDANT * span)
+    return found
+
+
 def stand_in(span: Doubles, removed: Doubles, added: Doubles) -> Bools:
     """Whether the paths of each link stand in for each other; influence is by insertion then.
 
@@ -52,7 +58,7 @@ def stand_in(span: Doubles, removed: Doubles, added: Doubles) -> Bools:
         >>> stand_in(np.full(3, 4.0), removed, added)
         array([ True, False, False])
     """
-    found: Bools = (span > 0) & (removed < REDUNDANT * span) & (added > STANDING_IN * removed)
+    found: Bools = may_stand_in(span, removed) & (added > STANDING_IN * removed)
     return found
 
 

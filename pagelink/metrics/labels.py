@@ -41,7 +41,7 @@ def mask_auc(scores: npt.ArrayLike, positive: npt.ArrayLike) -> float:
         >>> mask_auc([0.9, 0.4, 0.4, 0.1], [True, True, False, False])
         0.875
     """
-    scores = edge_scores(scores)
+    scores = checked_scores(scores)
     positive = np.asarray(positive, dtype=bool)
     if positive.shape != scores.shape:
         raise GraphError(
@@ -89,7 +89,7 @@ def mask_auc_unpruned(
         >>> mask_auc_unpruned(scores, positive, [1, 1, 1, 1, 0, 0])
         (0.875, 0)
     """
-    scores = edge_scores(scores)
+    scores = checked_scores(scores)
     positive, unpruned = np.asarray(positive, dtype=bool), np.asarray(unpruned, dtype=bool)
     if unpruned.shape != scores.shape or positive.shape != scores.shape:
         raise GraphError(
@@ -134,7 +134,7 @@ def degree_only_mask(paths_in_order: Iterable[Iterable[int]], num_edges: int) ->
     return mask
 
 
-def edge_scores(scores: npt.ArrayLike) -> Doubles:
+def checked_scores(scores: npt.ArrayLike) -> Doubles:
     """Return one number per edge as an array; refuse NaN and other shapes."""
     checked = np.asarray(scores, dtype=np.float64)
     if checked.ndim != 1 or np.isnan(checked).any():
@@ -186,7 +186,7 @@ def path_hit(scores: npt.ArrayLike, paths: Iterable[Iterable[int]], budget: int)
         >>> round(path_hit([0.9, 0.5, 0.5, 0.5, 0.1], [[0, 1]], budget=2), 4)
         0.3333
     """
-    scores = edge_scores(scores)
+    scores = checked_scores(scores)
     edge_sets = [frozenset(path) for path in paths]
     for edges in edge_sets:
         if not edges or min(edges) < 0 or max(edges) >= scores.size:

@@ -158,18 +158,9 @@ def learn_masks(work: Work) -> LearnedMasks:
     out_of_time = np.zeros(batch.num_links, dtype=np.bool_)
     if settings.epochs == 0 or len(work.links) == 0:
         return LearnedMasks(logits, epochs, out_of_time)
+    masks = LearnedMasks(logits, epochs, out_of_time)
     state = _State(work, start)
     active = work.links
-
-    def finish(done: Longs, late: bool = False) -> None:
-        nonlocal active
-        if not len(done):
-            return
-        state.write(done, logits)
-        epochs[done] = epoch
-        out_of_time[done] = late
-        active = np.setdiff1d(active, done)
-
     wanted = predictor.needed(batch)
     recorded: ModelInput | None = work.recorded
     if settings.remove_pruned:
@@ -186,16 +177,17 @@ def learn_masks(work: Work) -> LearnedMasks:
             recorded = None
             while len(active) and 2 * len(active) > len(inside):
                 if work.timer.no_time_for_another():
-                    finish(active, late=True)
-                    break
+                    state.write(active, masks, epoch, late=True)
+                    return masks
                 state.step(run, active, np.searchsorted(inside, active))
                 epoch += 1
-                # Links whose search for paths alone has used up their time.
-                finish(active[state.late[active]], late=True)
-                last = epoch == settings.epochs
-                steady = state.steady[active] >= (settings.patience or settings.epochs)
-                finish(active if last else active[steady])
-    return LearnedMasks(logits, epochs, out_of_time)
+                late = state.late[active]  # their search for paths alone has used up their time
+                done = state.steady[active] >= (settings.patience or settings.epochs)
+                done |= late | (epoch == settings.epochs)
+                state.write(active[late], masks, epoch, late=True)
+                state.write(active[done & ~late], masks, epoch)
+                active = active[~done]
+    return masks
 
 
 class _State:
@@ -325,8 +317,10 @@ class _State:
         on_path[self._arc_value[arcs[arcs >= 0]]] = True
         return on_path
 
-    def write(self, links: Longs, logits: Floats) -> None:
-        """Write the values of some links to where the result is kept."""
+    def write(self, links: Longs, masks: LearnedMasks, epoch: int, *, late: bool = False) -> None:
+        """Write the values of links that are done to where the result is kept."""
+        masks.epochs[links], masks.out_of_time[links] = epoch, late
+        logits = masks.edge_logits
         values, idle = self._values.detach().cpu().numpy(), self._idle.detach().cpu().numpy()
         for link in links.tolist():
             first, last = self._ptr[link], self._ptr[link + 1]

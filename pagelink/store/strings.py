@@ -21,7 +21,7 @@ Bytes = npt.NDArray[np.uint8]
 
 
 class StoredStrings(Sequence[str]):
-    """Texts that are read when they are asked for.
+    """Texts that are read when they are needed.
 
     Args:
         text: all texts as UTF-8, one after the other.

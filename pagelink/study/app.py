@@ -162,7 +162,7 @@ def application(study: Study, token: str | None = None) -> ASGIApp:
         if _NUMBER.fullmatch(question) is None or not choice:
             raise StudyError("An answer needs a choice.")
         saved = study.answer(key, int(question), choice)
-        # What comes next is asked for apart, so that this answer says one thing: it is saved.
+        # What comes next is a request of its own, so that this answer says one thing: it is saved.
         return RedirectResponse(f"/p/{key}{'' if saved else '?kept'}", 303)
 
     @app.get("/p/{key}/thanks")

@@ -163,7 +163,7 @@ def lines_about(made: Made, plan: Plan, difference: float) -> list[str]:
     ]
     if made.num_links < plan.links:
         lines.append(
-            f"{plan.links} links were asked for: the model predicts no more test links that have "
+            f"{plan.links} links were requested: the model predicts no more test links that have "
             "a path."
         )
     if made.merged:

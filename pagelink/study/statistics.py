@@ -15,7 +15,7 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
-from pagelink.errors import StudyError
+from pagelink.errors import need
 from pagelink.metrics.averages import bootstrap_interval
 from pagelink.runtime.arrays import Doubles
 from pagelink.study.questions import NONE, Answer
@@ -171,7 +171,7 @@ def agreement(answers: Sequence[Answer], seed: int) -> Agreement:
     """Return alpha over the questions that two or more people answered.
 
     Raises:
-        StudyError: nltk is not there.
+        MissingExtraError: nltk is not there.
     """
     counts = Counter(answer.question for answer in answers)
     shared = [answer for answer in answers if counts[answer.question] > 1]
@@ -186,18 +186,15 @@ def alpha(triples: Sequence[tuple[str, str, str]]) -> float:
     """Return Krippendorff's alpha of (person, question, label); answers may be missing.
 
     Raises:
-        StudyError: nltk is not there.
+        MissingExtraError: nltk is not there.
 
     Example:
         >>> alpha([("a", "1", "x"), ("b", "1", "x"), ("a", "2", "x"), ("b", "2", "y")])
         0.0
     """
-    try:
-        from nltk.metrics.agreement import AnnotationTask
-    except ImportError as error:
-        raise StudyError(
-            "Krippendorff's alpha needs nltk: install it by `pip install 'pagelink[study]'`."
-        ) from error
+    need("Krippendorff's alpha", "study", "nltk")
+    from nltk.metrics.agreement import AnnotationTask
+
     return float(AnnotationTask(data=list(triples)).alpha())
 
 

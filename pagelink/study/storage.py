@@ -1,4 +1,4 @@
-"""The file of a study: made once from its questions, and opened with care."""
+"""The file of a study: made once from its questions, opened with care; and who gets what next."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from pagelink.runtime.arrays import Bools, Longs
 from pagelink.runtime.kernels import kernel
 from pagelink.store.strings import Bytes, hashes, read_only, texts_between, utf8_of
 
-# Integers are looked up in a table if it has at most so many places for each of them.
+# Integers are looked up in a table if it has at most this many places per integer.
 SPARSEST = 4
 _FIRST_SLOTS = 1 << 10
 
@@ -169,7 +169,7 @@ def decimal(texts: pa.Array) -> tuple[Longs, Bools]:
         [True, True, False]
     """
     plain = pc.or_(pc.equal(texts, "0"), pc.invert(pc.starts_with(texts, "0")))
-    fits = pc.less_equal(pc.binary_length(texts), 18)  # so many digits always do
+    fits = pc.less_equal(pc.binary_length(texts), 18)  # numbers of up to 18 digits always do
     valid = pc.and_(pc.and_(pc.ascii_is_decimal(texts), plain), fits)
     integers = pc.if_else(valid, texts, pa.scalar("0", texts.type)).cast(pa.int64())
     return integers.to_numpy(), valid.to_numpy(zero_copy_only=False)

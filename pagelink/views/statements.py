@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from pagelink.explain.result import Explanation, Node, Path, PathEdge
+from pagelink.explain.result import Explanation, Node, Path, PathEdge, sigmoid
 from pagelink.views.text import (
     clean,
     count,
@@ -300,7 +300,7 @@ def compared(threshold: float | None, before: float, after: float) -> Compared:
     """
     direction = (after > before) - (after < before)
     if threshold is not None and math.isfinite(before) and math.isfinite(after):
-        words = chance(_sigmoid(before)), chance(_sigmoid(after))
+        words = chance(sigmoid(before)), chance(sigmoid(after))
         if words[0] != words[1]:
             return Compared("estimate", *words, direction)
     first, second = numbers(before, after)
@@ -312,7 +312,7 @@ def in_words(threshold: float | None, logit: float) -> str:
     (raw,) = numbers(logit)
     if threshold is None or not math.isfinite(logit):
         return raw
-    return f"{chance(_sigmoid(logit))} (raw score {raw})"
+    return f"{chance(sigmoid(logit))} (raw score {raw})"
 
 
 def signed_change(influence: float | None) -> str:
@@ -323,7 +323,3 @@ def signed_change(influence: float | None) -> str:
     if float(size) == 0:
         return "0"
     return f"{_MINUS if influence > 0 else '+'}{size}"
-
-
-def _sigmoid(logit: float) -> float:
-    return (1 + math.tanh(logit / 2)) / 2

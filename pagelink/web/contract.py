@@ -88,7 +88,7 @@ class WhatIfAsked(LinkAsked):
 
     at: At = Field("source", description="Take away facts at the source, or on paths.")
     top_k: int | None = Field(
-        None, ge=1, le=1000, description="The target is to drop out of the first so many."
+        None, ge=1, le=1000, description="The target is to drop out of the first `top_k` targets."
     )
 
 
@@ -313,7 +313,7 @@ class Rank(Answer):
     rank: int
     rank_before: int
     of: int
-    is_sample: bool = Field(description="Not all targets were ranked, but so many at random.")
+    is_sample: bool = Field(description="Not all targets were ranked, but a random sample.")
 
 
 class RemovedFact(Answer):

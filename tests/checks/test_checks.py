@@ -464,7 +464,7 @@ def test_the_command_says_it_in_words_and_figures(checkpoint: Checkpoint, tmp_pa
     for title in TITLES.values():
         assert title in done.stdout
     assert "of 5 checks are fine" in done.stdout
-    assert "as it was asked for" in done.stdout
+    assert "as requested" in done.stdout
     found = json.loads((tmp_path / "out.json").read_text())
     assert [f["name"] for f in found["findings"]] == list(TITLES)
     assert found["num_links"] == 10

@@ -144,7 +144,7 @@ def test_fewer_links_than_asked_for_is_said(checkpoint: Checkpoint, tmp_path: Pa
     made = create(checkpoint, tmp_path / "s.db", plan, no_bar)
     assert 0 < made.num_links <= checkpoint.split.test.shape[1]
     assert made.num_forecasts == 0
-    assert any("10000 links were asked for" in line for line in lines_about(made, plan, 0.1))
+    assert any("10000 links were requested" in line for line in lines_about(made, plan, 0.1))
 
 
 def test_an_explainer_with_nothing_to_show_is_shown_empty(checkpoint: Checkpoint) -> None:

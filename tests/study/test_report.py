@@ -15,7 +15,7 @@ import pytest
 from rich.console import Console
 from support.studies import NAMES, make_questions, make_study, shown
 
-from pagelink.errors import StudyError
+from pagelink.errors import MissingExtraError
 from pagelink.study.database import Study, read_records
 from pagelink.study.questions import Answer, Option, StudyAbout, StudyQuestion
 from pagelink.study.report import PAPER_SHARE, Report, make_report, shares_of
@@ -173,8 +173,8 @@ def test_alpha_of_the_published_example() -> None:
 
 
 def test_without_nltk_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "nltk.metrics.agreement", None)
-    with pytest.raises(StudyError, match=r"pip install 'pagelink\[study\]'"):
+    monkeypatch.setitem(sys.modules, "nltk", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'pagelink\[study\]'"):
         agreement([answered("1", 1), answered("2", 2)], 0)
 
 

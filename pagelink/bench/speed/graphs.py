@@ -202,7 +202,7 @@ def growth(sizes: Sizes, seed: int) -> Iterator[Figure]:
         yield Figure(
             "growth", f"slowest over fastest, {first:,} to {last:,} edges, {where}",
             max(best) / min(best), "x", goal=FLAT,
-            how=f"CPU s a link alone, {len(graph.links)} links with {sizes.growth_core} edges "
+            how=f"CPU s per link alone, {len(graph.links)} links with {sizes.growth_core} edges "
             f"around them, explainer made before; minimum of {sizes.growth_repeats} rounds for "
             "each size", samples={f"{name}, cpu_s": values for name, values in seconds.items()},
         )  # fmt: skip
@@ -228,7 +228,7 @@ def _line(edges: Sequence[int], hidden: int, repeats: int, copies: int, seed: in
         "linear", f"R² of time against edges, {counts[0]:,} to {counts[-1]:,}", line.r2, "R²",
         goal=LINEAR,
         how=f"SAGE of {hidden}, one link for each number of edges, in a batch of {copies} of it; "
-        f"CPU s a link, minimum of {repeats} rounds; "
+        f"CPU s per link, minimum of {repeats} rounds; "
         f"{1e6 * line.slope:.3g} us an edge and {1000 * line.intercept:.3g} ms",
         samples={
             "edges": counts, "cpu_s": best, "hidden": [hidden],

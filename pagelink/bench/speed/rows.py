@@ -40,7 +40,7 @@ from pagelink.settings import Settings
 from pagelink.tables.load import load_graph
 
 RELEASED_MS = 640.0
-"""CPU ms a link of the paper's released code on UserItemAttr."""
+"""CPU ms per link of the paper's released code on UserItemAttr."""
 EVERY_EPOCH = Settings(patience=None, measure=False)
 """The defaults, but no link leaves before the last of the 20 epochs."""
 
@@ -182,7 +182,7 @@ def explain_all(explainer: PaGELink, links: Sequence[tuple[int, int]]) -> int:
 
 
 ONE_BY_ONE = {MOVIELENS: Goal(0.5), HETIONET: Goal(3.0)}
-PAPER = "paper settings, CPU ms a link"
+PAPER = "paper settings, CPU ms per link"
 
 
 class DataRows:
@@ -202,7 +202,7 @@ class DataRows:
         variants = {
             PAPER: Settings.paper("useritemattr"),
             "our settings, all 20 epochs": EVERY_EPOCH,
-            "our defaults, CPU ms a link": Settings(),
+            "our defaults, CPU ms per link": Settings(),
         }
         works = {
             what: partial(explain_all, workload.explainer(settings, self.seed), links)
@@ -223,7 +223,7 @@ class DataRows:
                         row, f"times as fast as the released code ({RELEASED_MS:.0f} ms)",
                         RELEASED_MS / median(ms), "x", RELEASED_MS / median(wall_ms), threads,
                         Goal(50.0, "at least"),
-                        "known CPU ms a link of the released code, not measured in this run, over "
+                        "known CPU ms per link of the released code, not of this run, over "
                         "the figure above",
                         {"cpu_ms": ms},
                     )  # fmt: skip

@@ -66,7 +66,7 @@ export function onChange(listener) {
   listeners.push(listener);
 }
 
-/** Return what an explanation is asked for by. */
+/** Return the parameters of a request for an explanation. */
 export function asked({ src, dst, paths, length, rho, exclude, seed }) {
   return { src, dst, paths, length, rho, exclude, seed };
 }

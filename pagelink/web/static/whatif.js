@@ -8,7 +8,7 @@ import { createLoader, skeletonLines } from "./waiting.js";
 import { grouped, raw } from "./words.js";
 
 const TOPS = [1, 3, 5, 10, 20];
-// A model that only ranks decides nothing: then being among the first so many is what can change.
+// A model that only ranks decides nothing: then being among the first k is what can change.
 const USUAL = 10;
 
 /** The part of the page with the counterfactual. */
