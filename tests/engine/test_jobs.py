@@ -351,13 +351,8 @@ def test_interrupted_by_the_keyboard(shop: Path) -> None:
         assert process.stdout is not None
         process.stdout.readline()
         time.sleep(3)  # well into training, also on a busy machine
-        for _ in range(6):  # as people do: again, if it is just compiling and does not listen
-            process.send_signal(signal.SIGINT)
-            try:
-                _, stderr = process.communicate(timeout=10)
-                break
-            except subprocess.TimeoutExpired:
-                continue
+        process.send_signal(signal.SIGINT)
+        _, stderr = process.communicate(timeout=120)
     assert process.returncode == 1
     assert "Traceback" not in stderr
     assert not (shop / "never.pt").exists()

@@ -106,7 +106,10 @@ class TestCharacterisation:
     @given(probabilities, probabilities, st.floats(0.1, 0.9))
     def test_agrees_with_pyg(self, plus: float, minus: float, weight: float) -> None:
         expected = characterization_score(
-            torch.tensor([plus]).double(), torch.tensor([minus]).double(), weight, 1 - weight
+            torch.tensor([plus], dtype=torch.float64),
+            torch.tensor([minus], dtype=torch.float64),
+            weight,
+            1 - weight,
         )
         found = characterisation([plus], [minus], weight, 1 - weight)
         assert found == pytest.approx(expected.numpy())
