@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from pagelink.bench.scale import steps
+from pagelink.bench.runs import measured
 from pagelink.bench.scale.bench import QUICK, run_and_print
 from pagelink.bench.scale.graph import EDGES, ScaleGraph
 from pagelink.errors import SettingsError
@@ -34,11 +35,11 @@ def test_the_graph_has_few_busy_nodes_and_links_with_paths() -> None:
 def test_a_tiny_run_measures_what_the_full_one_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def measured(step: str, *given: Any) -> Any:
-        # One of them in a process of its own, as all are: to start it costs more than the step.
-        return steps.measure(step, *given) if step == "cold" else getattr(steps, step)(*given)
+    def some_here(work: Callable[..., Any], step: str, *given: object) -> Any:
+        # One step in a process of its own, as all of them are: to start it costs more than a step.
+        return measured(work, step, *given) if step == "cold" else work(step, *given)
 
-    monkeypatch.setattr("pagelink.bench.scale.bench.measure", measured)
+    monkeypatch.setattr("pagelink.bench.scale.bench.measured", some_here)
     parts = ["build", "cold", "worker", "engines"]
     results = run_and_print(tmp_path, parts, Console(quiet=True), quick=True)
     assert results["build"]["edges"] == pytest.approx(2 * QUICK["edges"], rel=0.01)
