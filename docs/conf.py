@@ -18,11 +18,11 @@ myst_heading_anchors = 3
 exclude_patterns = ["_ext"]
 default_role = "code"
 nitpicky = True
-# What annotations name and no page describes: other projects, and two internal classes.
+# What annotations name and no page describes: other projects, and internal classes.
 nitpick_ignore_regex = [
     ("py:class", r"(collections|numpy|pathlib|torch|torch_geometric)\..*"),
     ("py:class", r"ArrayLike|LinkLike|Engine"),
-    ("py:class", r"pagelink\..*\.(TypedGraph|Adjacency)"),
+    ("py:class", r"pagelink\..*\.(TypedGraph|Adjacency|Opening|Engine)"),
 ]
 # A page shows names, not where they live.
 add_module_names = False
