@@ -16,7 +16,7 @@ import pytest
 import torch
 from rich.console import Console
 
-from pagelink.bench.faithfulness.judges import EditedGraph, EditedGraphs
+from pagelink.bench.faithfulness.judges import EditedGraph, RewiredModel
 from pagelink.datasets.demo import make_demo
 from pagelink.errors import SettingsError, StudyError
 from pagelink.measure.verdict import unnoticed
@@ -100,7 +100,7 @@ def test_the_right_answer_is_what_the_model_does(
     # Asked the plain way, by gathering edges on the edited graph: none of the study's own means.
     graph = checkpoint.graph
     said = Words(graph, checkpoint.link_type)
-    asked = EditedGraphs(checkpoint.model, node_inputs(checkpoint.data), graph, 2)
+    asked = RewiredModel(checkpoint.model, node_inputs(checkpoint.data), graph, 2)
     facts = {said.fact(fact): fact for fact in set(graph.fact.tolist())}
     pairs = {said.link(pair): pair for pair in map(tuple, checkpoint.split.test.t().tolist())}
     for row in rows.execute("SELECT * FROM question WHERE kind = 'forecast'").fetchall():

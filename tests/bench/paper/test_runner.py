@@ -14,7 +14,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from pagelink.bench import answers as bench_answers
-from pagelink.bench.faithfulness.judges import EditedGraph, EditedGraphs
+from pagelink.bench.faithfulness.judges import EditedGraph, RewiredModel
 from pagelink.bench.measures import EFFECT
 from pagelink.bench.paper import connection as paper_connection
 from pagelink.bench.paper import runner as paper_docs
@@ -108,7 +108,7 @@ def ask(dataset: Dataset, name: str, seed: int) -> bench_answers.Answer:
 def test_effects_are_those_of_graphs_edited_the_plain_way(folder: Path, dataset: Dataset) -> None:
     subject, graph = dataset.subject, dataset.explainer.graph
     answer = ask(dataset, "degree", 0)
-    plain = EditedGraphs(subject.model, node_inputs(subject.data), graph, 2)
+    plain = RewiredModel(subject.model, node_inputs(subject.data), graph, 2)
     src, _, dst = subject.link_type
     sets = [facts_of(paths) for paths in answer.paths[3]]
     logits = []
