@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from support.shop import Shop, generated_shop
-from support.zoo import ZOO, make_case, make_graph
+from support.zoo import ZOO, make_case, make_graph, shared_case
 
 from pagelink import Explanation, PaGELink, Settings
 from pagelink.errors import SettingsError
@@ -81,10 +81,7 @@ def test_same_seed_same_result_and_another_seed_another(shop: Shop) -> None:
 
 @pytest.mark.parametrize("name", ZOO)
 def test_logits_are_those_of_the_full_graph(name: str) -> None:
-    case = make_case(name)
-    explainer = PaGELink(
-        case.model, case.data, case.link_type, **{"threshold": None} | case.options
-    )
+    _, explainer = shared_case(name)
     shift = 80 if len(explainer.graph.node_types) == 1 else 0
     pairs = [(5, 3 + shift), (7, shift), (2, 1 + shift)]
     graph, link_type = explainer.graph, explainer.link_types[0]

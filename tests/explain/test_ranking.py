@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from support.films import without
-from support.zoo import ZOO, make_case
+from support.zoo import ZOO, make_case, shared_case
 from torch_geometric.data import HeteroData
 
 from pagelink import PaGELink
@@ -25,10 +25,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:The type .* contains invalid cha
 def test_scores_are_those_of_the_edited_full_graph(
     name: str, route: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    case = make_case(name)
-    explainer = PaGELink(
-        case.model, case.data, case.link_type, **{"threshold": None} | case.options
-    )
+    _, explainer = shared_case(name)
     graph, predictor = explainer.graph, explainer.predictor
     shift = 80 if len(graph.node_types) == 1 else 0
     link_type = explainer.link_types[0]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from support.zoo import ZOO, make_case
+from support.zoo import ZOO, make_case, shared_case
 from torch import Tensor, nn
 from torch_geometric.data import HeteroData
 from torch_geometric.nn import MessagePassing
@@ -76,9 +76,7 @@ def test_a_model_that_counts_the_edges_that_leave_a_node() -> None:
 @pytest.mark.filterwarnings("ignore:The type '")
 @pytest.mark.parametrize("name", ZOO)
 def test_usual_models_share(name: str) -> None:
-    case = make_case(name)
-    options = {"threshold": None} | case.options
-    predictor = PaGELink(case.model, case.data, case.link_type, **options).predictor
+    predictor = shared_case(name)[1].predictor
     assert predictor.fuses
     assert predictor.shares_rim
     assert predictor.shares_unedited == (name != "LightGCN")

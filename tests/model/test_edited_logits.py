@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from support.zoo import USERS, ZOO, Case, make_case
+from support.zoo import USERS, ZOO, Case, make_case, shared_case
 from torch_geometric.data import HeteroData
 
 from pagelink import PaGELink, Settings
@@ -76,8 +76,7 @@ def edited(data: Any, explainer: PaGELink, edges: np.ndarray) -> Any:
 
 @pytest.mark.parametrize("name", ZOO)
 def test_equal_to_the_edited_full_graph(name: str) -> None:
-    case = make_case(name)
-    explainer = make(case)
+    case, explainer = shared_case(name)
     batch, relation = batch_of(explainer)
     whole = explainer.predictor.needed(batch)
     edits = random_edits(batch, whole, 12, 1)

@@ -20,6 +20,7 @@ from support.zoo import (
     make_case,
     make_graph,
     make_homogeneous,
+    shared_case,
 )
 from torch import Tensor, nn
 from torch_geometric.data import Data, HeteroData
@@ -77,8 +78,8 @@ def recorded_full(explainer: PaGELink, batch: Any) -> ModelInput:
 
 @pytest.mark.parametrize("name", ZOO)
 def test_reach_is_found(name: str) -> None:
-    case = make_case(name)
-    reach = explainer_of(case).receptive_field
+    case, explainer = shared_case(name)
+    reach = explainer.receptive_field
     assert (reach.mode, reach.num_hops) == (case.mode, case.num_hops)
 
 
@@ -116,7 +117,7 @@ def test_gradients_are_those_of_finite_differences(name: str) -> None:
 @pytest.mark.parametrize("name", LOCAL)
 def test_weights_act_on_the_right_edges(name: str) -> None:
     """On the full graph, only the visible edges of a link move its score."""
-    explainer = explainer_of(make_case(name))
+    _, explainer = shared_case(name)
     batch = first_batch(explainer)
     recorded = recorded_full(explainer, batch)
     visible = torch.from_numpy(batch.visible)

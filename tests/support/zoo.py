@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import torch
@@ -28,6 +29,8 @@ from torch_geometric.nn import (
     TransformerConv,
     to_hetero,
 )
+
+from pagelink import PaGELink
 
 DIM = 8
 USERS, ITEMS, TAGS = 80, 60, 30
@@ -444,6 +447,17 @@ def make_case(name: str, seed: int = 0) -> Case:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return ZOO[name]()
+
+
+@cache
+def shared_case(name: str) -> tuple[Case, PaGELink]:
+    """Return a case with its explainer, made once for all tests of a process that change neither.
+
+    The explainer answers for every link, and has the default settings.
+    """
+    case = make_case(name)
+    options = {"threshold": None} | case.options
+    return case, PaGELink(case.model, case.data, case.link_type, **options)
 
 
 def links_of(case: Case) -> list[tuple[int, int]]:
