@@ -92,12 +92,15 @@ def measure_chosen(trials: Trials, selection: Selection) -> dict[int, Measured]:
     effect, marginal = trials.alone[chosen], selection.marginal[link, place]
     fact_effect = work.logits[edits[3].link] - gone_fact
     control_effect = work.logits[controls.link] - gone_control
+    control_ptr = np.searchsorted(control_of, np.arange(len(link) + 1))
     worth = [
         PathWorth(
             influence=float(effect[i]),
             marginal=float(marginal[i]),
             added=float(adds[i]) if inserted[i] else None,
-            connection=_or_none(connection(effect[i], control_effect[control_of == i])),
+            connection=_or_none(
+                connection(effect[i], control_effect[control_ptr[i] : control_ptr[i + 1]])
+            ),
             facts=tuple(fact_effect[fact_ptr[i] : fact_ptr[i + 1]].tolist()),
         )
         for i in range(len(link))
