@@ -1,0 +1,1 @@
+"""Random cases against promises: graphs and models, searches, interruptions, damaged files."""
