@@ -146,9 +146,11 @@ class Extractor:
         self.num_hops = num_hops
         everything = np.ones(len(graph.edge_types), dtype=np.bool_)
         self._everything = everything
-        self._seen = everything if seen_relations is None else seen_relations
-        self._along = self._seen if along_relations is None else along_relations
-        self._along_all = bool((self._along | (np.array(graph.edge_counts) == 0)).all())
+        # A relation without edges may count as seen: where all are, less has to be looked up.
+        absent = np.array(graph.edge_counts) == 0
+        self._seen = everything if seen_relations is None else seen_relations | absent
+        self._along = self._seen if along_relations is None else along_relations | absent
+        self._along_all = bool(self._along.all())
         self._twin = _twins(graph)
         visible_hops = num_hops if visible_hops is None else visible_hops
         # Nodes that messages cannot come from are FAR, which is below the limit only if there is

@@ -314,7 +314,7 @@ def _in_turn(
 ) -> Iterator[tuple[ComputationGraphs, list[int], Longs]]:
     """Yield links to try, a few at a time: batches, the links to take of each, their relations."""
     extractor = extractor_for(predictor.graph, field, None)
-    for part in probe.rounds():
+    for part in probe.rounds(predictor.graph):
         batch = part.extract(extractor)
         for links in chunks_by_edges(visible_count(batch), EDGES_PER_PASS, predictor.mode):
             yield batch, links, part.relation

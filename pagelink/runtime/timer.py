@@ -1,7 +1,7 @@
 """When the time for links is over, and what still fits before that.
 
-Every step that can take long is given the timer of its links: kernels by an end they look at, passes
-of the model by whether they fit. A timer has ended nothing until it says so by `cut`.
+Every step that can take long is given the timer of its links: kernels look at its end, and
+passes of the model are taken if they fit. A timer has ended nothing until it says so by `cut`.
 """
 
 from __future__ import annotations
