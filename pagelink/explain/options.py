@@ -13,7 +13,7 @@ import numpy as np
 
 from pagelink.errors import SettingsError
 from pagelink.explain.building import cut_short, named_paths
-from pagelink.explain.ranking import TargetScores, rank_among, sample_targets
+from pagelink.explain.ranking import RANKING, TargetScores, rank_among, sample_targets
 from pagelink.explain.result import Explanation, Path
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.links import Link
@@ -28,7 +28,6 @@ from pagelink.runtime.timer import GRADIENT, UNLIMITED, OutOfTimeError, Timer
 from pagelink.search.work import Setup
 from pagelink.settings import Settings
 
-RANKING = "the target was ranked"
 SPEAKING = "it was measured which paths speak for the link and which against it"
 
 

@@ -205,6 +205,8 @@ class Pipeline:
             if timer.cut:
                 break
             run = self.method(graphs, links, seed, timer)
-            if not timer.cut:
-                runs.append(run)
+            if timer.cut:
+                timer.cut = RUNNING
+                break
+            runs.append(run)
         return runs

@@ -21,11 +21,12 @@ from pagelink.model.edited_logits import EditedLogits
 from pagelink.runtime.arrays import Doubles, Longs
 from pagelink.runtime.csr import Csr
 from pagelink.runtime.timer import UNLIMITED, OutOfTimeError, Timer
-from pagelink.search.work import SCORING, Setup
+from pagelink.search.work import Setup
 
 Facts = Sequence[int] | Longs
 """A set of facts, by number."""
 
+RANKING = "the target was ranked"
 TARGETS_AT_ONCE = 64
 
 
@@ -85,11 +86,14 @@ class TargetScores:
         setup: the model, and what makes computation graphs.
         link: the link in question.
         timer: when to stop.
+        doing: what it is for, as the timer notes it.
     """
 
-    def __init__(self, setup: Setup, link: Link, timer: Timer = UNLIMITED) -> None:
+    def __init__(
+        self, setup: Setup, link: Link, timer: Timer = UNLIMITED, doing: str = RANKING
+    ) -> None:
         self._predictor, self._graph = setup.predictor, setup.graph
-        self._timer = timer
+        self._timer, self._doing = timer, doing
         self._batches = setup.batches
         self._link = link
         self._relation = self._graph.edge_types.index(link.type)
@@ -141,7 +145,7 @@ class TargetScores:
         src, relation = (np.full(len(targets), v) for v in (self._link.src, self._relation))
         size = self._graph.num_edges
         for i, facts in enumerate(sets):
-            if not self._timer.allows(size, SCORING):
+            if not self._timer.allows(size, self._doing):
                 raise OutOfTimeError
             with self._timer.step(size):
                 answers[i] = self._one_pass(src, targets, relation, facts)
@@ -157,7 +161,7 @@ class TargetScores:
         graph = self._predictor.needed(batch)
         relation = np.full(len(targets), self._relation)
         edits = removal_from_each(self._graph, batch, graph, sets)
-        model = EditedLogits(self._predictor, batch, relation, self._timer, SCORING)
+        model = EditedLogits(self._predictor, batch, relation, self._timer, self._doing)
         answers = model.logits(graph, edits)
         if not model.complete:
             raise OutOfTimeError

@@ -11,8 +11,10 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -99,7 +101,8 @@ def _inspect(predictor: LinkPredictor, link_types: Sequence[EdgeType], seed: int
     find_what_is_shared(predictor, probes[0][0], worst)
     checked = [check_weights(predictor, probe, worst) for probe, _ in probes]
     return dataclasses.replace(
-        worst, bytes_per_edge=max(taken for taken, _ in checked),
+        worst, bytes_per_edge=max(taken.memory for taken, _ in checked),
+        seconds_per_edge=max(taken.seconds for taken, _ in checked),
         uses_edges=any(used for _, used in checked),
         in_unit_range=all(bool(((p.logits >= 0) & (p.logits <= 1)).all()) for p, _ in probes),
     )  # fmt: skip
@@ -257,9 +260,17 @@ def _edited_graphs_agree(
     return np.allclose(shared, alone, rtol=1e-3, atol=1e-4)
 
 
+class PerEdge(NamedTuple):
+    """What a pass takes, per edge that goes through the model."""
+
+    memory: float
+    """Bytes, with gradients."""
+    seconds: float
+
+
 def check_weights(
     predictor: LinkPredictor, probe: Probe, field: ReceptiveField
-) -> tuple[float, bool]:
+) -> tuple[PerEdge, bool]:
     """Show that weight 1 reproduces the model and that the weights get a gradient.
 
     A model whose score no edge changes gets no gradient, and passes: that it does not use the graph
@@ -267,20 +278,22 @@ def check_weights(
     link, at weight 1 or, where it is saturated there, at one half.
 
     Returns:
-        The bytes that a pass with gradients takes, per edge, and whether edges change the score.
+        What a pass takes, and whether edges change the score.
 
     Raises:
         MaskError: the weights of 1 change the score, or messages pass where no weight reaches.
         ModelError: the edges change the score, but their weights get no gradient.
     """
-    moved, checked, taken = False, False, 0.0
+    moved, checked, taken = False, False, PerEdge(0.0, 0.0)
     for batch, links, relation in _in_turn(predictor, probe, field):
         inputs = predictor.inputs(batch, predictor.needed(batch), links, relation)
         logits, recorded, _ = predictor.record(inputs)
         weights = torch.ones(len(batch.edges), device=predictor.device, requires_grad=True)
         with predictor.weighted(recorded) as run:
+            started = time.perf_counter()
             with _saved_bytes() as saved:
                 weighted = run(weights)
+            seconds = time.perf_counter() - started
             if not torch.allclose(weighted.detach(), logits, rtol=1e-4, atol=1e-5):
                 if predictor.fuses:  # then a layer only looked plain
                     predictor.fuses = False
@@ -291,7 +304,9 @@ def check_weights(
                     "forward pass in eval mode cannot be explained."
                 )
             # Going back makes gradients as large as what was kept.
-            taken = max(taken, 2 * sum(saved.values()) / max(int(inputs.slots.shape[0]), 1))
+            size = max(int(inputs.slots.shape[0]), 1)
+            memory = max(taken.memory, 2 * sum(saved.values()) / size)
+            taken = PerEdge(memory, max(taken.seconds, seconds / size))
             reached = _has_gradient(weighted, weights) or _has_gradient(run(weights / 2), weights)
         if not checked:
             checked = True

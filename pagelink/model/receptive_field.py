@@ -8,7 +8,7 @@ is tried on a patch, a small part that is taken for a graph of its own.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -59,6 +59,8 @@ class ReceptiveField:
     """Why the model runs on the full graph, if it does."""
     bytes_per_edge: float = 0.0
     """What a step of learning takes in the model, per edge that goes through it."""
+    seconds_per_edge: float = field(default=0.0, compare=False)
+    """How long a pass took, per edge that went through it."""
     uses_edges: bool = True
     """Without any edge the score of some link was another one."""
     in_unit_range: bool = False

@@ -42,7 +42,8 @@ class Timer:
         self.until: float | None = None
         """The end, by `time.perf_counter`."""
         self.last: float | None = None
-        """The end of what any answer needs: the computation graph, pruning, a last search."""
+        """The end of what any answer needs: the computation graph, pruning, a last search. The
+        time of the first pass, which it needs as well, is added to it."""
         self.cut = ""
         """What was being done when the time was over; empty: nothing was cut."""
         self._alone = num_links == 1
@@ -72,7 +73,10 @@ class Timer:
         """Take the time of a step: by its size, that of the next one is foreseen."""
         started = time.perf_counter()
         yield
-        self._step = max(size, 1.0), time.perf_counter() - started
+        seconds = time.perf_counter() - started
+        if self._step is None and self.last is not None and self._alone:
+            self.last += seconds  # the first step is taken in any case
+        self._step = max(size, 1.0), seconds
 
     def room(self) -> float:
         """Return the size of a step that would be done by the end, 0 if there is none.
