@@ -73,8 +73,8 @@ class Settings:
     via: tuple[tuple[str, str | int], ...] = ()
     """Only paths through (at least one of) these nodes, as (node type, name or index)."""
     deadline: float | None = None
-    """Seconds for a link. When they are over, learning stops; the best paths so far are returned
-    with the reason `out_of_time`. None: no limit."""
+    """Seconds for a link. When they are over, whatever is being done stops; the best paths so far
+    are returned with the reason `out_of_time`. None: no limit."""
 
     # The computation graph and its pruning (the paper's section on k-core pruning)
     num_hops: int | None = None
