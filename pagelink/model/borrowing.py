@@ -8,6 +8,7 @@ closes it first.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 from functools import wraps
@@ -17,6 +18,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import nn
 
+from pagelink.errors import ModelError
 from pagelink.runtime.undo import Undo
 
 T = TypeVar("T")
@@ -109,3 +111,38 @@ def in_normal_mode(function: Callable[P, T]) -> Callable[P, T]:
             return function(*args, **kwargs)
 
     return run
+
+
+def keeping_its_tensors(
+    model: nn.Module, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+) -> T:
+    """Do work that runs a model, and see that its parameters and buffers are what they were.
+
+    They are copied for as long as the work takes.
+
+    Raises:
+        ModelError: the model changed some of them; they have their values again.
+    """
+    own = dict([*model.named_parameters(), *model.named_buffers()])
+    kept = {
+        name: tensor.detach().clone()
+        for name, tensor in own.items()
+        if tensor.layout == torch.strided
+    }
+    try:
+        return work(*args, **kwargs)
+    finally:
+        changed = [name for name, was in kept.items() if not _same_bits(own[name], was)]
+        for name in changed:
+            own[name].data.copy_(kept[name])
+        if changed and isinstance(sys.exception(), Exception | None):  # Ctrl-C stays Ctrl-C
+            raise ModelError(
+                f"The model changes its own {', '.join(changed)} in place in eval mode, so that "
+                "its score depends on how often it was run, and it cannot be explained. Let it "
+                "change a copy (nn.Embedding: max_norm=None). The values are what they were."
+            )
+
+
+def _same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
+    first, second = (each.detach().reshape(-1).view(torch.uint8) for each in (one, other))
+    return torch.equal(first, second)

@@ -21,7 +21,7 @@ from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.edited_graphs import Edits
 from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
-from pagelink.model.borrowing import in_normal_mode
+from pagelink.model.borrowing import in_normal_mode, keeping_its_tensors
 from pagelink.model.edited_logits import EditedLogits
 from pagelink.model.inputs import ModelInput
 from pagelink.model.masking import Tracer, layer_name
@@ -66,15 +66,16 @@ def inspect_model(
 
     Raises:
         ModelError: the model fails on the graph, or its score has no gradient by the edges; or it
-            needs all nodes, and the graph is not in memory.
+            changes its input, its buffers or its parameters; or it needs all nodes, and the graph
+            is not in memory.
         MaskError: messages are passed outside of what can be weighted; the layer is named.
     """
     if predictor.graph.num_edges == 0:
         raise GraphError("The graph has no edges, so there is no path that could explain a link.")
     if not on_patch:
-        return _inspect(predictor, link_types, seed)
+        return keeping_its_tensors(predictor.model, _inspect, predictor, link_types, seed)
     tried = patch_predictor(predictor, link_types, seed)
-    field = _inspect(tried, link_types, seed)
+    field = keeping_its_tensors(predictor.model, _inspect, tried, link_types, seed)
     if field.mode != "subgraphs":
         raise ModelError(
             "The model needs all nodes of the graph, or its score depends on the whole graph, so "

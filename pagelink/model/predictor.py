@@ -217,7 +217,7 @@ class LinkPredictor:
                 sum_without_messages(self._plain_layers, undo)
 
         with Borrowed(self.model, prepare):
-            return self._run(inputs.data, inputs.edge_label_index)
+            return self._run(inputs)
 
     def record(self, inputs: ModelInput) -> tuple[Tensor, ModelInput, Tracer]:
         """Return the logits, the inputs ready for `weighted`, and what was noted on the way."""
@@ -245,7 +245,7 @@ class LinkPredictor:
 
         def run(weights: Tensor) -> Tensor:
             weighting.set(weights)
-            logits = self._run(recorded.data, recorded.edge_label_index)
+            logits = self._run(recorded)
             weighting.finish()
             return logits
 
@@ -256,10 +256,14 @@ class LinkPredictor:
 
         return Borrowed(self.model, prepare)
 
-    def _run(self, data: Any, edge_label_index: Tensor) -> Tensor:
+    def _run(self, inputs: ModelInput) -> Tensor:
         self.before_pass()
-        output = self._forward(self.model, data, edge_label_index)
-        count = edge_label_index.shape[1]
+        before = _changes(inputs.tensors)
+        output = self._forward(self.model, inputs.data, inputs.edge_label_index)
+        if _changes(inputs.tensors) != before:
+            self._maker.forget_copies()
+            raise _edits_in_place(inputs, before)
+        count = inputs.edge_label_index.shape[1]
         if not isinstance(output, Tensor) or output.numel() != count:
             got = list(output.shape) if isinstance(output, Tensor) else type(output).__name__
             raise ModelError(
@@ -348,6 +352,22 @@ class LinkPredictor:
 
 def _nothing() -> None:
     pass
+
+
+def _changes(tensors: Sequence[Tensor]) -> list[int]:
+    """Per tensor, how often it was changed in place; those of inference mode do not count."""
+    return [0 if tensor.is_inference() else tensor._version for tensor in tensors]
+
+
+def _edits_in_place(inputs: ModelInput, before: Sequence[int]) -> ModelError:
+    pairs = enumerate(zip(_changes(inputs.tensors), before, strict=True))
+    names = [inputs.name_of(i) for i, (now, then) in pairs if now != then]
+    return ModelError(
+        f"The model changes its input in place: {', '.join(names)}. Its score then depends on how "
+        "often it was run, so it cannot be explained. Let it change a copy: `x = x + 1` instead of "
+        "`x += 1`, `x.relu()` instead of `x.relu_()`, `inplace=False` in its layers. Your own "
+        "tensors are as they were."
+    )
 
 
 def _edges_of(batch: ComputationGraphs, wanted: Bools, links: Longs) -> Longs:
