@@ -86,7 +86,7 @@ class InputMaker:
         """The one copy of a tensor that goes into every input as a whole."""
         known = self._copies.get(id(value))
         changes = 0 if value.is_inference() else value._version
-        if known is None or known[1] != changes:
+        if known is None or known[0] is not value or known[1] != changes:
             known = value, changes, value.detach().clone()
             self._copies[id(value)] = known
         return known[2]

@@ -5,19 +5,20 @@ from __future__ import annotations
 import copy
 import sys
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
+from support.comparing import same, snapshot
+from support.zoo import DIM, LINK_TYPE, Hetero, dot, make_graph, make_homogeneous
 from torch import Tensor, nn
 from torch_geometric.data import Data, HeteroData
 from torch_geometric.nn import RGCNConv, SAGEConv
 
 from pagelink import PaGELink
 from pagelink.errors import ModelError
-from tests.support.comparing import same, snapshot
-from tests.support.zoo import DIM, LINK_TYPE, Hetero, dot, make_graph, make_homogeneous
 
 LEAVING = {"__exit__", "__enter__", "remove", "close", "_exit_wrapper", "set_grad_enabled"}
 PAIR, OTHER = (3, 26), (7, 29)
@@ -41,7 +42,10 @@ def interrupted(work: Callable[[], Any], number: int) -> int:
 
     def look(frame: Any, event: str, argument: Any) -> None:
         nonlocal started
-        if event == "call" and frame.f_code.co_name in LEAVING:
+        code = frame.f_code
+        # What is raised while an object is deleted is lost.
+        deleting = code.co_filename == weakref.__file__
+        if event == "call" and code.co_name in LEAVING and not deleting:
             started += 1
             if started == number:
                 raise KeyboardInterrupt
@@ -63,7 +67,7 @@ def test_ctrl_c_while_a_context_is_left_changes_nothing() -> None:
     assert expected.paths
     total = interrupted(lambda: explainer.explain(*PAIR), -1)
     assert total > 30
-    for number in range(1, total, max(total // 25, 1)):
+    for number in range(1, total, max(total // 15, 1)):
         interrupted(lambda: explainer.explain(*PAIR), number)
         assert torch.is_grad_enabled()
         assert same(before, snapshot(model, data))
