@@ -185,14 +185,16 @@ def random_interrupts(seed: int, cases: range) -> Iterator[Fault]:
         moment = _moment(model, call, draw)
         with mode():
             before = _state(subject)
-            what = _interrupted(work, moment)
-            changed = [name for name, value in _state(subject).items() if value != before.get(name)]
-            if not changed and draw.random() < CHECKED_AGAIN:
+            wrong = _interrupted(work, moment)
+            after = _state(subject)
+            if draw.random() < CHECKED_AGAIN and before == after:
                 paths = subject.explainer.explain(*LINKS[0]).paths
-                changed = [] if paths == subject.expected else ["the paths explained next"]
-        if changed:
-            where = f"{call} of {model}, {mode.__name__}, {moment}: {what}"
-            yield Fault("interrupts", case, f"{where} changed {', '.join(changed[:5])}")
+                wrong += [] if paths == subject.expected else ["other paths afterwards"]
+        names = sorted(before.keys() | after.keys())
+        wrong += [f"{name} changed" for name in names if before.get(name) != after.get(name)]
+        if wrong:
+            where = f"{call} of {model} in {mode.__name__}, {moment}"
+            yield Fault("interrupts", case, f"{where}: {', '.join(wrong[:5])}")
             _subject.cache_clear()
 
 
@@ -234,8 +236,8 @@ def _moment(model: str, call: str, draw: random.Random) -> Moment:
     return Moment(event, draw.uniform(1e-6, seconds), again)
 
 
-def _interrupted(work: Callable[[], None], moment: Moment) -> str:
-    """Do some work and interrupt it; say what came of it."""
+def _interrupted(work: Callable[[], None], moment: Moment) -> list[str]:
+    """Do some work and interrupt it; say what it raised other than the interruption."""
     left = 1 if moment.again is None else 2
 
     def interrupt(*signal_and_frame: Any) -> None:
@@ -254,8 +256,8 @@ def _interrupted(work: Callable[[], None], moment: Moment) -> str:
                 interrupt()
             events += 1
 
+    raised = []
     previous = signal.signal(signal.SIGALRM, interrupt)
-    what = "done before"
     try:
         try:  # the second interruption may come while the first one is caught
             if moment.event is None:
@@ -264,17 +266,18 @@ def _interrupted(work: Callable[[], None], moment: Moment) -> str:
                 sys.setprofile(look)
             work()
         except KeyboardInterrupt:
-            what = "interrupted"
             sys.setprofile(None)
             signal.setitimer(signal.ITIMER_REAL, 0)
     except KeyboardInterrupt:
-        what = "interrupted twice"
+        pass
+    except SystemError as error:  # what numba makes of an interruption by a profile function
+        raised += [] if "with an exception set" in str(error) else [repr(error)]
     except Exception as error:
-        what = f"{type(error).__name__}: {error}"
+        raised.append(repr(error))
     sys.setprofile(None)
     signal.setitimer(signal.ITIMER_REAL, 0)
     signal.signal(signal.SIGALRM, previous)
-    return what
+    return raised
 
 
 def _state(subject: Subject) -> dict[str, Any]:

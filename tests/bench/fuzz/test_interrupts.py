@@ -10,4 +10,4 @@ from pagelink.bench.fuzz.interrupts import random_interrupts
 # An interrupt that comes while an object is deleted is lost, with a warning.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_model_data_and_process_are_as_before_each_interrupt() -> None:
-    assert list(random_interrupts(0, range(150))) == []
+    assert list(random_interrupts(0, range(100))) == []
