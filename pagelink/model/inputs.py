@@ -128,8 +128,9 @@ class InputMaker:
         index = torch.from_numpy(edge_index).to(device)
         data = copy.copy(self._data)
         if self._hetero:
-            for key, value in list(data.stores[0].items()):  # of the graph as a whole
-                data[key] = self._copy(value) if isinstance(value, Tensor) else value
+            whole = data.stores[0]  # what is of no node type and of no relation
+            for key, value in list(whole.items()):
+                whole[key] = self._copy(value) if isinstance(value, Tensor) else value
             for node_type, ids in zip(graph.node_types, node_ids, strict=True):
                 keep = torch.from_numpy(ids).to(device)
                 self._slice_store(
