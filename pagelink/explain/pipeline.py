@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 
 from pagelink.errors import LinkError
 from pagelink.explain.building import ResultBuilder
@@ -25,6 +24,7 @@ from pagelink.measure.candidates import CandidateFinder, Trials
 from pagelink.measure.evidence import measure_chosen
 from pagelink.measure.greedy_set import GreedySet
 from pagelink.measure.selection import select
+from pagelink.model.borrowing import in_normal_mode
 from pagelink.runtime.timer import Timer
 from pagelink.search.mask_learning import LearnedMasks, learn_masks
 from pagelink.search.paths import FoundPaths, best_paths_in_time
@@ -151,7 +151,7 @@ class Pipeline:
             raise error
         return self.builder.failed(link, error)
 
-    @torch.inference_mode(False)
+    @in_normal_mode
     def _answers(self, batch: Batch, options: ExplainOptions) -> list[Explanation]:
         """Explain links side by side, and add what else is requested."""
         graphs, links = ComputationGraphs.joined(batch.graphs), batch.valid
