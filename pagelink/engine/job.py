@@ -81,7 +81,7 @@ def explain_table(
     is_file = is_one_file(out)
     engine = InProcess() if engine is None else engine
     engine.check()
-    with locked(out):
+    with locked(out, lend=True):
         # 1. What the job is, and what an earlier run has done of it.
         total = count_links(links)
         found = opening.identity()

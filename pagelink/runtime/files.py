@@ -18,9 +18,9 @@ import socket
 import stat
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
 from pathlib import Path
 from typing import IO
 
@@ -131,36 +131,55 @@ def temporary_folder() -> Iterator[Path]:
 # The lock of an output.
 
 
-_held: ContextVar[frozenset[Path]] = ContextVar("_held", default=frozenset())
-"""Locks of this thread, which it may ask for again."""
+class _Lent(threading.local):
+    """Locks that this thread holds, and lends to the next who asks for them in it."""
+
+    def __init__(self) -> None:
+        self.files: set[Path] = set()
+
+
+_lent = _Lent()
 
 
 @contextmanager
-def locked(out: Path) -> Iterator[None]:
+def locked(out: Path, *, lend: bool = False) -> Iterator[None]:
     """Give an output to this process alone, and remove what a killed one left of it.
 
-    The lock is let go of by the kernel when the process ends, however it ends. A thread that holds
-    it may ask for it again.
+    The kernel lets go of the lock when the process ends, however it ends.
 
     Args:
         out: the file or folder to write; it need not be there.
+        lend: within the block, this thread may ask for the same lock again, by one at a time: for
+            a command that has more to do than the function that writes, and locks.
 
     Raises:
-        BusyError: another process writes it, or another thread; with its number, machine, start
-            and command.
+        BusyError: somebody else writes it; with the process, its machine, start and command.
         SettingsError: it is an address, or cannot be locked.
+
+    Example:
+        >>> with tempfile.TemporaryDirectory() as folder, locked(Path(folder) / "out"):
+        ...     with locked(Path(folder) / "out"):  # doctest: +ELLIPSIS
+        ...         pass
+        Traceback (most recent call last):
+        ...
+        pagelink.errors.BusyError: ...out is being written by process ...
     """
-    file = _lock_file(check_local(out))
-    if file in _held.get():
-        yield
-        return
-    with _acquire(file, out):
-        before = _held.set(_held.get() | {file})
+    file, lent = _lock_file(check_local(out)), _lent.files
+    if file in lent:
+        lent.discard(file)
         try:
-            _remove_left_overs(out)
             yield
         finally:
-            _held.reset(before)
+            lent.add(file)
+        return
+    with _acquire(file, out):
+        try:
+            _remove_left_overs(out)
+            if lend:
+                lent.add(file)
+            yield
+        finally:
+            lent.discard(file)
             # As long as the lock is held: whoever has opened this file, too, will find that it is
             # not the one of this name any more, and opens the next one.
             file.unlink(missing_ok=True)

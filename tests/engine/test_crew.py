@@ -20,10 +20,10 @@ from pagelink.engine import open_parts, read_parts
 from pagelink.engine.crew import Crew
 from pagelink.engine.job import InMemory
 from pagelink.engine.opening import graph_fingerprint
-from pagelink.engine.parts import PartFolder, claimed, part_path, write_part
+from pagelink.engine.parts import PartFolder, claimed, part_path
 from pagelink.engine.tasks import Ledger, Task, chunks, plan
 from pagelink.engine.worker import Event, Failure, Hello, Order, Report
-from pagelink.errors import EngineError, SettingsError
+from pagelink.errors import BusyError, EngineError, SettingsError
 from pagelink.explain.building import versions
 from pagelink.tables.link_tables import LinkRow
 from pagelink.views.rows import SCHEMA, to_table
@@ -210,20 +210,21 @@ def test_the_folder_knows_what_is_there(tmp_path: Path) -> None:
     left, right = cut.halves()
     with claimed(out, JOB) as folder:
         assert not folder.is_there(whole)
-        write_part(out, whole, rows_of(whole))
+        folder.add(whole, rows_of(whole))
         assert folder.is_there(whole)
-        write_part(out, left, rows_of(left))
+        folder.add(left, rows_of(left))
         (out / ".part-00000002.parquet.abc").write_bytes(b"PAR1 half")
     with pytest.raises(SettingsError, match="is not done"):
         read_parts(out)
     assert read_parts(out, partial=True).num_rows == 4
     with claimed(out, JOB) as folder:
         assert not list(out.glob(".part*"))
+        assert folder.check([whole, cut]) == 0
         assert folder.done == {0}
         ledger = Ledger()
         (rest,) = ledger.resume(cut, folder.pieces[1])
         assert rest == right
-        write_part(out, rest, rows_of(rest))
+        folder.add(rest, rows_of(rest))
         assert ledger.finish(rest) == "again"
         folder.merge(ledger.take(1))
         assert sorted(p.name for p in out.glob("part-*")) == [
@@ -235,10 +236,11 @@ def test_the_folder_knows_what_is_there(tmp_path: Path) -> None:
 
 def test_merged_pieces_that_were_not_removed_are_not_counted_again(tmp_path: Path) -> None:
     task = task_of(0, 4)
-    with claimed(tmp_path, JOB):
-        write_part(tmp_path, task, rows_of(task))
-        write_part(tmp_path, task.halves()[0], rows_of(task.halves()[0]))
     with claimed(tmp_path, JOB) as folder:
+        folder.add(task, rows_of(task))
+        folder.add(task.halves()[0], rows_of(task.halves()[0]))
+    with claimed(tmp_path, JOB) as folder:
+        assert folder.check([task]) == 0
         assert folder.done == {0}
         assert not folder.pieces
     assert not part_path(tmp_path, task.halves()[0]).exists()
@@ -247,9 +249,9 @@ def test_merged_pieces_that_were_not_removed_are_not_counted_again(tmp_path: Pat
 def test_a_piece_that_was_cut_further_since_doubles_no_row(tmp_path: Path) -> None:
     task = task_of(0, 8)
     late, right = task.halves()
-    with claimed(tmp_path, JOB):
+    with claimed(tmp_path, JOB) as folder:
         for piece in (*late.halves(), right, late):  # its worker was taken for dead
-            write_part(tmp_path, piece, rows_of(piece))
+            folder.add(piece, rows_of(piece))
     with claimed(tmp_path, JOB) as folder:
         ledger = Ledger()
         assert not ledger.resume(task, folder.pieces[0])
@@ -260,14 +262,11 @@ def test_a_piece_that_was_cut_further_since_doubles_no_row(tmp_path: Path) -> No
 
 def test_a_folder_is_for_one_job(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    with (
-        claimed(out, JOB),
-        pytest.raises(SettingsError, match=rf"Another job works on .*process {os.getpid()} on"),
-        claimed(out, JOB),
-    ):
+    words = rf"out is being written by process {os.getpid()} on .* since 2.* UTC: .*pytest"
+    with claimed(out, JOB), pytest.raises(BusyError, match=words), claimed(out, JOB):
         pass
-    with claimed(out, {"seed": 1}):  # the first one came to nothing, so it holds no claim
-        write_part(out, task_of(0, 2), rows_of(task_of(0, 2)))
+    with claimed(out, {"seed": 1}) as folder:  # the first one came to nothing, so it holds no claim
+        folder.add(task_of(0, 2), rows_of(task_of(0, 2)))
     with (
         pytest.raises(SettingsError, match=r"parts of another job \(other chunk, seed\)"),
         claimed(out, {"seed": 2, "chunk": 5}),

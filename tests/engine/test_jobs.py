@@ -6,6 +6,7 @@ import csv
 import errno
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -25,7 +26,7 @@ from pagelink.datasets.useritemattr import generate_useritemattr
 from pagelink.engine import Sent, Summary
 from pagelink.engine import explain_table as explain_opened
 from pagelink.engine.parts import claimed
-from pagelink.errors import EngineError, GraphError, SettingsError
+from pagelink.errors import BusyError, EngineError, GraphError, SettingsError
 from pagelink.explain.options import ExplainOptions
 from pagelink.models.architectures import RGCN
 from pagelink.models.checkpoint import load_checkpoint
@@ -147,13 +148,13 @@ def test_two_jobs_do_not_write_one_file(explainer: PaGELink, tmp_path: Path) -> 
     table.write_text("src,dst\nUser 1,Item 2\n")
     with (
         claimed(tmp_path / "out.csv.parts", {"seed": 0}, beside=True),
-        pytest.raises(SettingsError, match=r"Another job works on .*out\.csv\.parts: process"),
+        pytest.raises(BusyError, match=r"out\.csv\.parts is being written by process"),
     ):
         explain_table(explainer, table, out)
     assert list(tmp_path.iterdir()) == [table]  # the other one came to nothing
     steps: list[tuple[int, int]] = []
     summary = explain_table(explainer, table, out, progress=lambda *step: steps.append(step))
-    assert steps[0] == (1, 1)  # link by link, not chunk by chunk
+    assert steps[:2] == [(0, 1), (1, 1)]  # link by link, not chunk by chunk
     assert (summary.engine, summary.workers, summary.restarts) == ("inprocess", 1, 0)
 
 
@@ -164,7 +165,7 @@ def stopped(explainer: PaGELink, folder: Path, patch: pytest.MonkeyPatch, **opti
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with patch.context() as patched:
-        patched.setattr("pagelink.engine.job.join_parts", fails)
+        patched.setattr("pagelink.engine.job.write_rows", fails)
         with pytest.raises(OSError, match="No space"):
             explain_table(explainer, folder / "l.csv", folder / "o.csv", **options)
 
@@ -193,20 +194,17 @@ def test_parts_of_other_rows_are_not_taken_up(
     assert done.resumed == 1
 
 
-def test_a_full_disk_leaves_nothing_half_written(
-    explainer: PaGELink, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_leaves_nothing_half_written(explainer: PaGELink, tmp_path: Path) -> None:
     table, out = tmp_path / "links.csv", tmp_path / "out.parquet"
     table.write_text("src,dst\nUser 1,Item 2\n")
 
-    def full(*args: Any, **options: Any) -> None:
-        Path(args[1]).write_bytes(b"PAR1 half")
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(pa.parquet, "write_table", full)
-        with pytest.raises(EngineError, match=r"part-.*No space.*make room"):
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (5000, before[1]))  # less than a part
+    try:
+        with pytest.raises(EngineError, match=r"part-.*File too large.*make room"):
             explain_table(explainer, table, out)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert list(tmp_path.iterdir()) == [table]
     explain_table(explainer, table, out)
     assert pa.parquet.read_table(out).num_rows == 3
