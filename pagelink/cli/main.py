@@ -281,6 +281,13 @@ def _say_interrupted() -> NoReturn:
     sys.exit(1)
 
 
+def _was_interrupted(error: BaseException | None) -> bool:
+    """Whether an error came up while an interruption was on its way."""
+    return error is not None and (
+        isinstance(error, KeyboardInterrupt) or _was_interrupted(error.__context__)
+    )
+
+
 def main() -> None:
     """Run the command line; errors made on purpose become one line and exit code 1."""
     # Asked to end, a command ends as by Ctrl-C: its workers, locks and temporary files go with it.
@@ -300,5 +307,10 @@ def main() -> None:
         words = " ".join(str(error).split())
         errors.print(Text.assemble(("error:", "bold red"), f" {words}"))
         sys.exit(2 if isinstance(error, SettingsError) else 1)
+    except Exception as error:
+        # Interrupted while a library was imported half, say, cleaning up fails in some other way.
+        if not _debug and _was_interrupted(error):
+            _say_interrupted()
+        raise
     finally:
         signal.signal(signal.SIGTERM, before)
