@@ -6,13 +6,14 @@ import logging
 import os
 import socket
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Any
 
 from pagelink.engine.processes import check_workers
 from pagelink.engine.tasks import Task
 from pagelink.engine.worker import Event, Order, Worker
 from pagelink.errors import EngineError, need
+from pagelink.runtime.files import temporary_folder
 
 SECONDS_TO_ANSWER = 10.0
 SECONDS_A_LOOK = 2.0
@@ -21,6 +22,8 @@ SECONDS_WITHOUT_HEAD = 20.0
 """How long it may be away; after 60 seconds Ray ends the process without a word of ours."""
 SMALL_STORE = 128 * 2**20
 """Of a cluster that we start; only the order, and rows on their way, lie in it."""
+LONGEST_FOLDER = 40
+"""Characters; the names of sockets, of at most 107, begin with the folder of a cluster."""
 
 
 class Ray:
@@ -44,6 +47,7 @@ class Ray:
         self._wanted = workers
         self.size = workers or 0
         self._connected_here = False
+        self._folder = ExitStack()
         self._actors: dict[int, Any] = {}
         self._refs: dict[Any, int] = {}
         self._count = 0
@@ -94,6 +98,10 @@ class Ray:
                 "object_store_memory": SMALL_STORE + 4 * size,
                 "address": "local",
             }
+            # Ray leaves its logs behind; in a folder of ours they go with the job.
+            folder = str(self._folder.enter_context(temporary_folder()))
+            if len(folder) <= LONGEST_FOLDER:
+                options["_temp_dir"] = folder
         else:
             options["address"] = self._address
             _check_port(self._address)
@@ -178,15 +186,16 @@ class Ray:
 
     def close(self) -> None:
         """End all actors, and the connection if it was made here."""
-        if not self._actors and not self._connected_here:
-            return
-        import ray
+        with self._folder:
+            if not self._actors and not self._connected_here:
+                return
+            import ray
 
-        for worker in list(self._actors):
-            self._bury(worker)
-        if self._connected_here:
-            ray.shutdown()
-            self._connected_here = False
+            for worker in list(self._actors):
+                self._bury(worker)
+            if self._connected_here:
+                ray.shutdown()
+                self._connected_here = False
 
 
 def _check_port(address: str) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
-import click
 import pytest
 import typer
 from support.shell import shell
+from typer.models import OptionInfo
 
 from pagelink.cli import main as cli
 from pagelink.cli.common import _local_path
@@ -22,32 +22,36 @@ INPUTS = {"graph", "model", "links", "store_path", "source", "aminer", "data", "
 """Options and arguments that name what a command reads."""
 
 
-def commands(group: Any, *path: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    for name, command in group.commands.items():
-        if hasattr(command, "commands"):
-            yield from commands(command, *path, name)
-        else:
-            yield (*path, name), command
+def commands(app: typer.Typer, *path: str) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for command in app.registered_commands:
+        assert command.callback is not None
+        yield (*path, command.name or command.callback.__name__), command.callback
+    for group in app.registered_groups:
+        assert group.typer_instance is not None
+        yield from commands(group.typer_instance, *path, str(group.name))
 
 
-COMMANDS = dict(commands(typer.main.get_command(cli.app)))
+COMMANDS = dict(commands(cli.app))
 
 
-def outputs(command: click.Command) -> list[str]:
-    return [
-        option.opts[0]
-        for option in command.params
-        if getattr(option.type, "func", None) is _local_path
-    ]
+def options(command: Any) -> Iterator[tuple[str, OptionInfo]]:
+    """Yield the options of a command that are paths."""
+    for name, hint in get_type_hints(command, include_extras=True).items():
+        if get_origin(hint) is Annotated:
+            kind, info = get_args(hint)[:2]
+            if isinstance(info, OptionInfo) and Path in (kind, *get_args(kind)):
+                yield name, info
+
+
+def outputs(command: Any) -> list[str]:
+    return [f"--{name}" for name, info in options(command) if info.parser is _local_path]
 
 
 def test_every_output_is_an_option_that_refuses_addresses() -> None:
-    found = {path: outputs(command) for path, command in COMMANDS.items()}
-    assert sum(map(len, found.values())) >= 20
+    assert sum(len(outputs(command)) for command in COMMANDS.values()) >= 20
     for path, command in COMMANDS.items():
-        for option in command.params:
-            if isinstance(option.type, click.Path) and isinstance(option, click.Option):
-                assert option.name in INPUTS, (path, option.name)
+        for name, info in options(command):
+            assert (info.parser is _local_path) != (name in INPUTS), (path, name)
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pagelink.engine import open_parts, read_parts
-from pagelink.engine.crew import Crew
+from pagelink.engine.crew import Crew, Tally
 from pagelink.engine.job import InMemory
 from pagelink.engine.opening import graph_fingerprint
 from pagelink.engine.parts import PartFolder, claimed, part_path
@@ -86,20 +89,13 @@ class Toy:
     sizes=st.lists(st.integers(1, 9), max_size=6),
     workers=st.integers(1, 3),
     deadly=st.sets(st.integers(0, 8).flatmap(lambda n: st.sampled_from([n, 100 + n, 300 + n]))),
-    accidents=st.lists(st.booleans(), max_size=40),
+    # A link that has seen three deaths by itself is a deadly one.
+    accidents=st.sets(st.integers(0, 60), max_size=2),
 )
 def test_every_link_is_done_once_and_only_the_deadly_are_given_up(
-    sizes: list[int], workers: int, deadly: set[int], accidents: list[bool]
+    sizes: list[int], workers: int, deadly: set[int], accidents: set[int]
 ) -> None:
-    def chance() -> Iterator[bool]:
-        # Three in a row on one link would be a deadly link: accidents keep apart.
-        for accident in accidents:
-            yield accident
-            yield from [False] * (3 * workers)
-        while True:
-            yield False
-
-    toy = Toy(workers, deadly, chance())
+    toy = Toy(workers, deadly, (n in accidents for n in count()))
     results = InMemory()
     found: dict[int, list[tuple[int, str]]] = {}
     tasks = [task_of(n, size) for n, size in enumerate(sizes)]
@@ -310,3 +306,37 @@ def test_a_link_is_given_up_after_three_deaths_of_its_own() -> None:
     ]  # fmt: skip
     assert crew.tally.restarts == 3 + 1 + 3  # the chunk, its half, the link
     assert "killed the worker, 3 times (died)" in done[1].killed
+
+
+def test_the_overhead_counts_work_that_was_lost() -> None:
+    seconds = 0.02
+
+    class Timed(Toy):
+        def events(self, timeout: float) -> list[Event]:
+            time.sleep(seconds)  # each task of the one worker takes as long, to its death too
+            return [
+                replace(each, what=replace(each.what, seconds=seconds))
+                if isinstance(each.what, Report)
+                else each
+                for each in super().events(timeout)
+            ]
+
+    def spent(deadly: set[int], chance: Iterator[bool]) -> Tally:
+        crew = Crew(Timed(1, deadly, chance), ORDER, InMemory())
+        list(crew.run(iter([task_of(0, 4), task_of(1, 4)])))
+        return crew.tally
+
+    def accidents(*deaths: int) -> Iterator[bool]:
+        return (n in deaths for n in count())
+
+    calm, killed, twice = (
+        spent(set(), accidents()),
+        spent(set(), accidents(1)),  # the second chunk, once
+        spent(set(), accidents(0, 1, 2)),  # the first chunk is cut, and done again as a whole
+    )
+    assert calm.work == pytest.approx(2 * seconds)
+    assert killed.work == pytest.approx(2 * seconds)
+    assert killed.wall >= 3 * seconds
+    assert twice.work == pytest.approx(2 * seconds)
+    assert twice.wall >= (3 + 2 + 2) * seconds  # deaths, halves, both chunks
+    assert (killed.overhead or 0) > 0.3
