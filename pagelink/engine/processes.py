@@ -6,26 +6,25 @@ The driver has an end of a socket to each of them, and an end of its standard in
 from __future__ import annotations
 
 import contextlib
-import mmap
 import os
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from queue import SimpleQueue
-from typing import IO, Any
+from typing import Any
 
 from pagelink.engine.tasks import Task
 from pagelink.engine.worker import Event, Order, Worker
 from pagelink.errors import SettingsError
+from pagelink.runtime.files import temporary_folder
 
 SECONDS_TO_GO = 5.0
 _WORKER = "from pagelink.engine.processes import work; work()"
-"""What a process of a worker runs, with the numbers of its socket and of the file of the order."""
+"""What a process of a worker runs, with the number of its socket and the file of the order."""
 
 
 class Processes:
@@ -41,7 +40,8 @@ class Processes:
     def __init__(self, workers: int | None = None) -> None:
         check_workers(workers)
         self.size = workers or len(os.sched_getaffinity(0))
-        self._order: IO[bytes] | None = None
+        self._open = contextlib.ExitStack()
+        self._folder = Path()
         self._processes: dict[int, tuple[subprocess.Popen[bytes], Connection]] = {}
         self._count = 0
 
@@ -49,21 +49,22 @@ class Processes:
         """Processes can be started everywhere."""
 
     def start(self, order: Order) -> None:
-        """Put the order into a file without a name, which is gone when the last process is."""
-        self._order = tempfile.TemporaryFile()  # noqa: SIM115 (until close)
-        self._order.write(order.pickled)
-        self._order.flush()
+        """Put the order where all workers find it, in the folder for their temporary files.
+
+        Libraries leave files behind in a process that is killed, and PyTorch Geometric in any.
+        """
+        self._folder = self._open.enter_context(temporary_folder())
+        (self._folder / "order").write_bytes(order.pickled)
 
     def hire(self) -> int:
         """Start a process, with a socket to talk and a pipe that ends when the driver does."""
-        assert self._order is not None
         ours, theirs = socket.socketpair()
         with theirs:
             process = subprocess.Popen(
                 [sys.executable, "-P", "-c", _WORKER, str(theirs.fileno()),
-                 str(self._order.fileno())],
-                pass_fds=[theirs.fileno(), self._order.fileno()], stdin=subprocess.PIPE,
-                env=_environment(),
+                 str(self._folder / "order")],
+                pass_fds=[theirs.fileno()], stdin=subprocess.PIPE,
+                env={**_environment(), "TMPDIR": str(self._folder)},
                 start_new_session=True,  # Ctrl+C is for the driver, which then lets its workers go
             )  # fmt: skip
         self._count += 1
@@ -99,15 +100,13 @@ class Processes:
 
     def close(self) -> None:
         """End all workers."""
-        for process, connection in self._processes.values():
-            process.kill()
-            connection.close()
-        for process, _ in self._processes.values():
-            _end(process)
-        self._processes.clear()
-        if self._order is not None:
-            self._order.close()
-            self._order = None
+        with self._open:
+            for process, connection in self._processes.values():
+                process.kill()
+                connection.close()
+            for process, _ in self._processes.values():
+                _end(process)
+            self._processes.clear()
 
 
 def check_workers(workers: object) -> None:
@@ -147,9 +146,7 @@ def work() -> None:
     threading.Thread(target=_until_the_driver_ends, daemon=True).start()
     with Connection(int(sys.argv[1])) as driver:
         worker = Worker()
-        # Mapped, as all workers share one place in the file.
-        with mmap.mmap(int(sys.argv[2]), 0, access=mmap.ACCESS_READ) as order:
-            driver.send(worker.open(order[:]))
+        driver.send(worker.open(Path(sys.argv[2]).read_bytes()))
         # Tasks are taken in while others are done: a driver that waits to hand over a large one
         # would not read our answer, and we would wait for it in turn.
         tasks: SimpleQueue[Task] = SimpleQueue()
