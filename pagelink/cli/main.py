@@ -278,6 +278,9 @@ def _link_type(given: str) -> tuple[str, str, str]:
 
 def _say_interrupted() -> NoReturn:
     errors.print("interrupted (tables of links and benchmarks go on where they stopped)")
+    # Interrupted within an `exec` of a text, as dataclasses do it, Python would end by the signal
+    # whatever we say, unless another one follows.
+    exec("")
     sys.exit(1)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
@@ -144,3 +146,16 @@ def test_an_interruption_that_ends_in_another_error_is_one(
     done = shell(cwd=tmp_path)
     assert (done.returncode, done.stderr.split()[0]) == (1, "interrupted")
     assert signal.getsignal(signal.SIGTERM) == before
+
+
+def test_an_interruption_within_exec_has_the_same_exit_code(tmp_path: Path) -> None:
+    (tmp_path / "interrupted.py").write_text(
+        "import signal, pagelink.cli.main as cli\n"
+        "cli.app = lambda: exec('signal.raise_signal(signal.SIGINT)', {'signal': signal})\n"
+        "cli.main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "interrupted"], capture_output=True, text=True, cwd=tmp_path,
+        check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr.split()[0]) == (1, "interrupted")

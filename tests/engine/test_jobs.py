@@ -353,7 +353,7 @@ def test_interrupted_by_the_keyboard(shop: Path) -> None:
         process.send_signal(signal.SIGINT)
         _, stderr = process.communicate(timeout=120)
     assert process.returncode == 1
-    assert "Traceback" not in stderr
+    assert "Traceback" not in stderr, stderr
     assert not (shop / "never.pt").exists()
 
 

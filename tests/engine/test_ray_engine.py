@@ -149,6 +149,7 @@ assert not ray.is_initialized()
         assert process.returncode == 0
         assert said.strip().splitlines()[-1] == "the same"
         assert not is_alive(process.pid)
-        assert not os.listdir(folder)
+        # PyTorch Geometric leaves a module of its own there, in every process.
+        assert not [name for name in os.listdir(folder) if "_propagate_" not in name]
     finally:
         shutil.rmtree(folder, ignore_errors=True)
