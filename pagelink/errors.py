@@ -2,7 +2,8 @@
 
 PageLinkError
 ├── SettingsError    a setting is out of its range or does not fit the others
-│   └── MissingExtraError  packages that only some of pagelink needs are not installed
+│   ├── MissingExtraError  packages that only some of pagelink needs are not installed
+│   └── BusyError    another process is writing the same output
 ├── GraphError       the graph given is malformed
 │   └── StoreError   a graph store is damaged, half-written, changed, or of another version
 ├── LinkError        a given link is not in this graph (unknown name, index out of range)
@@ -33,6 +34,10 @@ class SettingsError(PageLinkError, ValueError):
 
 class MissingExtraError(SettingsError):
     """Something was requested for which packages are not installed."""
+
+
+class BusyError(SettingsError):
+    """Another process is writing the same output."""
 
 
 class GraphError(PageLinkError, ValueError):

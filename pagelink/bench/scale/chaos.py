@@ -9,14 +9,13 @@ import math
 import os
 import random
 import secrets
-import shutil
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +29,7 @@ from pagelink.datasets.demo import make_demo
 from pagelink.engine import read_parts
 from pagelink.errors import EngineError
 from pagelink.models.checkpoint import save_checkpoint, save_message_store
+from pagelink.runtime.files import temporary_folder
 from pagelink.store.writer import save_store
 
 WAIT = 180.0
@@ -58,7 +58,8 @@ class LocalCluster:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self._port = free.getsockname()[1]
-        self.folder = Path(tempfile.mkdtemp(prefix="pl-", dir="/tmp"))  # sockets need short names
+        self._open = ExitStack()
+        self.folder = self._open.enter_context(temporary_folder())
         root = str(Path(__file__).parents[2])
         self.env = {
             **os.environ, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(16),
@@ -84,10 +85,10 @@ class LocalCluster:
         return self
 
     def __exit__(self, *failed: object) -> None:
-        for node in range(len(self._nodes)):
-            self.kill_node(node)
-        wait_until(lambda: not self.processes("ray"), 60)
-        shutil.rmtree(self.folder, ignore_errors=True)
+        with self._open:
+            for node in range(len(self._nodes)):
+                self.kill_node(node)
+            wait_until(lambda: not self.processes("ray"), 60)
 
     def add_node(self) -> int:
         """Start one more node, and return its number."""
