@@ -39,8 +39,9 @@ class Limits:
     """In total. As many again may come, of which each gets a place or is refused."""
     per_address: int = 128
     """From one address. Behind a proxy, all clients have the address of the proxy."""
-    idle: float = 5.0
-    """Seconds without a request: on a new connection, and after each answer."""
+    idle: float = 75.0
+    """Seconds without a request: on a new connection, and after each answer. Longer than proxies
+    keep theirs, which is usually 60: they may send a request just when it is closed here."""
     arriving: float = 10.0
     """Seconds from the first byte of a request to its last, however they come."""
     stalled: float = 20.0
