@@ -7,6 +7,7 @@ its row twice. SQLite itself checks how the pages hang together, but not what is
 from __future__ import annotations
 
 import hashlib
+import itertools
 import sqlite3
 import struct
 import time
@@ -97,9 +98,10 @@ def _expected() -> set[tuple[str, ...]]:
         return _statements(empty)
 
 
-# The log: what was saved after a crash is beside the file, in frames with checksums. SQLite takes
-# the frames up to the first that does not fit for all there are, since a crash may cut the last
-# one. But if others follow, it was no crash that changed it, and answers would be lost.
+# The log: what was saved last is beside the file, in frames with checksums, until it is closed. Of
+# a log SQLite takes the frames up to the first that does not fit: behind it may be what a crash cut
+# off while it was saved. But a crash leaves no end of a transaction there; where there is one, the
+# log was changed, and answers would be lost.
 
 
 _LOG_HEADER, _FRAME_HEADER = 32, 24
@@ -132,29 +134,31 @@ _MOMENT = 0.1
 
 
 def _is_whole(log: bytes) -> bool:
-    """Whether a log has no frame that fits behind one that does not."""
+    """Whether a log has no end of a transaction behind a frame that does not fit."""
     if len(log) <= _LOG_HEADER:
         return True
     magic, _, page_size, _, *salts, first, second = struct.unpack(">8I", log[:_LOG_HEADER])
     order = _LOG_MAGIC.get(magic)
     if order is None or _sums(order, (0, 0), log[:24]) != (first, second):
         return False
-    fit = list(_fitting(log, order, page_size, salts, (first, second)))
-    return fit == sorted(fit, reverse=True)
+    frames = [*_frames(log, order, page_size, salts, (first, second))]
+    fitting = [*itertools.takewhile(lambda frame: frame[0], frames)]
+    return (True, True) not in frames[len(fitting) :]
 
 
-def _fitting(
+def _frames(
     log: bytes, order: str, page_size: int, salts: list[int], sums: Sums
-) -> Iterator[bool]:
-    """Whether each frame has the checksum that follows from the one before it."""
+) -> Iterator[tuple[bool, bool]]:
+    """Of each frame, whether its checksum follows from the one before, and if it ends something."""
     length = _FRAME_HEADER + page_size
     for start in range(_LOG_HEADER, len(log) - length + 1, length):
         frame = log[start : start + length]
-        _, _, *salted, first, second = struct.unpack(">6I", frame[:_FRAME_HEADER])
+        _, pages, *salted, first, second = struct.unpack(">6I", frame[:_FRAME_HEADER])
         # A frame of other salts is one of an earlier log, in whose place this one is written.
-        yield salted == salts and (
+        fits = salted == salts and (
             _sums(order, sums, frame[:8] + frame[_FRAME_HEADER:]) == (first, second)
         )
+        yield fits, pages > 0
         sums = first, second
 
 

@@ -128,16 +128,19 @@ def test_damage_of_an_open_study_is_no_busy_study(answered: Path) -> None:
             study.next_page("person-3")
 
 
+def copy_with_log(path: Path, copied: Path) -> Path:
+    for end in ("", "-wal"):
+        shutil.copy(f"{path}{end}", f"{copied}{end}")
+    return copied
+
+
 @pytest.fixture
 def crashed(answered: Path, tmp_path: Path) -> Path:
     """A study whose last answers are still in the log beside it, as after a crash."""
-    copied = tmp_path / "crashed.db"
     with Study.open(answered) as study:
         for number in range(10):
             study.join(f"late-{number}")
-        for end in ("", "-wal"):
-            shutil.copy(f"{answered}{end}", f"{copied}{end}")
-    return copied
+        return copy_with_log(answered, tmp_path / "crashed.db")
 
 
 def test_a_damaged_log_is_not_left_out(crashed: Path) -> None:
@@ -160,3 +163,24 @@ def test_a_log_that_was_cut_by_a_crash_is_taken(crashed: Path) -> None:
     log.write_bytes(log.read_bytes()[:-100])  # what was being written was not yet saved
     with Study.open(crashed) as study:
         assert study.is_participant("late-8")
+
+
+def test_what_a_crash_left_behind_newer_answers_is_no_damage(crashed: Path, tmp_path: Path) -> None:
+    # Killed while it saved much at once: all of that is in the log, but for its last page.
+    killed = copy_with_log(crashed, tmp_path / "killed.db")
+    with Study.open(killed) as study:
+        with study.transaction() as now:
+            many = [(f"lost-{number}", 0.0) for number in range(300)]
+            now.executemany("INSERT INTO participant (key, joined) VALUES (?, ?)", many)
+        lost = Path(f"{killed}-wal").read_bytes()[: -4096 - 24]
+    # Then one more is saved, in its place.
+    with Study.open(crashed) as study:
+        study.join("newer")
+        copied = copy_with_log(crashed, tmp_path / "copied.db")
+    log = Path(f"{copied}-wal")
+    newer = log.read_bytes()
+    assert len(newer) < len(lost) - 4 * (4096 + 24)
+    log.write_bytes(newer + lost[len(newer) :])
+    with Study.open(copied) as study:
+        assert study.is_participant("newer")
+        assert not study.is_participant("lost-0")
