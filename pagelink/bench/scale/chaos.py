@@ -132,7 +132,9 @@ class LocalCluster:
 
 
 USERS, ITEMS, ATTRS = 400, 400, 100
-SECONDS_BETWEEN_KILLS = 8.0
+SECONDS_BETWEEN_LOOKS = 2.0
+STARTS_BETWEEN_KILLS = 1.5
+"""Killed faster than they start, workers would never come to anything."""
 
 
 def compare_disturbed(folder: Path, links: int, console: Console, seed: int = 0) -> dict[str, Any]:
@@ -201,11 +203,17 @@ def _disturbed(folder: Path, out: Path, console: Console, seed: int) -> dict[str
     with LocalCluster() as cluster:
         node = cluster.add_node()
         command = _command(folder, out, "--engine", "ray", "--address", cluster.address)
+        began = last_kill = time.monotonic()
         driver = subprocess.Popen(command, env=cluster.env, stdout=subprocess.DEVNULL)
-        before = 0  # where nothing was done since the last look, workers are still starting
+        start: float | None = None  # seconds from the start of a driver to its first part
         while driver.poll() is None:
-            time.sleep(SECONDS_BETWEEN_KILLS)
-            done = _parts(out)
+            time.sleep(SECONDS_BETWEEN_LOOKS)
+            now, done = time.monotonic(), _parts(out)
+            if start is None and done:
+                start = now - began
+            if start is None or now - last_kill < STARTS_BETWEEN_KILLS * start:
+                continue
+            last_kill = now
             if done > total / 3 and not killed["nodes_killed"]:
                 cluster.kill_node(node)
                 node = cluster.add_node()  # and another one comes, as clusters do
@@ -215,10 +223,9 @@ def _disturbed(folder: Path, out: Path, console: Console, seed: int) -> dict[str
                 driver.wait()
                 driver = subprocess.Popen(command, env=cluster.env, stdout=subprocess.DEVNULL)
                 killed["drivers_killed"] += 1
-            elif done > before and (workers := sorted(cluster.processes("ray::Worker"))):
+            elif workers := sorted(cluster.processes("ray::Worker")):
                 os.kill(draw.choice(workers), signal.SIGKILL)
                 killed["workers_killed"] += 1
-            before = done
             console.print(f"{done} of {total} parts; {killed}", markup=False)
     return killed
 
