@@ -8,7 +8,8 @@ PageLinkError
 │   └── StoreError   a graph store is damaged, half-written, changed, or of another version
 ├── LinkError        a given link is not in this graph (unknown name, index out of range)
 ├── StudyError       a file is not a study, or an answer does not fit its question
-│   └── StudyBusyError  the file cannot be read or written just now, and nothing was saved
+│   ├── StudyBusyError  the file cannot be read or written just now, and nothing was saved
+│   └── StudyDamagedError  the file is not as it was written
 ├── EngineError      a job of many links cannot go on (its workers die, a disk is full, no cluster)
 └── ModelError       the model cannot be explained as it is
     ├── MaskError    the edge weights do not reach the model's messages
@@ -58,6 +59,10 @@ class StudyError(PageLinkError, ValueError):
 
 class StudyBusyError(StudyError):
     """The file of a study cannot be read or written just now; nothing was saved."""
+
+
+class StudyDamagedError(StudyError):
+    """The file of a study is damaged."""
 
 
 class EngineError(PageLinkError, RuntimeError):

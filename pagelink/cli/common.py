@@ -32,6 +32,13 @@ Host = Annotated[
 Port = Annotated[
     int, typer.Option(min=0, max=65535, help="Port to serve on; 0 takes any that is free.")
 ]
+PerAddress = Annotated[
+    int,
+    typer.Option(
+        "--connections-per-address", min=1,
+        help="Connections from one address at most. Behind a proxy, all come from its address.",
+    ),
+]  # fmt: skip
 Model = Annotated[Path, typer.Option(help="Checkpoint that `pagelink train` wrote.")]
 Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same result.")]
 Threshold = Annotated[float, typer.Option(help="Links with a lower raw score are not predicted.")]

@@ -21,6 +21,7 @@ from pagelink.cli.common import (
     MaybeModel,
     Model,
     Out,
+    PerAddress,
     Port,
     RankOnly,
     Seed,
@@ -211,6 +212,7 @@ def serve(
     deadline: Annotated[
         float, typer.Option(help="Seconds an explanation may take; what is found is shown.")
     ] = 60.0,
+    per_address: PerAddress = 128,
     seed: Seed = 0,
 ) -> None:
     """Explore predictions and their explanations on a local web page."""
@@ -218,6 +220,7 @@ def serve(
     if not deadline > 0:
         raise typer.BadParameter(f"--deadline is more than 0 seconds, got {deadline:g}.")
     need("pagelink serve", "web", "fastapi", "uvicorn")
+    from pagelink.web.connections import Limits
     from pagelink.web.serving import address_of, check_binding, listen
     from pagelink.web.serving import serve as run
 
@@ -245,7 +248,8 @@ def serve(
         if open:
             typer.launch(address)
 
-    run(make_app(explorer, token=token), taken, started)
+    limits = Limits(per_address=per_address)
+    run(make_app(explorer, token=token), taken, started, limits)
 
 
 app.command()(store)

@@ -11,6 +11,7 @@ from pagelink.cli.common import (
     Demo,
     Host,
     MaybeModel,
+    PerAddress,
     Port,
     Seed,
     check_demo,
@@ -101,12 +102,14 @@ def serve(
             "`pagelink study invite`, work without it: their keys cannot be guessed."
         ),
     ] = None,
+    per_address: PerAddress = 128,
 ) -> None:
     """Ask the questions on web pages, one per page, until interrupted."""
     need("pagelink study serve", "study", "fastapi", "uvicorn")
     from pagelink.study.app import WAIT, application
     from pagelink.study.database import Study
     from pagelink.web import serving
+    from pagelink.web.connections import Limits
     from pagelink.web.serving import check_binding
 
     check_binding(host, token)
@@ -118,7 +121,8 @@ def serve(
             console.print(f"The study is at {address}")
             console.print("Stop it by Ctrl-C; no answer is lost.")
 
-        serving.serve(application(opened, token), taken, started)
+        limits = Limits(per_address=per_address)
+        serving.serve(application(opened, token), taken, started, limits)
 
 
 @study.command()
