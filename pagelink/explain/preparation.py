@@ -71,7 +71,8 @@ class Prepared:
         self.settings, self.seed = settings, seed
         self.extractor = extractor_for(self.graph, self.receptive_field, settings.num_hops)
         one_by_one = self.predictor.mode != "subgraphs"
-        batches = Batches(self.extractor, self.receptive_field.bytes_per_edge, one_by_one)
+        seen = self.receptive_field
+        batches = Batches(self.extractor, seen.bytes_per_edge, one_by_one, seen.seconds_per_edge)
         constraints = compile_constraints(self.graph, settings)
         self.setup = Setup(
             self.predictor, self.receptive_field, batches, settings, constraints, self.threshold

@@ -11,7 +11,9 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -102,7 +104,8 @@ def _inspect(predictor: LinkPredictor, link_types: Sequence[EdgeType], seed: int
     find_what_is_shared(predictor, probes[0][0], worst)
     checked = [check_weights(predictor, probe, worst) for probe, _ in probes]
     return dataclasses.replace(
-        worst, bytes_per_edge=max(taken for taken, _ in checked),
+        worst, bytes_per_edge=max(taken.memory for taken, _ in checked),
+        seconds_per_edge=max(taken.seconds for taken, _ in checked),
         uses_edges=any(used for _, used in checked),
         in_unit_range=all(bool(((p.logits >= 0) & (p.logits <= 1)).all()) for p, _ in probes),
     )  # fmt: skip
@@ -260,9 +263,17 @@ def _edited_graphs_agree(
     return np.allclose(shared, alone, rtol=1e-3, atol=1e-4)
 
 
+class PerEdge(NamedTuple):
+    """What a pass takes, per edge that goes through the model."""
+
+    memory: float
+    """Bytes, with gradients."""
+    seconds: float
+
+
 def check_weights(
     predictor: LinkPredictor, probe: Probe, field: ReceptiveField
-) -> tuple[float, bool]:
+) -> tuple[PerEdge, bool]:
     """Show that weight 1 reproduces the model and that the weights get a gradient.
 
     A model whose score no edge changes gets no gradient, and passes: that it does not use the graph
@@ -270,19 +281,21 @@ def check_weights(
     link, at weight 1 or, where it is saturated there, at one half.
 
     Returns:
-        The bytes that a pass with gradients takes, per edge, and whether edges change the score.
+        What a pass takes, and whether edges change the score.
 
     Raises:
         MaskError: the weights of 1 change the score, or messages pass where no weight reaches.
         ModelError: the edges change the score, but their weights get no gradient.
     """
-    moved, checked, taken = False, False, 0.0
+    moved, checked, taken = False, False, PerEdge(0.0, 0.0)
     for batch, links, relation in _in_turn(predictor, probe, field):
         inputs = predictor.inputs(batch, predictor.needed(batch), links, relation)
         logits, recorded, _ = predictor.record(inputs)
         weights = torch.ones(len(batch.edges), device=predictor.device, requires_grad=True)
         with predictor.weighted(recorded) as run:
+            started = time.perf_counter()
             weighted, saved = _saved_bytes(run, weights)
+            seconds = time.perf_counter() - started
             reached = _has_gradient(weighted, weights) or _has_gradient(run(weights / 2), weights)
         if not torch.allclose(weighted.detach(), logits, rtol=1e-4, atol=1e-5):
             if predictor.fuses:  # then a layer only looked plain
@@ -294,7 +307,8 @@ def check_weights(
                 "forward pass in eval mode cannot be explained."
             )
         # Going back makes gradients as large as what was kept.
-        taken = max(taken, 2 * saved / max(int(inputs.slots.shape[0]), 1))
+        size = max(int(inputs.slots.shape[0]), 1)
+        taken = PerEdge(max(taken.memory, 2 * saved / size), max(taken.seconds, seconds / size))
         if not checked:
             checked = True
             _check_nothing_passes_outside(predictor, inputs, recorded, len(batch.edges))
@@ -316,7 +330,7 @@ def _in_turn(
 ) -> Iterator[tuple[ComputationGraphs, list[int], Longs]]:
     """Yield links to try, a few at a time: batches, the links to take of each, their relations."""
     extractor = extractor_for(predictor.graph, field, None)
-    for part in probe.rounds():
+    for part in probe.rounds(predictor.graph):
         batch = part.extract(extractor)
         for links in chunks_by_edges(visible_count(batch), EDGES_PER_PASS, predictor.mode):
             yield batch, links, part.relation
