@@ -27,9 +27,12 @@ from pagelink.graph.reverse_relations import (
 from pagelink.graph.schema import EdgeType, Schema, check_link_type
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.runtime.csr import Csr
+from pagelink.store.facts import Step
+from pagelink.store.layout import check_layout
 from pagelink.store.manifest import (
     MANIFEST,
     Array,
+    Entry,
     Signature,
     check_file,
     map_array,
@@ -37,6 +40,7 @@ from pagelink.store.manifest import (
     signature,
 )
 from pagelink.store.strings import PARTS, StoredStrings
+from pagelink.store.verification import remember, verify_files, verify_once
 
 FLAT_ARRAYS = (
     "in_ptr", "src", "dst", "relation", "column", "fact", "opposite", "representative", "arc_ptr",
@@ -59,26 +63,59 @@ class GraphStore:
         self._maps: dict[str, Any] = {}
 
     @classmethod
-    def open(cls, folder: Path | str, *, verify: bool = False) -> GraphStore:
+    def open(cls, folder: Path | str, *, verify: bool | Step = False) -> GraphStore:
         """Open a store.
 
         Args:
             folder: that `pagelink store` or `save_store` made.
-            verify: also compare the sha256 of every file, which reads all of them.
+            verify: compare the sha256 of every file, which reads all of them; a function is told
+                of what is done, the bytes read, and those there are. False: this is done once on a
+                machine, remembered by inode, size and times of the files.
 
         Raises:
             StoreError: the folder is no store, half-written, of another version, or a file of it
                 is missing or not the one that was written; with its name.
         """
-        folder = Path(folder)
+        store = cls._opened(Path(folder))
+        if verify:
+            store.verify(*([verify] if callable(verify) else []))
+        else:
+            verify_once(store.folder, store.files, store._seen)
+        return store
+
+    @classmethod
+    def as_made(cls, folder: Path) -> GraphStore:
+        """Open a store that this process has just made, and which it need not verify."""
+        store = cls._opened(folder)
+        remember(folder, store._seen)
+        return store
+
+    @classmethod
+    def _opened(cls, folder: Path) -> GraphStore:
         manifest, digest = read_manifest(folder)
-        seen = {MANIFEST: signature(folder / MANIFEST)}
-        try:
-            for file, entry in manifest["files"].items():
-                seen[file] = check_file(folder / file, entry, verify=verify)
-        except (LookupError, TypeError, AttributeError) as error:
-            raise StoreError(f"{folder / MANIFEST}: damaged. Build the store again.") from error
-        return cls(folder, manifest, digest, seen)
+        check_layout(manifest, folder)
+        files = manifest["files"].items()
+        seen = {file: check_file(folder / file, entry) for file, entry in files}
+        return cls(folder, manifest, digest, {**seen, MANIFEST: signature(folder / MANIFEST)})
+
+    @property
+    def files(self) -> dict[str, Entry]:
+        """What the manifest says of each file."""
+        files: dict[str, Entry] = self.manifest["files"]
+        return files
+
+    def verify(self, step: Step = lambda word, done, total: None) -> None:
+        """Compare the sha256 of every file with the manifest, and remember that it was done.
+
+        Args:
+            step: told of what is done, the bytes read, and those there are.
+
+        Raises:
+            StoreError: a file was changed; with its name.
+        """
+        read_manifest(self.folder)
+        verify_files(self.folder, self.files, step)
+        remember(self.folder, self._seen)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy in another process opens the files anew; no array is sent."""
@@ -91,7 +128,8 @@ class GraphStore:
             StoreError: with the file that was written, replaced or removed.
         """
         for file, before in self._seen.items():
-            if signature(self.folder / file) != before:
+            # Without the last time: it is another one when a file gets a second name, as in backups.
+            if signature(self.folder / file)[:3] != before[:3]:
                 raise StoreError(
                     f"{self.folder / file}: the file was changed while the store was open. "
                     "Open the store again."

@@ -210,7 +210,7 @@ class StoreWriter:
             manifest = self._write(self._checked_edges(), add_reverse)
             shutil.rmtree(self.temporary)
             finish_store(self.folder, {**manifest, **(notes or {})})
-        return GraphStore.open(self.folder)
+        return GraphStore.as_made(self.folder)
 
     def _table(self, prefix: str, schema: pa.Schema, pieces: Iterable[pa.Table]) -> Value:
         with write_errors(self.folder):
