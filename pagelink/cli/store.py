@@ -32,7 +32,8 @@ def store(
         ),
     ] = None,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Read all files of the store, and compare their checksums.")
+        bool,
+        typer.Option("--verify", help="Read all files of the store and compare checksums."),
     ] = False,
 ) -> None:
     """Turn a graph of any size into a store, which is explained without being read into memory."""

@@ -59,7 +59,7 @@ class Prepared:
             self.graph = TypedGraph.from_data(data, self.link_types, reverse)
         self.predictor = LinkPredictor(model, data, self.graph, forward, output)
         on_patch = self.store is not None
-        with torch.inference_mode(False):
+        with self.graph.naming_damage(), torch.inference_mode(False):
             self.receptive_field = inspect_model(
                 self.predictor, self.link_types, seed, on_patch=on_patch
             )

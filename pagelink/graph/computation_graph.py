@@ -181,8 +181,9 @@ class Extractor:
                 )  # fmt: skip
                 return first, last, found
 
-        in_degree = graph.in_ptr[links[:2] + 1] - graph.in_ptr[links[:2]]
-        return over_ranges(find, 1 + in_degree.sum(axis=0))
+        with graph.naming_damage():
+            in_degree = graph.in_ptr[links[:2] + 1] - graph.in_ptr[links[:2]]
+            return over_ranges(find, 1 + in_degree.sum(axis=0))
 
     def extract(
         self, link_src: Longs, link_dst: Longs, link_fact: Longs, *, found: Found | None = None
@@ -218,7 +219,9 @@ class Extractor:
                         self._limit, position, batch,
                     )  # fmt: skip
 
-        over_ranges(fill, np.array([1 + int(part[1].sum()) for *_, part in found]))
+        with self._graph.naming_damage():
+            over_ranges(fill, np.array([1 + int(part[1].sum()) for *_, part in found]))
+        self._graph.check_extracted(batch)
         return ComputationGraphs(num_hops=self.num_hops, **batch._asdict())
 
 

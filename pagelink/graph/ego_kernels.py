@@ -24,6 +24,7 @@ class GraphArrays(NamedTuple):
 
     in_ptr: Longs
     src: Ints
+    dst: Ints
     fact: Ints
     relation: Ints
     opposite: Ints
@@ -68,6 +69,37 @@ def grown_rows(values, size):  # type: ignore[no-untyped-def]
     return longer
 
 
+# What kernels read of the graph may lie in a file that was damaged after it was verified. They use
+# no index out of it before it is known to be in range; `naming_damage` says which file it was.
+
+
+@kernel
+def _in_edges(v, graph):  # type: ignore[no-untyped-def]
+    """Where the edges into v begin and end."""
+    first, last = graph.in_ptr[v], graph.in_ptr[v + 1]
+    if first < 0 or last < first or last > len(graph.dst):
+        raise IndexError("in_ptr is out of range")
+    if first < last and (graph.dst[first] != v or graph.dst[last - 1] != v):
+        raise IndexError("in_ptr points to edges of another node")
+    return first, last
+
+
+@kernel
+def _source(e, graph, num_nodes):  # type: ignore[no-untyped-def]
+    u = graph.src[e]
+    if u < 0 or u >= num_nodes:
+        raise IndexError("src is out of range")
+    return u
+
+
+@kernel
+def _relation(e, graph, num_relations):  # type: ignore[no-untyped-def]
+    kind = graph.relation[e]
+    if kind < 0 or kind >= num_relations:
+        raise IndexError("relation is out of range")
+    return kind
+
+
 @kernel
 def find_egos(first, last, links, num_hops, whole, graph, everything, along, along_all, hops):  # type: ignore[no-untyped-def]
     """Nodes and distances of the graphs of some links; the number of nodes and edges of each.
@@ -84,7 +116,7 @@ def find_egos(first, last, links, num_hops, whole, graph, everything, along, alo
         along_all: whether that is so for all relations.
         hops: as long as the graph, all FAR, and left so.
     """
-    in_ptr, src, fact = graph.in_ptr, graph.src, graph.fact
+    fact = graph.fact
     node_count = np.zeros(last - first, dtype=np.int64)
     edge_count = np.zeros(last - first, dtype=np.int64)
     nodes = np.empty(64, dtype=np.int32)
@@ -115,16 +147,18 @@ def find_egos(first, last, links, num_hops, whole, graph, everything, along, alo
         num_edges = 0
         for i in range(n):
             v = mine[i]
+            start, stop = _in_edges(v, graph)
             distance[num_nodes + i] = hops[v]
             if v == s or v == t:  # noqa: SIM109 (slower in a kernel)
                 # Only an edge between s and t can state the link.
-                for e in range(in_ptr[v], in_ptr[v + 1]):
-                    num_edges += (whole or hops[src[e]] != FAR) and fact[e] != out
+                for e in range(start, stop):
+                    u = _source(e, graph, len(hops))
+                    num_edges += (whole or hops[u] != FAR) and fact[e] != out
             elif whole or hops[v] < num_hops:
-                num_edges += in_ptr[v + 1] - in_ptr[v]
+                num_edges += stop - start
             else:
-                for e in range(in_ptr[v], in_ptr[v + 1]):
-                    num_edges += hops[src[e]] != FAR
+                for e in range(start, stop):
+                    num_edges += hops[_source(e, graph, len(hops))] != FAR
         for i in range(count):
             hops[found[i]] = FAR
         # 4. Where messages do not come along every relation, distances are by those they come by.
@@ -156,9 +190,12 @@ def _search(s, t, out, num_hops, graph, along, hops, found):  # type: ignore[no-
         stop = count
         for i in range(start, stop):
             v = found[i]
-            for e in range(graph.in_ptr[v], graph.in_ptr[v + 1]):
-                u = graph.src[e]
-                if hops[u] != FAR or not along[graph.relation[e]] or graph.fact[e] == out:
+            first, last = _in_edges(v, graph)
+            for e in range(first, last):
+                u = _source(e, graph, len(hops))
+                if hops[u] != FAR or graph.fact[e] == out:
+                    continue
+                if not along[_relation(e, graph, len(along))]:
                     continue
                 hops[u] = hop
                 if count == len(found):
@@ -205,9 +242,11 @@ def fill_egos(first, last, found_nodes, found_hops, graph, seen, twin, limit, po
             into = hops[base + i] < limit
             own = out if v == s or v == t else -1  # noqa: SIM109 (slower in a kernel)
             for e in range(graph.in_ptr[v], graph.in_ptr[v + 1]):
-                j = position[graph.src[e]]
+                j = position[_source(e, graph, len(position))]
                 if j < 0 or (own >= 0 and graph.fact[e] == own):
                     continue
+                if k == batch.edge_ptr[link + 1]:
+                    raise IndexError("there are more edges than were counted")
                 batch.edges[k] = e
                 batch.src[k] = j
                 batch.dst[k] = i
@@ -218,11 +257,13 @@ def fill_egos(first, last, found_nodes, found_hops, graph, seen, twin, limit, po
                     batch.visible[k] = into
                     batch.fact_visible[k] = into or (out_of and graph.opposite[e] >= 0)
                 else:
-                    batch.visible[k] = into and seen[graph.relation[e]]
+                    batch.visible[k] = into and seen[_relation(e, graph, len(seen))]
                     batch.fact_visible[k] = (into and _is_seen_along(e, v, graph, seen, twin)) or (
                         out_of and _is_seen_against(e, v, graph, seen, twin)
                     )
                 k += 1
+        if k < batch.edge_ptr[link + 1]:
+            raise IndexError("there are fewer edges than were counted")
         for i in range(n):
             position[nodes[base + i]] = -1
 
@@ -230,10 +271,9 @@ def fill_egos(first, last, found_nodes, found_hops, graph, seen, twin, limit, po
 @kernel
 def _is_seen_along(e, v, graph, seen, twin):  # type: ignore[no-untyped-def]
     """Whether the model uses some copy of the fact of an edge into v that runs the same way."""
-    other = twin[graph.relation[e]]
-    return seen[graph.relation[e]] or (
-        other >= 0 and seen[other] and _is_stored(graph.src[e], other, v, graph)
-    )
+    kind = _relation(e, graph, len(seen))
+    other = twin[kind]
+    return seen[kind] or (other >= 0 and seen[other] and _is_stored(graph.src[e], other, v, graph))
 
 
 @kernel
@@ -241,7 +281,9 @@ def _is_seen_against(e, v, graph, seen, twin):  # type: ignore[no-untyped-def]
     """Whether the model uses some copy of the fact of an edge into v that runs the other way."""
     if graph.opposite[e] < 0:
         return False
-    known = graph.relation[graph.opposite[e]]
+    if graph.opposite[e] >= len(graph.relation):
+        raise IndexError("opposite is out of range")
+    known = _relation(graph.opposite[e], graph, len(seen))
     if seen[known] or twin[known] < 0:
         return seen[known]
     other = twin[known]

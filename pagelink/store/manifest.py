@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import mmap
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -43,9 +42,6 @@ Signature = tuple[int, int, int, int]
 
 _NO_CHECKSUM = "0" * 64
 _BLOCK = 1 << 22
-# Private pages that are only read are not memory of ours; without this flag the system may count
-# them as such and refuse to map a file that is larger than its memory.
-_NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000 if sys.platform == "linux" else 0)
 
 
 def is_store(path: Path | str) -> bool:
@@ -140,26 +136,6 @@ def check_file(path: Path, entry: Entry) -> Signature:
                 "Build the store again."
             )
     return found
-
-
-def map_array(path: Path, entry: Entry) -> Array:
-    """Return an array that lies in a file; only the pages that are used are read.
-
-    Writing to it changes a private copy of the page, never the file.
-    """
-    # Copy on write rather than read-only: torch takes such arrays without a warning, and kernels
-    # that are compiled for arrays in memory take them as they are.
-    with read_errors(path), path.open("rb") as file:
-        if sys.platform == "win32":
-            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
-        else:
-            mapped = mmap.mmap(
-                file.fileno(), 0, flags=mmap.MAP_PRIVATE | _NO_RESERVE,
-                prot=mmap.PROT_READ | mmap.PROT_WRITE,
-            )  # fmt: skip
-    start = len(npy_header(entry["dtype"], entry["shape"]))
-    array: Array = np.frombuffer(mapped, entry["dtype"], offset=start).reshape(entry["shape"])
-    return array
 
 
 def sha256_of(file: BinaryIO, step: Callable[[int], None] = lambda done: None) -> str:
