@@ -75,12 +75,14 @@ def grown_rows(values, size):  # type: ignore[no-untyped-def]
 
 @kernel
 def _in_edges(v, graph):  # type: ignore[no-untyped-def]
-    """Where the edges into v begin and end."""
-    first, last = graph.in_ptr[v], graph.in_ptr[v + 1]
-    if first < 0 or last < first or last > len(graph.dst):
+    """Where the edges into v begin and end: all of them, as edges are ordered by target."""
+    first, last, dst = graph.in_ptr[v], graph.in_ptr[v + 1], graph.dst
+    if first < 0 or last < first or last > len(dst):
         raise IndexError("in_ptr is out of range")
-    if first < last and (graph.dst[first] != v or graph.dst[last - 1] != v):
+    if first < last and (dst[first] != v or dst[last - 1] != v):
         raise IndexError("in_ptr points to edges of another node")
+    if (first > 0 and dst[first - 1] == v) or (last < len(dst) and dst[last] == v):
+        raise IndexError("in_ptr leaves out edges of the node")
     return first, last
 
 
@@ -153,7 +155,7 @@ def find_egos(first, last, links, num_hops, whole, graph, everything, along, alo
                 # Only an edge between s and t can state the link.
                 for e in range(start, stop):
                     u = _source(e, graph, len(hops))
-                    num_edges += (whole or hops[u] != FAR) and fact[e] != out
+                    num_edges += (whole or hops[u] != FAR) and (out < 0 or fact[e] != out)
             elif whole or hops[v] < num_hops:
                 num_edges += stop - start
             else:
@@ -193,7 +195,7 @@ def _search(s, t, out, num_hops, graph, along, hops, found):  # type: ignore[no-
             first, last = _in_edges(v, graph)
             for e in range(first, last):
                 u = _source(e, graph, len(hops))
-                if hops[u] != FAR or graph.fact[e] == out:
+                if hops[u] != FAR or (out >= 0 and graph.fact[e] == out):
                     continue
                 if not along[_relation(e, graph, len(along))]:
                     continue

@@ -173,6 +173,24 @@ class GraphStore:
                 store[key] = self._value(value, each["count"])
         return data
 
+    def whole_data(self) -> HeteroData:
+        """Return `data` to be used as a whole: all edges are read, and their ends checked.
+
+        Raises:
+            StoreError: an edge has an end that is no node.
+        """
+        sizes = {each["type"]: each["count"] for each in self.manifest["nodes"]}
+        for edge_type in self.edge_types:
+            for ends, node_type in zip(
+                self.data[edge_type].edge_index.numpy(), edge_type[::2], strict=True
+            ):
+                if ends.min(initial=0) < 0 or ends.max(initial=-1) >= sizes[node_type]:
+                    raise StoreError(
+                        f"{self.folder / 'edge_index.npy'}: damaged, an edge of {edge_type} has an "
+                        "end that is no node. Copy the store anew, or build it again."
+                    )
+        return self.data
+
     def graph(
         self,
         link_types: Sequence[EdgeType] = (),

@@ -53,6 +53,8 @@ def check_layout(manifest: Mapping[str, Any], folder: Path) -> None:
                 raise wrong(
                     f"{file} is of type {found[0]} and shape {found[1]}, not {dtype} and {shape}"
                 )
+    except StoreError:
+        raise
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise wrong("an entry is missing or not of its kind") from error
 

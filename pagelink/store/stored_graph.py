@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn
+from pathlib import Path
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from pagelink.errors import PageLinkError, StoreError
@@ -25,9 +25,7 @@ from pagelink.graph.typed_graph import TypedGraph
 from pagelink.runtime.arrays import Ints, Longs
 from pagelink.runtime.csr import Csr
 from pagelink.runtime.kernels import kernel, over_ranges
-
-if TYPE_CHECKING:
-    from pagelink.store.graph_store import GraphStore
+from pagelink.store.manifest import Array
 
 CHECKED = (
     "node_type", "degree", "src", "dst", "relation", "column", "fact", "opposite", "representative",
@@ -35,11 +33,29 @@ CHECKED = (
 """Files of which `_first_damage` says the number."""
 
 
+class Files(Protocol):
+    """What a `GraphStore` is to its graph."""
+
+    folder: Path
+    manifest: dict[str, Any]
+
+    @property
+    def edge_types(self) -> tuple[EdgeType, ...]:
+        """The relations, in order."""
+
+    @property
+    def damage(self) -> StoreError | None:
+        """What is wrong with the files, found by reading all of them."""
+
+    def array(self, name: str) -> Array:
+        """Return one of the arrays of the flat graph."""
+
+
 @dataclass(frozen=True)
 class StoredGraph(TypedGraph):
     """A `TypedGraph` over the files of a store, which also has what others work out."""
 
-    store: GraphStore = field(kw_only=True, repr=False)
+    store: Files = field(kw_only=True, repr=False)
 
     @cached_property
     def num_facts(self) -> int:
@@ -149,7 +165,7 @@ class StoredGraph(TypedGraph):
         if not 0 <= found.start <= found.stop <= size:
             self._refuse(file)
 
-    def _check_numbers(self, file: str, found: npt.NDArray[Any], size: int) -> None:
+    def _check_numbers(self, file: str, found: Array, size: int) -> None:
         if len(found) and (found.min() < 0 or found.max() >= size):
             self._refuse(file)
 

@@ -45,20 +45,17 @@ def random_damage(seed: int, cases: range) -> Iterator[Fault]:
         What broke a promise: a process that died or hung, an error that is not pagelink's own, or
         another answer without a word.
     """
-    with tempfile.TemporaryDirectory(prefix="pagelink-damage-") as place:
-        with _User(Path(place)) as user:
-            samples = {name: _Sample.made(name, Path(place) / str(i), user)
-                       for i, name in enumerate(FORMATS)}  # fmt: skip
-            for case in cases:
-                rng = np.random.default_rng((seed, case))
-                sample = samples[list(FORMATS)[int(rng.integers(len(FORMATS)))]]
-                way = str(rng.choice(sample.ways))
-                what = sample.damaged(rng, forge=way == "explained")
-                answer = user.use(sample.name, sample.folder, way)
-                fault = sample.fault(way, answer)
-                sample.mend()
-                if fault:
-                    yield Fault("damage", case, f"{sample.name}, {what}, {way}: {fault}")
+    with tempfile.TemporaryDirectory(prefix="pagelink-damage-") as place, _User(place) as user:
+        samples = [_Sample.made(name, Path(place, str(i)), user) for i, name in enumerate(FORMATS)]
+        for case in cases:
+            rng = np.random.default_rng((seed, case))
+            sample = samples[int(rng.integers(len(samples)))]
+            way = str(rng.choice(sample.ways))
+            what = sample.damage(rng, forge=way in ("searched", "explained"))
+            fault = sample.fault(way, user.use(sample.name, sample.folder, way))
+            sample.mend()
+            if fault:
+                yield Fault("damage", case, f"{sample.name}, {what}, {way}: {fault}")
 
 
 @dataclass
@@ -85,14 +82,13 @@ class _Sample:
             found.mend()
         return found
 
-    def damaged(self, rng: np.random.Generator, forge: bool) -> str:
+    def damage(self, rng: np.random.Generator, forge: bool) -> str:
         """Damage one of the files, and say which and how."""
         file = str(rng.choice(list(self.files)))
+        how, content = _changed(self.files[file], rng)
         if forge and Path(file).name == MANIFEST:
             # With its own checksum in order: a manifest that others made.
             how, content = "forged", _forged(self.files[file], rng)
-        else:
-            how, content = _changed(self.files[file], rng)
         path = self.folder / file
         if content is None:
             path.unlink()
@@ -165,7 +161,7 @@ def _forged(content: bytes, rng: np.random.Generator) -> bytes:
         if isinstance(place[key], dict | list) and place[key] and rng.random() < 0.95:
             place = place[key]
             continue
-        others = [0, -1, 1, 2**40, None, "", "../x.npy", "x" * 40, [], {}, True, 0.5]
+        others: list[Any] = [0, -1, 1, 2**40, None, "", "../x.npy", "x" * 40, [], {}, True, 0.5]
         place[key] = others[int(rng.integers(len(others)))]
         break
     if "checksum" in manifest:
@@ -178,7 +174,7 @@ def _forged(content: bytes, rng: np.random.Generator) -> bytes:
 class _User:
     """The process that uses the files; another one takes its place when it dies."""
 
-    def __init__(self, place: Path) -> None:
+    def __init__(self, place: str) -> None:
         self._place = place
         self._process: subprocess.Popen[str] | None = None
 
@@ -194,7 +190,7 @@ class _User:
             self._process = subprocess.Popen(
                 [sys.executable, "-c", _SERVE], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL, text=True,
-                env={**os.environ, CACHE_VARIABLE: str(self._place / "cache")},
+                env={**os.environ, CACHE_VARIABLE: str(Path(self._place, "cache"))},
             )  # fmt: skip
         process = self._process
         assert process.stdin is not None

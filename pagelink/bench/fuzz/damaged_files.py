@@ -1,4 +1,4 @@
-"""The formats that are damaged: for each, a small sample of it, and all that is done with its files.
+"""The formats that are damaged: for each a small sample, and all that is done with its files.
 
 `serve` runs in a process of its own and uses one damaged sample after the other; what becomes of
 it, the driver in `damage` sees from outside.
@@ -44,7 +44,6 @@ from pagelink.store.writer import save_store
 from pagelink.study.database import Study, read_records
 from pagelink.study.questions import Option, Shown, StudyAbout, StudyQuestion
 from pagelink.study.storage import write_study
-from pagelink.tables.load import load_graph
 
 LIKES: EdgeType = ("user", "likes", "item")
 LINKS = [(0, 1), (1, 2), (3, 5), (4, 4), (6, 7), (2, 0)]
@@ -132,7 +131,7 @@ def _store(make: Callable[[], HeteroData], kind: str) -> Format:
             with suppress(PageLinkError):
                 graph.find_node("user", "Üser 2")
             if way == "loaded":
-                return words, known, [tuple(pair) for pair in _pairs(load_graph(path))]
+                return words, known, list(_pairs(store.whole_data()))
             explainer = PaGELink(_model(make, kind), store, LIKES, QUICK, threshold=None)
             explained = [explainer.explain(*link, rank=True) for link in LINKS[:2]]
         return words, known, [each.paths for each in explained]
