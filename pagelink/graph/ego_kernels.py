@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pagelink.runtime.arrays import Bools, Ints, Longs
-from pagelink.runtime.kernels import kernel
+from pagelink.runtime.kernels import inlined, kernel
 
 FAR = np.int32(2**31 - 1)
 DENSE = 16
@@ -24,7 +24,8 @@ class GraphArrays(NamedTuple):
 
     in_ptr: Longs
     src: Ints
-    dst: Ints
+    targets: Ints
+    """Of all edges, where `in_ptr` is checked against them: in files. Empty in memory."""
     fact: Ints
     relation: Ints
     opposite: Ints
@@ -73,20 +74,21 @@ def grown_rows(values, size):  # type: ignore[no-untyped-def]
 # no index out of it before it is known to be in range; `naming_damage` says which file it was.
 
 
-@kernel
+@inlined
 def _in_edges(v, graph):  # type: ignore[no-untyped-def]
     """Where the edges into v begin and end: all of them, as edges are ordered by target."""
-    first, last, dst = graph.in_ptr[v], graph.in_ptr[v + 1], graph.dst
-    if first < 0 or last < first or last > len(dst):
+    first, last, dst = graph.in_ptr[v], graph.in_ptr[v + 1], graph.targets
+    if first < 0 or last < first or last > len(graph.src):
         raise IndexError("in_ptr is out of range")
-    if first < last and (dst[first] != v or dst[last - 1] != v):
-        raise IndexError("in_ptr points to edges of another node")
-    if (first > 0 and dst[first - 1] == v) or (last < len(dst) and dst[last] == v):
-        raise IndexError("in_ptr leaves out edges of the node")
+    if len(dst) > 0:
+        if first < last and (dst[first] != v or dst[last - 1] != v):
+            raise IndexError("in_ptr points to edges of another node")
+        if (first > 0 and dst[first - 1] == v) or (last < len(dst) and dst[last] == v):
+            raise IndexError("in_ptr leaves out edges of the node")
     return first, last
 
 
-@kernel
+@inlined
 def _source(e, graph, num_nodes):  # type: ignore[no-untyped-def]
     u = graph.src[e]
     if u < 0 or u >= num_nodes:
@@ -94,7 +96,7 @@ def _source(e, graph, num_nodes):  # type: ignore[no-untyped-def]
     return u
 
 
-@kernel
+@inlined
 def _relation(e, graph, num_relations):  # type: ignore[no-untyped-def]
     kind = graph.relation[e]
     if kind < 0 or kind >= num_relations:

@@ -132,6 +132,11 @@ class TypedGraph:
         """What kernels read of the graph."""
         return GraphArrays(*(getattr(self, name) for name in GraphArrays._fields))
 
+    @property
+    def targets(self) -> Ints:
+        """Targets of edges that kernels check `in_ptr` against: those in files, so here none."""
+        return np.empty(0, dtype=np.int32)
+
     @cached_property
     def node_type_of(self) -> Ints:
         """Position of the node type of every flat node."""

@@ -72,6 +72,11 @@ class StoredGraph(TypedGraph):
         """Position of the node type of every flat node."""
         return self.store.array("node_type")
 
+    @property
+    def targets(self) -> Ints:
+        """Targets of the edges, that kernels check `in_ptr` against."""
+        return self.dst
+
     def near_reverses(self, link_type: EdgeType) -> list[EdgeType]:
         """Relations that mirror a link type so nearly that they may be its reverse, but are not."""
         if link_type in self.reverse or link_type not in self.store.edge_types:
@@ -202,7 +207,7 @@ def _first_damage(  # type: ignore[no-untyped-def]
             e = batch.edges[k]
             u, v = batch.nodes[base + batch.src[k]], batch.nodes[base + batch.dst[k]]
             # 2. Of each edge its ends, which have the types of its relation, and its column.
-            if graph.dst[e] != v:
+            if graph.targets[e] != v:
                 return 3
             relation = graph.relation[e]
             if relation < 0 or relation >= len(type_of_ends):
@@ -219,7 +224,7 @@ def _first_damage(  # type: ignore[no-untyped-def]
             other = graph.opposite[e]
             if other < -1 or other >= num_edges:
                 return 7
-            if other >= 0 and (graph.src[other] != v or graph.dst[other] != u):
+            if other >= 0 and (graph.src[other] != v or graph.targets[other] != u):
                 return 7
             if other >= 0 and graph.fact[other] != graph.fact[e]:
                 return 6
