@@ -257,7 +257,7 @@ FORMATS = {
         _run_job, ("opened", "read", "read", "resumed"), ("opened", "read", "resumed"), _use_job
     ),
     "model": Format(_make_model, ("read",), ("read",), _use_model),
-    "study": Format(_make_study, ("read", "answered"), (), _use_study),
+    "study": Format(_make_study, ("read", "answered"), ("read", "answered"), _use_study),
 }
 
 
