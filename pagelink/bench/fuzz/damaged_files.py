@@ -190,7 +190,9 @@ def _use_job(folder: Path, way: str) -> object:
     if way == "resumed":
         _run_job(folder)
     path = folder / "job"
-    rows = read_parts(path) if way != "opened" else open_parts(path).to_table()
+    if way == "opened":  # by pagelink; pyarrow reads it
+        return len(open_parts(path).files)
+    rows = read_parts(path)
     return sorted(map(repr, rows.drop(["seconds"]).to_pylist()))
 
 
