@@ -54,11 +54,11 @@ def _heterogeneous(rng: np.random.Generator) -> RandomData:
     reverse: dict[EdgeType, EdgeType] = {}
     while len(pairs) < wanted:
         first = len(pairs) == 0
-        src, dst = (one_of(rng, *ends) if first else one_of(rng, *kinds), one_of(rng, *kinds))
+        src, dst = (one_of(rng, *(ends if first else kinds)) for _ in range(2))
         if first and rng.random() < 0.5:
             src, dst = dst, src
         edge_type = (src, f"r{len(pairs)}", dst)
-        pairs[edge_type] = _random_pairs(rng, sizes[src], sizes[dst], src == dst)
+        pairs[edge_type] = _random_pairs(rng, sizes[src], sizes[dst], src == dst, not first)
         if len(pairs) < wanted and rng.random() < 0.7:
             _add_reverse(rng, edge_type, pairs, reverse)
     # 3. The predicted relations: of the graph, or not.
@@ -97,7 +97,7 @@ def _homogeneous(rng: np.random.Generator) -> RandomData:
     pairs: dict[EdgeType, Pairs] = {}
     reverse: dict[EdgeType, EdgeType] = {}
     for number in range(rng.integers(1, 7)):
-        pairs[kind, str(number), kind] = _random_pairs(rng, size, size, same=True)
+        pairs[kind, str(number), kind] = _random_pairs(rng, size, size, True, number > 0)
     if len(pairs) > 1 and rng.random() < 0.3:  # the second is the reverse of the first
         first, second = list(pairs)[:2]
         pairs[second] = [(v, u) for u, v in pairs[first]]
@@ -125,9 +125,11 @@ def _homogeneous(rng: np.random.Generator) -> RandomData:
     return RandomData(data, ((kind, name, kind),), given)
 
 
-def _random_pairs(rng: np.random.Generator, low: int, high: int, same: bool) -> Pairs:
+def _random_pairs(
+    rng: np.random.Generator, low: int, high: int, same: bool, may_lack: bool
+) -> Pairs:
     """Few or many, with copies; sometimes a hub; self-loops and both directions in one type."""
-    if low == 0 or high == 0 or rng.random() < 0.05:
+    if low == 0 or high == 0 or (may_lack and rng.random() < 0.05):
         return []
     count = int(rng.integers(1, 1 + int(one_of(rng, 0.5, 1.0, 2.0) * (low + high))))
     # The last node of each type is often isolated.

@@ -273,8 +273,9 @@ class BusySources(MessagePassing):
         super().__init__(aggr="add")
         self.lin = nn.Linear(DIM, DIM)
 
-    def forward(self, x: tuple[Tensor, Tensor], edge_index: Tensor) -> Tensor:
-        """One layer between two node types."""
+    def forward(self, x: Tensor | tuple[Tensor, Tensor], edge_index: Tensor) -> Tensor:
+        """One layer between two node types, or within one."""
+        x = (x, x) if isinstance(x, Tensor) else x
         share = degree(edge_index[0], x[0].shape[0]).clamp(min=1).pow(-0.5).view(-1, 1)
         out: Tensor = self.propagate(edge_index, x=(self.lin(x[0]) * share, x[1]))
         return out + x[1]
@@ -319,12 +320,12 @@ def _hetero_layers(rng: np.random.Generator, data: HeteroData, count: int) -> Ma
     if rng.random() < 0.6:
         used = list(data.edge_types)
     name, make, more, takes = _conv(rng, data)
-    shared = rng.random() < 0.1
+    shared = more == 0 and rng.random() < 0.1
     layers: list[nn.Module] = []
     for _ in range(count):
         one = make(used[0])
         layer = HeteroConv(
-            {t: one if shared and t[0] != t[2] else make(t) for t in used},
+            {t: one if shared else make(t) for t in used},
             aggr=one_of(rng, "sum", "sum", "mean", "max"),
         )
         layer.takes = takes
