@@ -116,6 +116,30 @@ def scale(
     run_and_print(out, only or [], console, quick=quick, seed=seed)
 
 
+@bench.command()
+def fuzz(
+    out: Annotated[
+        Path, typer.Option(help="Folder for fuzz.md, fuzz.json and finished chunks.")
+    ] = Path("out/fuzz"),
+    graphs: Annotated[
+        int, typer.Option(min=0, help="Random graphs with models, explained and checked.")
+    ] = 0,
+    searches: Annotated[
+        int, typer.Option(min=0, help="Random graphs through extraction, pruning and search.")
+    ] = 0,
+    first: Annotated[int, typer.Option(min=0, help="The number of the first case.")] = 0,
+    seed: Seed = 0,
+) -> None:
+    """Check promises on random cases. Goes on where it stopped; exit code 1 if one is broken."""
+    from pagelink.bench.fuzz.bench import run_and_print
+
+    wanted = {"graphs": graphs, "searches": searches}
+    if not any(wanted.values()):
+        raise SettingsError("Say how many cases to run, by --graphs N or --searches N.")
+    if run_and_print(out, wanted, console, seed=seed, first=first):
+        raise typer.Exit(1)
+
+
 @bench.command("useritemattr-reference")
 def useritemattr_reference(
     data: Annotated[

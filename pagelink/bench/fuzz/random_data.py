@@ -43,8 +43,8 @@ class RandomData:
 def _heterogeneous(rng: np.random.Generator) -> RandomData:
     # 1. Node types: a few nodes each, sometimes none, sometimes more than messages can reach.
     kinds = [f"{letter}type" for letter in "abcde"[: rng.integers(1, 6)]]
-    largest = one_of(rng, 8, 16, 40, 40)
-    sizes = {kind: int(rng.integers(2, largest)) for kind in kinds}
+    largest = one_of(rng, 8, 40, 40, 60)
+    sizes = {kind: int(rng.integers(min(largest // 3, 6), largest)) for kind in kinds}
     ends = (kinds[0], one_of(rng, kinds[0], kinds[-1]))
     for kind in kinds:
         if kind not in ends and rng.random() < 0.15:
@@ -93,7 +93,7 @@ def _heterogeneous(rng: np.random.Generator) -> RandomData:
 
 
 def _homogeneous(rng: np.random.Generator) -> RandomData:
-    kind, size = HOMOGENEOUS_NODE_TYPE, int(rng.integers(4, one_of(rng, 12, 40, 80)))
+    kind, size = HOMOGENEOUS_NODE_TYPE, int(rng.integers(4, one_of(rng, 12, 40, 60, 60)))
     pairs: dict[EdgeType, Pairs] = {}
     reverse: dict[EdgeType, EdgeType] = {}
     for number in range(rng.integers(1, 7)):
@@ -131,7 +131,7 @@ def _random_pairs(
     """Few or many, with copies; sometimes a hub; self-loops and both directions in one type."""
     if low == 0 or high == 0 or (may_lack and rng.random() < 0.05):
         return []
-    count = int(rng.integers(1, 1 + int(one_of(rng, 0.5, 1.0, 2.0) * (low + high))))
+    count = int(rng.integers(1, 1 + int(one_of(rng, 0.5, 0.7, 1.5) * (low + high))))
     # The last node of each type is often isolated.
     most = np.array([max(low - 1, 1), max(high - 1, 1)])
     ends = rng.integers(0, most, (count, 2))

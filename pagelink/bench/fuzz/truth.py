@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch_geometric.data import HeteroData
 
 from pagelink.bench.fuzz.multigraphs import Edge, Fact, Multigraph, Node
@@ -64,9 +64,7 @@ class Truth:
     ) -> None:  # fmt: skip
         self._made, self._data, self.drawn = made, given.data, drawn
         self._edge_types = list(edge_types)
-        self._model = {torch.float32: copy.deepcopy(made.model).eval()}
-        self._model[torch.float64] = copy.deepcopy(made.model).eval().double()
-        self._everything = _all_columns(drawn)
+        self._models: dict[torch.dtype, nn.Module] = {}
         self._known: dict[Any, list[float]] = {}
 
     def scores(
@@ -93,7 +91,9 @@ class Truth:
         position = self._edge_types.index(link_type)
         data.edge_label_type = torch.full((len(links),), position)
         label = torch.tensor([[s[1] for s, _ in links], [t[1] for _, t in links]])
-        model = self._model[dtype]
+        if dtype not in self._models:
+            self._models[dtype] = copy.deepcopy(self._made.model).eval().to(dtype)
+        model = self._models[dtype]
         if self._made.forward is not None:
             score = self._made.forward(model, data, label)
         elif isinstance(data, HeteroData):
@@ -127,10 +127,6 @@ class Truth:
                 if isinstance(value, Tensor) and value.is_floating_point():
                     store[key] = value.to(dtype)
         return data
-
-
-def _all_columns(drawn: Multigraph) -> dict[EdgeType, int]:
-    return {t: len(pairs) for t, pairs in drawn.pairs.items()}
 
 
 def _kept(size: int, gone: list[int]) -> Tensor:
@@ -175,4 +171,8 @@ class LinkTruth:
     def slack(self, figure: Callable[[torch.dtype], float]) -> float:
         """How far a figure may be from the true one."""
         exact, rounded = figure(torch.float64), figure(torch.float32)
-        return TOLERANCE * max(self.scale, abs(exact)) + NOISE * abs(exact - rounded)
+        return self.least_slack(exact) + NOISE * abs(exact - rounded)
+
+    def least_slack(self, exact: float) -> float:
+        """How far a figure may be from the true one, whatever rounding does."""
+        return TOLERANCE * max(self.scale, abs(exact))
