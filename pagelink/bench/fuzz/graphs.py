@@ -6,8 +6,10 @@ deleted; model, data and what is global have to be as before.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
+import warnings
 from collections import Counter
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
@@ -82,7 +84,13 @@ def random_graphs(seed: int, cases: range) -> Generator[Fault, None, Counts]:
     for case in cases:
         drawn = RandomCase.draw(seed, case)
         before = snapshot(drawn.made.model, drawn.given.data), global_state()
-        broken = list(_check_case(drawn, counts, np.random.default_rng((seed, case, 1))))
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            broken = list(_check_case(drawn, counts, np.random.default_rng((seed, case, 1))))
+        # Those of PyG about the odd models are UserWarnings.
+        said = {f"{each.category.__name__}: {each.message}" for each in seen
+                if each.category is not UserWarning}  # fmt: skip
+        broken += [f"a warning is shown: {each}" for each in sorted(said)]
         if not same(before[0], snapshot(drawn.made.model, drawn.given.data)):
             broken.append("the model or the data changed")
         if not same(before[1], global_state()):
@@ -102,11 +110,13 @@ def _check_case(case: RandomCase, counts: Counts, rng: np.random.Generator) -> I
         yield f"making the explainer raises {type(error).__name__}: {error}"
         return
     counts[f"runs on {explainer.predictor.mode}"] += 1
+    side_by_side = _watched(explainer)
     try:
         answers = list(explainer.explain_many(asked.links, **asked.options))
     except Exception as error:
         yield f"explain_many raises {type(error).__name__}: {error}"
         return
+    yield from side_by_side
     if len(answers) != len(asked.links):
         yield f"{len(answers)} explanations of {len(asked.links)} links"
         return
@@ -116,6 +126,21 @@ def _check_case(case: RandomCase, counts: Counts, rng: np.random.Generator) -> I
         again = explainer.explain_many(asked.links, **{**asked.options, "batch_size": size})
         for first, second in zip(answers, again, strict=True):
             yield from _check_same(first, second, counts)
+
+
+def _watched(explainer: PaGELink) -> list[str]:
+    """List what goes wrong in batches: their links are explained one by one then, unseen."""
+    method, seen = explainer.pipeline.method, list[str]()
+
+    def watch(*given: Any) -> list[Explanation]:
+        try:
+            return method(*given)
+        except Exception as error:
+            seen.append(f"a batch of links raises {type(error).__name__}: {error}")
+            raise
+
+    explainer.pipeline = dataclasses.replace(explainer.pipeline, method=watch)
+    return seen
 
 
 def _beginning(error: Exception) -> str:

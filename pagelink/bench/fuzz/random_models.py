@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -51,7 +52,8 @@ class RandomModel:
     @classmethod
     def draw(cls, rng: np.random.Generator, given: RandomData) -> RandomModel:
         """Draw a model for a graph; the global random state stays as it was."""
-        with torch.random.fork_rng(devices=[]):
+        with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of PyG, about what is meant to be odd
             torch.manual_seed(int(rng.integers(2**31)))
             made = _draw(rng, given)
             _draw_habits(rng, made.model)

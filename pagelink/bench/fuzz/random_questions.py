@@ -38,12 +38,12 @@ class RandomQuestions:
             options |= {"rank": True, "rank_sample": one_of(rng, 2, 100)}
         if rng.random() < 0.1:
             options["runs"] = 2
-        if rng.random() < 0.25:
+        if rng.random() < 0.5:
             options["negatives"] = True
         if rng.random() < 0.1:
             options["memory"] = 1e-6
         return cls(
-            _settings(rng, given), _links(rng, given), one_of(rng, 0.0, None, None, 0.5),
+            _settings(rng, given), _links(rng, given), one_of(rng, 0.0, 0.5, None, None, None),
             options, int(rng.integers(1000)),
         )  # fmt: skip
 
@@ -54,7 +54,7 @@ def _links(rng: np.random.Generator, given: RandomData) -> list[Any]:
     for _ in range(rng.integers(2, 6)):
         link_type = one_of(rng, *given.link_types)
         src, dst = (_size(given, kind) for kind in (link_type[0], link_type[2]))
-        if rng.random() < 0.12 or not src or not dst:
+        if rng.random() < 0.08 or not src or not dst:
             links.append(one_of(rng, *ODD_LINKS))
             continue
         stored = stored_pairs(given, link_type)
@@ -64,8 +64,10 @@ def _links(rng: np.random.Generator, given: RandomData) -> list[Any]:
             u, v = stored[rng.integers(len(stored))]
         elif chance < 0.35:
             u, v = src - 1, dst - 1  # often isolated, and the same node within one type
-        elif chance < 0.9:
+        elif chance < 0.97:
             u, v = _far_ends(rng, steps, link_type) or (u, v)
+        if (link_type[0], u) == (link_type[2], v) and rng.random() < 0.7:
+            v = (v + 1) % dst
         names = _names(given, link_type[0])
         key = names[u] if names and rng.random() < 0.3 else u
         explicit = len(given.link_types) > 1 or rng.random() < 0.2
@@ -116,12 +118,12 @@ def _names(given: RandomData, kind: str) -> list[str]:
 
 
 def _settings(rng: np.random.Generator, given: RandomData) -> Settings:
-    """Settings within their ranges; half of them leave the paths unconstrained."""
+    """Settings within their ranges; most of them leave the paths unconstrained."""
 
     def maybe(chance: float, **values: Any) -> dict[str, Any]:
         return values if rng.random() < chance else {}
 
-    max_length = int(rng.integers(1, 6))
+    max_length = one_of(rng, 1, 2, 3, 3, 4, 5)
     chosen: dict[str, Any] = {
         "max_length": max_length, "num_paths": int(rng.integers(1, 6)),
         "epochs": int(rng.integers(0, 7)), "core": int(rng.integers(0, 4)),
@@ -144,7 +146,7 @@ def _settings(rng: np.random.Generator, given: RandomData) -> Settings:
         **maybe(0.1, pred_weight=0.0),
         **maybe(0.02, deadline=one_of(rng, 0.0, 0.01)),
     }  # fmt: skip
-    if rng.random() < 0.5:
+    if rng.random() < 0.35:
         chosen |= _constraints(rng, given)
     return Settings(**chosen)
 
