@@ -19,6 +19,7 @@ from pagelink.bench.fuzz.brute_force import (
     extract,
 )
 from pagelink.bench.fuzz.multigraphs import Multigraph, edge_of, random_multigraph
+from pagelink.bench.fuzz.searches import check_extraction
 from pagelink.graph.computation_graph import ComputationGraphs, Extractor
 from pagelink.graph.ego_kernels import FAR
 from pagelink.graph.schema import EdgeType
@@ -87,7 +88,9 @@ def test_a_wider_graph_shows_the_model_no_more(
     graph = TypedGraph.from_data(drawn.data(), reverse=drawn.reverse)
     radius = visible_hops + wider
     batch = extract(graph, Extractor(graph, radius, visible_hops=visible_hops), [link])
-    check_extraction(graph, batch, drawn, brute_force(drawn, link, radius, visible_hops=visible_hops))
+    check_extraction(
+        graph, batch, drawn, brute_force(drawn, link, radius, visible_hops=visible_hops)
+    )
     narrow = brute_force(drawn, link, visible_hops)
     ids = batch.edges[batch.visible]
     assert {edge_of(graph, int(e)) for e in ids} == narrow.visible

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import networkx as nx
@@ -11,29 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.multigraphs import seeds, sizes
 
-from pagelink.bench.fuzz.brute_force import (
-    DrawnLink,
-    Step,
-    Walk,
-    WalkedArc,
-    arcs_of,
-    brute_force,
-    draw_links,
-    extract,
-    pruned,
-)
-from pagelink.bench.fuzz.multigraphs import Fact, Multigraph, Node, random_multigraph
+from pagelink.bench.fuzz.brute_force import DrawnLink, brute_force, draw_links, extract
+from pagelink.bench.fuzz.multigraphs import Multigraph, random_multigraph
+from pagelink.bench.fuzz.walks import Costs, Step, Walk, WalkedArc, all_paths, arcs_of, walks_of
 from pagelink.graph.computation_graph import Extractor
 from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.search.paths import (
-    FoundPaths,
     allowed_facts,
     best_paths,
     build_path_graphs,
     cheapest_paths,
 )
-from pagelink.search.pruning import prune
 
 many_graphs = settings(deadline=None, derandomize=True, max_examples=60)
 GRAPHS_AN_EXAMPLE = 10

@@ -10,6 +10,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,13 @@ from pagelink.bench.fuzz.worker import Ran, Worker, WorkerDiedError
 from pagelink.bench.runs import Run, RunStore, layout, made_by, say
 from pagelink.runtime.files import write_text
 
-CHUNK = {"graphs": 20, "searches": 1_000, "interrupts": 50, "damage": 100}
-"""Cases of a chunk, per part."""
+PARTS: dict[str, tuple[str, int]] = {
+    "graphs": ("pagelink.bench.fuzz.graphs:random_graphs", 20),
+    "searches": ("pagelink.bench.fuzz.searches:random_searches", 1_000),
+}
+"""Per part, the address of its function, and the number of cases of a chunk."""
 PATIENCE = 900.0
-"""Seconds that a chunk may take; each takes less than a minute on a machine that does nothing else."""
+"""Seconds that a chunk may take; each takes a few on a machine that does nothing else."""
 SHOWN = 20
 """Faults that are printed; the report has all."""
 
@@ -56,7 +60,7 @@ def run_and_print(
     ):  # fmt: skip
         for part, count in wanted.items():
             task = bar.add_task(part, total=count)
-            for cases in chunks(first, count, CHUNK[part]):
+            for cases in chunks(first, count, PARTS[part][1]):
                 runs[part].append(run_chunk(store, worker.run, part, seed, cases))
                 bar.advance(task, len(cases))
     results = {part: summary(each) for part, each in runs.items()}
@@ -80,11 +84,11 @@ def chunks(first: int, count: int, size: int) -> list[range]:
         [range(5, 8), range(8, 15)]
     """
     ends = [first, *range((first // size + 1) * size, first + count, size), first + count]
-    return [range(*pair) for pair in zip(ends, ends[1:], strict=False)]
+    return [range(*pair) for pair in pairwise(ends)]
 
 
 RunCases = Callable[[str, int, range], Ran]
-"""From a part, a seed and cases to what came of them."""
+"""From the address of a part, a seed and cases to what came of them."""
 
 
 def run_chunk(store: RunStore, run: RunCases, part: str, seed: int, cases: range) -> Run:
@@ -92,7 +96,7 @@ def run_chunk(store: RunStore, run: RunCases, part: str, seed: int, cases: range
 
     def work() -> dict[str, Any]:
         try:
-            ran = run(part, seed, cases)
+            ran = run(PARTS[part][0], seed, cases)
         except WorkerDiedError as error:
             ran = _one_by_one(run, part, seed, cases, str(error))
         return asdict(ran)
@@ -107,7 +111,7 @@ def _one_by_one(run: RunCases, part: str, seed: int, cases: range, why: str) -> 
     counts, cpu_seconds, found = Counter[str](), 0.0, False
     for case in cases:
         try:
-            ran = run(part, seed, range(case, case + 1))
+            ran = run(PARTS[part][0], seed, range(case, case + 1))
         except WorkerDiedError as error:
             faults.append(Fault(part, case, str(error)))
             found = True
@@ -117,7 +121,9 @@ def _one_by_one(run: RunCases, part: str, seed: int, cases: range, why: str) -> 
         cpu_seconds += ran.cpu_seconds
     if not found:
         last = cases.stop - 1
-        faults.append(Fault(part, cases.start, f"{why} in cases {cases.start} to {last}, none alone"))
+        faults.append(
+            Fault(part, cases.start, f"{why} in cases {cases.start} to {last}, none alone")
+        )
     return Ran(faults, cpu_seconds, dict(counts))
 
 

@@ -14,7 +14,6 @@ from pagelink.bench.fuzz.multigraphs import (
     Node,
     both_ways,
     degrees,
-    edge_of,
     flat,
 )
 from pagelink.graph.computation_graph import ComputationGraphs, Extractor

@@ -2,42 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-
-import torch
+from collections.abc import Iterator
+from functools import partial
 
 from pagelink.bench.fuzz.brute_force import BruteForce, DrawnLink
-from pagelink.bench.fuzz.multigraphs import Fact, Multigraph
+from pagelink.bench.fuzz.multigraphs import Multigraph
 from pagelink.bench.fuzz.path_checks import early_by, facts_on, reachable
 from pagelink.bench.fuzz.random_data import RandomData
-from pagelink.bench.fuzz.truth import LinkTruth
+from pagelink.bench.fuzz.truth import NOTHING, Facts, LinkTruth
 from pagelink.bench.fuzz.walks import steps_on_walks
 from pagelink.explain.result import Explanation
 from pagelink.measure.verdict import unnoticed
 
-Figure = Callable[[torch.dtype], float]
 
-
-def _differs(link: LinkTruth, name: str, value: float | None, figure: Figure) -> Iterator[str]:
-    """Yield if a figure is not what the model says."""
-    exact = figure(torch.float64)
+def _differs(link: LinkTruth, name: str, value: float | None, *removed: Facts) -> Iterator[str]:
+    """Yield if a figure is not f(G without the first) (- f(G without the second))."""
+    exact = link.fall(*removed) if len(removed) == 2 else link.without(removed[0])
     if value is None:
         yield f"{name} is missing, it is {exact:.6g}"
-    elif abs(value - exact) > link.least_slack(exact) and abs(value - exact) > link.slack(figure):
+        return
+    off = abs(value - exact)
+    if off > link.least_slack(*removed) and off > link.slack(*removed):
         yield f"{name} is {value:.6g}, by deleting edges {exact:.6g}"
 
 
 def check_scores(explanation: Explanation, link: LinkTruth) -> Iterator[str]:
     """Yield if the scores of the link itself are not what the model says."""
-    yield from _differs(link, "logit", explanation.logit, lambda t: link.without((), t))
-    yield from _differs(link, "logit_deployed", explanation.logit_deployed, link.deployed)
+    yield from _differs(link, "logit", explanation.logit, NOTHING)
+    deployed = explanation.logit_deployed
+    if deployed is None or abs(deployed - link.deployed) > link.slack(NOTHING):
+        yield f"logit_deployed is {deployed}, by the model {link.deployed:.6g}"
     if explanation.link_in_graph != bool(link.own):
         yield f"link_in_graph is {explanation.link_in_graph}"
 
 
-def facts_of_all_paths(
-    explanation: Explanation, link: LinkTruth, inside: BruteForce
-) -> frozenset[Fact]:
+def facts_of_all_paths(explanation: Explanation, link: LinkTruth, inside: BruteForce) -> Facts:
     """Every fact on a walk of at most `max_length` facts, which G0 has not."""
     drawn = link.truth.drawn
     walked = steps_on_walks(
@@ -55,84 +54,53 @@ def check_evidence(explanation: Explanation, link: LinkTruth, inside: BruteForce
             yield from _check_sides(explanation, link)
         return
     facts = [frozenset(facts_on(drawn, path)) for path in explanation.paths]
-    these = frozenset[Fact]().union(*facts)
-    walked = facts_of_all_paths(explanation, link, inside)
-
-    def influence(chosen: Sequence[frozenset[Fact]], dtype: torch.dtype) -> float:
-        some = frozenset[Fact]().union(*chosen)
-        if evidence.inserted:
-            return link.without(walked - some, dtype) - link.without(walked, dtype)
-        return link.without((), dtype) - link.without(some, dtype)
-
-    def compare(name: str, value: float | None, figure: Figure) -> Iterator[str]:
-        return _differs(link, name, value, figure)
-
-    yield from compare("influence", evidence.influence, lambda t: influence(facts, t))
-    yield from compare(
-        "logit_without_these", evidence.logit_without_these, lambda t: link.without(these, t)
-    )
-    yield from compare(
-        "logit_without_paths", evidence.logit_without_paths, lambda t: link.without(walked, t)
-    )
-    yield from compare(
-        "logit_without_edges", evidence.logit_without_edges, lambda t: link.without(link.every, t)
-    )
-    yield from compare(
-        "logit_only_these", evidence.logit_only_these,
-        lambda t: link.without(link.every - these, t),
-    )  # fmt: skip
-    yield from _check_sufficiency(explanation, link, walked, these)
+    these, walked = NOTHING.union(*facts), facts_of_all_paths(explanation, link, inside)
+    differs = partial(_differs, link)
+    # What a set is worth, and what it is worth more than another one: f on two edited graphs.
+    by_insertion = evidence.inserted
+    all_in = (walked - these, walked) if by_insertion else (NOTHING, these)
+    yield from differs("influence", evidence.influence, *all_in)
+    yield from differs("logit_without_these", evidence.logit_without_these, these)
+    yield from differs("logit_without_paths", evidence.logit_without_paths, walked)
+    yield from differs("logit_without_edges", evidence.logit_without_edges, link.every)
+    yield from differs("logit_only_these", evidence.logit_only_these, link.every - these)
+    yield from _check_sufficiency(evidence.sufficiency, link, walked, these)
     for number, path in enumerate(explanation.paths):
-        mine, others = facts[number], [*facts[:number], *facts[number + 1 :]]
-        yield from compare(
-            "influence of a path", path.influence,
-            lambda t, mine=mine: link.without((), t) - link.without(mine, t),
-        )  # fmt: skip
-        yield from compare(
-            "marginal of a path", path.marginal,
-            lambda t, others=others: influence(facts, t) - (influence(others, t) if others else 0),
-        )  # fmt: skip
-        if evidence.inserted:
-            yield from compare(
-                "added of a path", path.added,
-                lambda t, mine=mine: link.without(walked - mine, t) - link.without(walked, t),
-            )  # fmt: skip
+        mine, others = facts[number], NOTHING.union(*facts[:number], *facts[number + 1 :])
+        rest = (walked - these, walked - others) if by_insertion else (others, these)
+        yield from differs("influence of a path", path.influence, NOTHING, mine)
+        yield from differs("marginal of a path", path.marginal, *rest)
+        if by_insertion:
+            yield from differs("added of a path", path.added, walked - mine, walked)
         elif path.added is not None:
             yield "added is there although influence is by removal"
         for edge, fact in zip(path.edges, facts_on(drawn, path), strict=True):
-            yield from compare(
-                "influence of a fact", edge.influence,
-                lambda t, fact=fact: link.without((), t) - link.without({fact}, t),
-            )  # fmt: skip
+            alone = frozenset({fact})
+            yield from differs("influence of a fact", edge.influence, NOTHING, alone)
 
 
 def _check_sides(explanation: Explanation, link: LinkTruth) -> Iterator[str]:
     """The paths for and against a predicted negative."""
     for path in explanation.paths:
-        facts = facts_on(link.truth.drawn, path)
-        yield from _differs(
-            link, "influence of a path", path.influence,
-            lambda t, facts=facts: link.without((), t) - link.without(facts, t),
-        )  # fmt: skip
+        facts = frozenset(facts_on(link.truth.drawn, path))
+        yield from _differs(link, "influence of a path", path.influence, NOTHING, facts)
         if path.influence is not None and path.is_evidence != (path.influence > 0):
             yield f"is_evidence is {path.is_evidence} at an influence of {path.influence}"
 
 
 def _check_sufficiency(
-    explanation: Explanation, link: LinkTruth, walked: frozenset[Fact], these: frozenset[Fact]
+    value: float | None, link: LinkTruth, walked: Facts, these: Facts
 ) -> Iterator[str]:
-    evidence = explanation.evidence
-    assert evidence is not None
-    span = link.without(()) - link.without(walked)
-    slack = 2 * link.slack(lambda t: link.without(walked, t))
+    span = link.fall(NOTHING, walked)
+    slack = 2 * link.slack(NOTHING, walked, walked - these)
     if abs(span) <= slack:
         return  # too near to 0 to tell
-    if (evidence.sufficiency is None) != (span < 0):
-        yield f"sufficiency is {evidence.sufficiency} where all paths add {span:.6g}"
-    elif evidence.sufficiency is not None:
-        share = (link.without(walked - these) - link.without(walked)) / span
-        if abs(share - evidence.sufficiency) > slack / span * (1 + abs(share)) * 2:
-            yield f"sufficiency is {evidence.sufficiency:.6g}, by deleting edges {share:.6g}"
+    if (value is None) != (span < 0):
+        yield f"sufficiency is {value} where all paths add {span:.6g}"
+    elif value is not None:
+        share = link.fall(walked - these, walked) / span
+        if abs(share - value) > slack / span * (1 + abs(share)):
+            yield f"sufficiency is {value:.6g}, by deleting edges {share:.6g}"
 
 
 def check_words(explanation: Explanation) -> Iterator[str]:
@@ -224,15 +192,14 @@ def check_rank(explanation: Explanation, link: LinkTruth, sample: int) -> Iterat
     facts = [fact for path in explanation.paths for fact in facts_on(drawn, path)]
     if (explanation.rank_without_these is None) != (not facts):
         yield f"rank_without_these is {explanation.rank_without_these} with {len(facts)} facts"
-    ranks = [(explanation.rank, frozenset[Fact]())]
+    ranks = [(explanation.rank, NOTHING)]
     if facts:
         ranks.append((explanation.rank_without_these, frozenset(facts)))
     for rank, removed in ranks:
         pairs = [(link.src, target) for target in targets]
         scores = link.truth.scores(link.own | removed, pairs, link.link_type)
         own = scores[targets.index(link.dst)]
-        slack = 2 * link.slack(lambda t, removed=removed: link.without(removed, t))
-        slack = max(slack, 1e-4 * max(map(abs, scores)))
+        slack = max(2 * link.slack(removed), 1e-4 * max(map(abs, scores)))
         low = 1 + sum(score > own + slack for score in scores)
         high = 1 + sum(score > own - slack for score in scores) - 1
         if rank is None or not low <= rank <= max(low, high):

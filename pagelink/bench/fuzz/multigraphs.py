@@ -40,7 +40,7 @@ class Multigraph:
     pairs: dict[EdgeType, list[tuple[int, int]]]
     reverse: dict[EdgeType, EdgeType] = field(default_factory=dict)
     columns: dict[EdgeType, list[int]] = field(default_factory=dict)
-    """Where the edges of a relation stand in an edge_index of all relations, if there is but one."""
+    """Where the edges of a relation stand, if one edge_index has those of all relations."""
 
     def data(self) -> HeteroData:
         """The same for PyG."""

@@ -85,7 +85,9 @@ def _check_constraints(
     path: Path, settings: Settings, drawn: Multigraph, given: RandomData
 ) -> Iterator[str]:
     inner = path.nodes[1:-1]
-    if settings.max_degree is not None and any(drawn.degree(v) > settings.max_degree for v in inner):
+    if settings.max_degree is not None and any(
+        drawn.degree(v) > settings.max_degree for v in inner
+    ):
         yield "a node of a higher degree than max_degree"
     excluded = {t for t in drawn.pairs if t[1] in settings.exclude_relations}
     if any(drawn.relations(edge.type) & excluded for edge in path.edges):
@@ -102,9 +104,7 @@ def _check_constraints(
         yield "it follows a forbidden metapath"
 
 
-def early_by(
-    settings: Settings, drawn: Multigraph, given: RandomData
-) -> Callable[[Fact], bool]:
+def early_by(settings: Settings, drawn: Multigraph, given: RandomData) -> Callable[[Fact], bool]:
     """Whether a fact is before the settings' date: some copy is, or none has a date."""
 
     def early(fact: Fact) -> bool:

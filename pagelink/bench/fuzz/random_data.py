@@ -43,14 +43,14 @@ class RandomData:
 def _heterogeneous(rng: np.random.Generator) -> RandomData:
     # 1. Node types: a few nodes each, sometimes none, sometimes more than messages can reach.
     kinds = [f"{letter}type" for letter in "abcde"[: rng.integers(1, 6)]]
-    largest = one_of(rng, 8, 40, 40, 60)
+    largest = one_of(rng, 8, 40, 40, 60, 60, 60)
     sizes = {kind: int(rng.integers(min(largest // 3, 6), largest)) for kind in kinds}
     ends = (kinds[0], one_of(rng, kinds[0], kinds[-1]))
     for kind in kinds:
         if kind not in ends and rng.random() < 0.15:
             sizes[kind] = 0
     # 2. Relations, one of them at least at an end of the links; then reverses of all kinds.
-    wanted, pairs = int(rng.integers(1, one_of(rng, 5, 5, 13))), dict[EdgeType, Pairs]()
+    wanted, pairs = int(rng.integers(1, one_of(rng, 4, 4, 6, 13))), dict[EdgeType, Pairs]()
     reverse: dict[EdgeType, EdgeType] = {}
     while len(pairs) < wanted:
         first = len(pairs) == 0
@@ -93,7 +93,7 @@ def _heterogeneous(rng: np.random.Generator) -> RandomData:
 
 
 def _homogeneous(rng: np.random.Generator) -> RandomData:
-    kind, size = HOMOGENEOUS_NODE_TYPE, int(rng.integers(4, one_of(rng, 12, 40, 60, 60)))
+    kind, size = HOMOGENEOUS_NODE_TYPE, int(rng.integers(4, one_of(rng, 12, 40, 80, 80)))
     pairs: dict[EdgeType, Pairs] = {}
     reverse: dict[EdgeType, EdgeType] = {}
     for number in range(rng.integers(1, 7)):

@@ -113,8 +113,7 @@ def _size(given: RandomData, kind: str) -> int:
 def _names(given: RandomData, kind: str) -> list[str]:
     data = given.data
     store = data[kind] if isinstance(data, HeteroData) else data
-    names: list[str] = store["name"] if "name" in store else []
-    return names
+    return list(store["name"]) if "name" in store else []
 
 
 def _settings(rng: np.random.Generator, given: RandomData) -> Settings:

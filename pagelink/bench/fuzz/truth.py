@@ -6,7 +6,7 @@ The model is called directly on the user's graph, in double precision, with edge
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,8 @@ from pagelink.graph.schema import HOMOGENEOUS_NODE_TYPE, EdgeType
 TOLERANCE = 2e-4
 """Of the scale of the scores; what rounding alone does is allowed ten times over, beside."""
 NOISE = 10
+Facts = frozenset[Fact]
+NOTHING: Facts = frozenset()
 
 
 def written_down(
@@ -121,7 +123,7 @@ class Truth:
                 _cut(data[edge_type], keep)
         else:
             data.n_id = torch.arange(data.num_nodes)
-            _cut(data, _kept(data.edge_index.shape[1], sum(gone.values(), [])))
+            _cut(data, _kept(data.edge_index.shape[1], [c for each in gone.values() for c in each]))
         for store in data.stores:
             for key, value in list(store.items()):
                 if isinstance(value, Tensor) and value.is_floating_point():
@@ -157,22 +159,27 @@ class LinkTruth:
         own = truth.drawn.link_fact(src, dst, link_type)
         self.own = frozenset({own} & truth.drawn.facts)
         self.every = frozenset(truth.drawn.facts)
-        self.scale = max(abs(self.without(())), abs(self.deployed(torch.float64)), 0.1)
+        self.deployed = self._score(frozenset())
+        self.scale = max(abs(self.without()), abs(self.deployed), 0.1)
 
-    def deployed(self, dtype: torch.dtype = torch.float64) -> float:
-        """The score on the graph as it is."""
-        return self.truth.scores((), [(self.src, self.dst)], self.link_type, dtype)[0]
-
-    def without(self, facts: Collection[Fact], dtype: torch.dtype = torch.float64) -> float:
-        """f(G without these facts)."""
-        removed = self.own | frozenset(facts)
+    def _score(self, removed: Facts, dtype: torch.dtype = torch.float64) -> float:
         return self.truth.scores(removed, [(self.src, self.dst)], self.link_type, dtype)[0]
 
-    def slack(self, figure: Callable[[torch.dtype], float]) -> float:
-        """How far a figure may be from the true one."""
-        exact, rounded = figure(torch.float64), figure(torch.float32)
-        return self.least_slack(exact) + NOISE * abs(exact - rounded)
+    def without(self, facts: Facts = NOTHING, dtype: torch.dtype = torch.float64) -> float:
+        """f(G without these facts)."""
+        return self._score(self.own | facts, dtype)
 
-    def least_slack(self, exact: float) -> float:
-        """How far a figure may be from the true one, whatever rounding does."""
-        return TOLERANCE * max(self.scale, abs(exact))
+    def fall(self, above: Facts, below: Facts, dtype: torch.dtype = torch.float64) -> float:
+        """f(G without these facts) - f(G without those)."""
+        return self.without(above, dtype) - self.without(below, dtype)
+
+    def slack(self, *removed: Facts) -> float:
+        """How far a sum of scores on graphs without these may be from the true one."""
+        rounding = [
+            abs(self.without(facts) - self.without(facts, torch.float32)) for facts in removed
+        ]
+        return self.least_slack(*removed) + NOISE * sum(rounding)
+
+    def least_slack(self, *removed: Facts) -> float:
+        """How far it may be, whatever rounding does."""
+        return TOLERANCE * max(self.scale, *(abs(self.without(facts)) for facts in removed))

@@ -34,7 +34,7 @@ def snapshot(model: nn.Module, data: Any) -> Any:
 
 def global_state() -> Any:
     """What belongs to the whole process: random states, and how torch is set."""
-    _, keys, place, *rest = np.random.get_state()  # noqa: NPY002  (what users may rely on)
+    _, keys, place, *rest = np.random.get_state()
     return (
         torch.get_rng_state(), np.asarray(keys).tobytes(), place, rest, random.getstate(),
         torch.is_grad_enabled(), torch.get_num_threads(), torch.get_default_dtype(),

@@ -21,9 +21,6 @@ Step = tuple[Node, Node, Relations]
 Walk = tuple[Step, ...]
 
 
-
-
-
 class BrokenPromiseError(AssertionError):
     """What was found is not what it should be."""
 
@@ -135,6 +132,7 @@ class Costs:
         self._drawn: dict[Step, int] = {}
 
     def __call__(self, step: Step) -> int:
+        """The cost of a step."""
         if step not in self._drawn:
             self._drawn[step] = int(self._rng.integers(0, self._highest + 1))
         return self._drawn[step]
@@ -142,7 +140,6 @@ class Costs:
     def of(self, arcs: dict[int, WalkedArc]) -> Longs:
         """The costs of arcs, in the order of their numbers."""
         return np.array([self(arcs[arc].step) for arc in sorted(arcs)], dtype=np.int64)
-
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,6 @@ from typing import Any
 
 from pagelink.bench.fuzz.faults import Fault
 
-MODULES = {
-    "graphs": "random_graphs", "searches": "random_searches", "interrupts": "random_interrupts",
-    "damage": "random_damage",
-}  # fmt: skip
-"""The parts: the module of each, and its function."""
-
 
 @dataclass(frozen=True)
 class Ran:
@@ -54,6 +48,11 @@ class Worker:
 
     def run(self, part: str, seed: int, cases: range) -> Ran:
         """Run some cases of a part.
+
+        Args:
+            part: the address of its function, as `module:function`.
+            seed: what the cases are drawn from, with their numbers.
+            cases: their numbers.
 
         Raises:
             WorkerDiedError: the process did not live to tell.
@@ -113,8 +112,9 @@ def _serve(pipe: Connection) -> None:
 
 
 def run_part(part: str, seed: int, cases: range) -> Ran:
-    """Run cases of a part in this process."""
-    function = getattr(import_module(f"pagelink.bench.fuzz.{part}"), MODULES[part])
+    """Run cases of a part, given by its address, in this process."""
+    module, _, name = part.partition(":")
+    function = getattr(import_module(module), name)
     started = time.process_time()
     found, counts = [], Counter[str]()
     running = function(seed, cases)
