@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pagelink.cli.common import console
+from pagelink.cli.common import console, output
+from pagelink.runtime.files import TEMPORARY, locked
 
 if TYPE_CHECKING:
     from pagelink.store.graph_store import GraphStore
@@ -24,7 +25,7 @@ def store(
     graph: Annotated[
         Path, typer.Argument(help="Folder of tables, or a file of triples; a store to --verify.")
     ],
-    out: Annotated[Path | None, typer.Option(help="Folder to make.")] = None,
+    out: Annotated[Path | None, output("Folder to make.")] = None,
     model: Annotated[
         Path | None,
         typer.Option(
@@ -46,7 +47,7 @@ def store(
     if out is None:
         _say(GraphStore.open(graph, verify=True), "checked in", start)
         return
-    with _steps() as step:
+    with locked(out, lend=True), _steps() as step:
         made = _made(graph, model, out, step)
     _say(made, "built in", start)
     if verify:
@@ -70,7 +71,8 @@ def _made(graph: Path, model: Path | None, out: Path, step: Step) -> GraphStore:
         return save_message_store(GraphStore.open(graph), model, out, step)
     with write_errors(out):
         out.absolute().parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=out.absolute().parent, prefix=f".{out.name}.") as folder:
+    place = out.absolute().parent
+    with TemporaryDirectory(TEMPORARY, f".{out.name}.", place) as folder:
         whole = build_store(graph, Path(folder) / "whole", progress=step)
         return save_message_store(whole, model, out, step)
 

@@ -21,9 +21,10 @@ from pagelink.measure.verdict import is_evidence
 from pagelink.model.predictor import LinkPredictor
 from pagelink.model.receptive_field import ReceptiveField
 from pagelink.runtime.arrays import Bools
+from pagelink.runtime.timer import OutOfTimeError, Timer
 from pagelink.search.mask_learning import LearnedMasks
 from pagelink.search.paths import FoundPaths, PathGraphs, allowed_facts, build_path_graphs
-from pagelink.search.work import Setup, Work
+from pagelink.search.work import EXTRACTING, SEARCHING, Setup, Work
 
 
 def named_paths(
@@ -105,6 +106,7 @@ def shown_edge(graph: TypedGraph, edge: int) -> dict[str, Any]:
 
 def worth_attached(paths: Sequence[Path], measured: Measured, logit: float) -> tuple[Path, ...]:
     """Return the paths with what they are worth; `logit` is f(G)."""
+    evidence = measured.evidence
     return tuple(
         replace(
             path,
@@ -116,10 +118,23 @@ def worth_attached(paths: Sequence[Path], measured: Measured, logit: float) -> t
             marginal=each.marginal,
             added=each.added,
             connection=each.connection,
-            is_evidence=is_evidence(measured.evidence.verdict, each.marginal, logit),
+            is_evidence=None
+            if evidence is None or each.marginal is None
+            else is_evidence(evidence.verdict, each.marginal, logit),
         )
         for path, each in zip(paths, measured.paths, strict=True)
     )
+
+
+def cut_short(answer: Explanation, timer: Timer) -> Explanation:
+    """Return an explanation that says what the deadline has cut, beside what it says already."""
+    if answer.reason == "out_of_time":
+        return answer
+    learned = f" (after {answer.epochs} steps of learning)" if answer.epochs else ""
+    found = "these are the best paths found" if answer.paths else "no path was found"
+    late = f"The deadline of {timer.deadline:g} seconds was over while {timer.cut}{learned}"
+    message = f"{answer.message} {late}; {found} by then.".strip()
+    return replace(answer, reason="out_of_time", message=message)
 
 
 @cache
@@ -169,6 +184,10 @@ class ResultBuilder:
 
     def failed(self, link: Link, error: Exception) -> Explanation:
         """The explanation of a link that is malformed, or on which the work failed."""
+        if isinstance(error, OutOfTimeError):
+            timer = Timer(self._settings.deadline)
+            timer.stop(EXTRACTING)
+            return cut_short(self._explanation(link), timer)
         failure = f"Explaining this link failed: {type(error).__name__}: {error}"
         return self._explanation(
             link, reason="invalid", message=failure if link.message is None else link.message
@@ -189,55 +208,52 @@ class ResultBuilder:
             found: the paths of the links to explain.
             measured: what they are worth. None: not measured.
         """
-        late = work.timer.is_over()  # so that where no path was found there may be one
         row = {int(link): i for i, link in enumerate(work.links)}
         explanations = []
         for i, link in enumerate(work.requested):
             logit, deployed = float(work.logits[i]), float(work.deployed[i])
             if i in row:
                 values = self._explained(work, masks, found, i, row[i])
+                late = bool(work.timer.cut)
                 if measured is not None:
                     values["paths"] = worth_attached(values["paths"], measured[i], logit)
                     values["evidence"] = measured[i].evidence
             else:
-                reason, message = self._why_not(work, i, late)
+                reason, message = self._why_not(work, i)
                 values = {"reason": reason, "message": message}
+                late = reason is None
             if np.isfinite(logit) and np.isfinite(deployed):
                 values |= {"logit": logit, "logit_deployed": deployed}
+            elif np.isfinite(logit) and work.timer.cut:
+                values["logit"] = logit
             values["notes"] = self._notes(bool(work.unpruned[i]), i in row)
             values["link_in_graph"] = link.fact >= 0
-            explanations.append(self._explanation(link, **values))
+            answer = self._explanation(link, **values)
+            explanations.append(cut_short(answer, work.timer) if late else answer)
         return explanations
 
     def _explained(
         self, work: Work, masks: LearnedMasks, found: FoundPaths, link: int, row: int
     ) -> dict[str, Any]:
-        """The paths and the mask of a link, and whether its time was over."""
+        """The paths and the mask of a link."""
         paths = named_paths(self._graph, work.batch, work.paths, masks.edge_logits, found, row)
         mask = self._edge_mask(work.batch, masks, link)
-        values = {"paths": paths, "edge_mask": mask, "epochs": int(masks.epochs[link])}
-        if masks.out_of_time[link] or not found.complete[row]:
-            what = "these are the best paths" if paths else "no path was found"
-            values["reason"] = "out_of_time"
-            values["message"] = (
-                f"The deadline of {self._settings.deadline:g} seconds was over after "
-                f"{masks.epochs[link]} steps of learning; {what} by then."
-            )
-        return values
+        return {"paths": paths, "edge_mask": mask, "epochs": int(masks.epochs[link])}
 
-    def _why_not(self, work: Work, link: int, late: bool) -> tuple[Reason, str]:
-        """Why a link has no explanation."""
+    def _why_not(self, work: Work, link: int) -> tuple[Reason | None, str]:
+        """Why a link has no explanation; None: the time was over before that was known."""
         logit, threshold = work.logits[link], self._setup.threshold
         if not np.isfinite(logit):
             return "invalid", f"The model returns {logit} for this link, not a number."
         if threshold is not None and logit < threshold:
             return "predicted_negative", _negative_message(logit, work.deployed[link], threshold)
-        if late:
-            return "out_of_time", (
-                f"The deadline of {self._settings.deadline:g} seconds was over before a path "
-                "was found."
-            )
-        return self._why_no_path(work.batch, link)
+        if work.timer.cut == SEARCHING:
+            return None, ""
+        try:
+            return self._why_no_path(work.batch, link, work.timer.last)
+        except OutOfTimeError:
+            work.timer.stop(SEARCHING)
+            return None, ""
 
     def _explanation(self, link: Link, **values: Any) -> Explanation:
         nodes, names = [(link.type[0], -1), (link.type[2], -1)], list(link.given)
@@ -287,15 +303,21 @@ class ResultBuilder:
             masks.edge_logits[here][kept],
         )  # fmt: skip
 
-    def _why_no_path(self, batch: ComputationGraphs, link: int) -> tuple[Reason, str]:
-        """Lift the bounds one after the other, and name the one that stood in the way."""
+    def _why_no_path(
+        self, batch: ComputationGraphs, link: int, until: float | None
+    ) -> tuple[Reason, str]:
+        """Lift the bounds one after the other, and name the one that stood in the way.
+
+        Raises:
+            OutOfTimeError: that was not found by `until`.
+        """
         graph, settings = self._graph, self._settings
         alone = batch.only(link)
         visible = allowed_facts(graph, alone, None)
         anywhere = len(alone.nodes)
 
         def connected(allowed: Bools, length: int, degree: int | None) -> bool:
-            found = build_path_graphs(graph, alone, allowed, length, degree)
+            found = build_path_graphs(graph, alone, allowed, length, degree, until=until)
             return bool(found.has_path()[0])
 
         if not connected(visible, anywhere, None):
@@ -317,7 +339,8 @@ class ResultBuilder:
                 f"than {settings.max_degree} facts (max_degree)."
             )
         constraints = self._setup.constraints
-        if constraints.words and not self._setup.path_graphs(alone).has_path()[0]:
+        paths = self._setup.path_graphs(alone, None, until) if constraints.words else None
+        if paths is not None and not paths.has_path(until)[0]:
             return "excluded", (
                 "The given constraints leave no path: " + "; ".join(constraints.words) + "."
             )

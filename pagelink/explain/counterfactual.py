@@ -12,7 +12,7 @@ Node = tuple[str, int]
 At = Literal["source", "paths"]
 """Where facts are removed: at the source of the link, or on paths to its target."""
 PLACES: tuple[str, ...] = get_args(At)
-WhyNone = Literal["already_negative", "not_in_top_k", "no_facts", "none_found"]
+WhyNone = Literal["already_negative", "not_in_top_k", "no_facts", "none_found", "out_of_time"]
 
 
 @dataclass(frozen=True)
@@ -71,13 +71,14 @@ class Counterfactual:
     """The facts to remove; if none was found, those that came nearest."""
     reason: WhyNone | None
     """Why there is no counterfactual; None if there is one."""
-    logit: float
-    logit_without: float
+    logit: float | None
+    """None, as all that follows: the deadline was over before it was measured."""
+    logit_without: float | None
     """The logit without the facts."""
     logit_without_all: float | None
     """The logit without any of the facts that could be removed; None if there are none."""
-    rank: int
-    rank_without: int
+    rank: int | None
+    rank_without: int | None
     """The rank without the facts."""
     rank_of: int
     """How many targets were ranked."""
@@ -92,6 +93,8 @@ class Counterfactual:
     """Facts that could be removed."""
     num_sets: int
     """Sets of facts that were measured."""
+    out_of_time: bool = False
+    """The deadline cut the search: where facts were found, fewer of them may do."""
 
     @property
     def found(self) -> bool:
@@ -99,14 +102,14 @@ class Counterfactual:
         return self.reason is None
 
     @property
-    def probability(self) -> float:
+    def probability(self) -> float | None:
         """sigmoid(logit)."""
-        return sigmoid(self.logit)
+        return None if self.logit is None else sigmoid(self.logit)
 
     @property
-    def probability_without(self) -> float:
+    def probability_without(self) -> float | None:
         """sigmoid(logit_without)."""
-        return sigmoid(self.logit_without)
+        return None if self.logit_without is None else sigmoid(self.logit_without)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain lists, dicts, numbers and strings, ready for JSON."""

@@ -1,22 +1,16 @@
 """The search for counterfactuals: the fewest facts without which a prediction turns.
 
-`smallest_removal` searches for the smallest set of things whose joint removal brings a figure below
-0. Effects are not additive, so sets are measured as wholes: all sets of a size while they are few
-enough, else those that extend the best smaller ones (a beam). A set that was found by extension is
-stripped of the members it does not need.
-
-`find_counterfactual` applies it to a link. The things are the facts at its source, or those on its
-paths; the figure is how far its score is above the threshold, or, with `top_k`, above that of the
-target that is to push it out of the first `top_k`. The set that was found is then checked on all
-targets, and put into words.
+`find_counterfactual` searches for the smallest set of facts at the source of a link, or on its
+paths, whose joint removal turns the prediction (`removal_search`). The figure to bring below 0 is
+how far its score is above the threshold, or, with `top_k`, above that of the target that is to push
+it out of the first `top_k`. The set that was found is then checked on all targets, and put into
+words.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from itertools import combinations
-from math import comb
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -25,113 +19,18 @@ from pagelink.explain.building import shown_edge
 from pagelink.explain.counterfactual import PLACES, At, Counterfactual, RemovedFact, WhyNone
 from pagelink.explain.options import check_whole_number
 from pagelink.explain.ranking import TargetScores, open_targets, rank_among
+from pagelink.explain.removal_search import FoundRemoval, Measure, Set, smallest_removal
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.links import Link
 from pagelink.graph.lookup import edges_of_facts
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.model.edited_logits import edge_gradient
 from pagelink.runtime.arrays import Bools, Doubles, Longs
-from pagelink.search.work import Setup
+from pagelink.runtime.timer import GRADIENT, OutOfTimeError, Timer
+from pagelink.search.work import SEARCHING, Setup
 
-Set = tuple[int, ...]
-Measure = Callable[[Sequence[Set]], Doubles]
-"""From sets of things, by position, to the figure without them."""
-
-BEAM = 8
-"""Sets of a size that are extended."""
-
-
-@dataclass(frozen=True)
-class FoundRemoval:
-    """The result of a search."""
-
-    members: Set
-    """The set that was found; if there is none, the one that came nearest."""
-    value: float
-    """The figure without it."""
-    reached: bool
-    """Whether the figure is below 0."""
-    exhaustive: bool
-    """All smaller sets were measured (all sets up to the budget, if none was found)."""
-    num_sets: int
-    """Sets measured."""
-
-
-def smallest_removal(measure: Measure, size: int, budget: int, most_sets: int) -> FoundRemoval:
-    """Search for the smallest set, at most `budget` large, whose removal makes the figure negative.
-
-    Of sets of the same size the one with the lowest figure is taken.
-
-    Args:
-        measure: measures sets; nan counts as not below 0.
-        size: number of things, 1 or more.
-        budget: members of a set at most.
-        most_sets: sets to measure, about; every single thing is measured in any case.
-
-    Example:
-        >>> weights = [3.0, 2.0, 1.0]
-        >>> found = smallest_removal(
-        ...     lambda sets: np.array([4.5 - sum(weights[i] for i in s) for s in sets]), 3, 3, 100)
-        >>> found.members, found.value, found.exhaustive
-        ((0, 1), -0.5, True)
-    """
-    known: dict[Set, float] = {}
-
-    def measured(sets: list[Set]) -> list[Set]:
-        """Measure sets that are new, and return all in the order of their figures."""
-        new = [s for s in dict.fromkeys(sets) if s not in known]
-        values = measure(new) if new else np.empty(0)
-        known.update(zip(new, np.where(np.isnan(values), np.inf, values).tolist(), strict=True))
-        return sorted(dict.fromkeys(sets), key=lambda s: (known[s], s))
-
-    def result(members: Set, exhaustive: bool) -> FoundRemoval:
-        value = known[members]
-        return FoundRemoval(members, value, value < 0, exhaustive, len(known))
-
-    ranked = measured([(i,) for i in range(size)])
-    strongest = [s[0] for s in ranked]
-    best, complete = ranked[0], True
-    largest = min(budget, size)
-    for count in range(1, largest + 1):
-        smaller_are_complete = complete
-        if count > 1:
-            left = most_sets - len(known)
-            if comb(size, count) <= left // 2:
-                ranked = measured(list(combinations(range(size), count)))
-            else:
-                complete = False
-                share = max(1, left // (largest - count + 1))  # the larger sets want theirs, too
-                ranked = measured(_extended(ranked[:BEAM], strongest, share))
-            best = min(best, ranked[0], key=lambda s: known[s])
-        if known[ranked[0]] < 0:
-            return result(_stripped(ranked[0], known, measured), smaller_are_complete)
-    return result(best, complete)
-
-
-def _extended(beam: list[Set], strongest: list[int], most: int) -> list[Set]:
-    """Sets of one more member: of each in turn by the strongest, at most `most` of them."""
-    found: dict[Set, None] = {}
-    for new in strongest:
-        for one in beam:
-            if new not in one:
-                found[tuple(sorted((*one, new)))] = None
-                if len(found) == most:
-                    return list(found)
-    return list(found)
-
-
-def _stripped(
-    found: Set, known: dict[Set, float], measured: Callable[[list[Set]], list[Set]]
-) -> Set:
-    """Leave members out while the figure stays below 0."""
-    while len(found) > 1:
-        ranked = measured([found[:i] + found[i + 1 :] for i in range(len(found))])
-        if known[ranked[0]] >= 0:
-            return found
-        found = ranked[0]
-    return found
-
-
+SETS_AT_ONCE = 16
+"""Sets that are measured between two looks at the clock, where there is a deadline."""
 RIVALS = 20
 """Targets behind the first `top_k` that the search looks at; the result is checked on all."""
 
@@ -210,14 +109,7 @@ def find_counterfactual(
             and take nothing's place, as no one would recommend them.
     """
     graph, top_k = setup.graph, goal.top_k
-    (batch,) = setup.batches.extract([link])
-    if goal.at == "source":
-        wanted = batch if top_k is None else None
-        facts = facts_at_source(graph, link, wanted, setup.receptive_field.seen_relations)
-    else:
-        on_paths = batch.edges[setup.path_graphs(batch).arc_slot]
-        facts = np.unique(graph.fact[on_paths]).astype(np.int64)
-    scores = TargetScores(setup, link)
+    timer = Timer(setup.settings.deadline)
     targets = open_targets(graph, link, known)
     if top_k is not None and top_k >= len(targets):
         raise SettingsError(
@@ -225,59 +117,130 @@ def find_counterfactual(
             "rank: none of them can drop out."
         )
     own = int(np.searchsorted(targets, link.dst))
-    (before,) = scores.logits(targets, [()])
-    if not np.isfinite(before[own]):
-        raise ModelError(f"The model returns {before[own]} for this link, not a number.")
-    rank = rank_among(before, own)
-    reason: WhyNone | None = None
-    if top_k is None and before[own] < goal.bar:
-        reason = "already_negative"
-    elif top_k is not None and rank > top_k:
-        reason = "not_in_top_k"
-    elif not len(facts):
-        reason = "no_facts"
-    removed: Longs = np.empty(0, dtype=np.int64)
-    after, all_gone, complete, num_sets = before, None, False, 0
-    if reason is None:
-        chosen = _most_promising(setup, link, batch, facts, max(goal.verified // 2, 1))
-        asked = [link.dst]
-        if top_k is not None:
-            order = np.argsort(-before, kind="stable")
-            asked += targets[order[order != own][: top_k + RIVALS]].tolist()
-        margin = _margin(scores, np.array(asked), chosen, goal)
-        found = smallest_removal(margin, len(chosen), goal.budget, goal.verified)
-        num_sets = found.num_sets
-        complete = found.exhaustive and len(chosen) == len(facts)
-        removed = chosen[list(found.members)]
-        after, without = scores.logits(targets, [removed, facts])
-        all_gone = float(without[own])
-        if not _has_turned(found, after, own, goal):
-            reason = "none_found"
-    instead = None if reason else _newcomer(before, after, own, rank, goal)
+    seen = _Seen()
+    try:
+        _search(setup, link, goal, targets, timer, seen)
+    except OutOfTimeError:
+        timer.stop(SEARCHING)
+    before, after = seen.before, seen.after
+    reason: WhyNone | None = seen.reason
+    if timer.cut and reason is None and not seen.has_turned:
+        reason = "out_of_time"
+    rank = None if before is None else rank_among(before, own)
+    instead = None
+    if reason is None and before is not None and after is not None and rank is not None:
+        instead = _newcomer(before, after, own, rank, goal)
     place = None if instead is None else int(targets[instead])
     return Counterfactual(
         link_type=link.type, src=graph.node(link.src), dst=graph.node(link.dst),
         src_name=graph.node_name(link.src), dst_name=graph.node_name(link.dst), at=goal.at,
         top_k=top_k, threshold=goal.threshold, budget=goal.budget,
-        facts=named_facts(graph, removed.tolist()),
-        reason=reason, logit=float(before[own]), logit_without=float(after[own]),
-        logit_without_all=all_gone, rank=rank, rank_without=rank_among(after, own),
+        facts=named_facts(graph, seen.removed.tolist()),
+        reason=reason, logit=seen.logit, logit_without=seen.logit_without,
+        logit_without_all=seen.logit_without_all, rank=rank,
+        rank_without=None if after is None else rank_among(after, own),
         rank_of=len(targets), instead=None if place is None else graph.node_name(place),
         instead_node=None if place is None else graph.node(place),
-        smallest=complete or (reason is None and len(removed) == 1), num_facts=len(facts),
-        num_sets=num_sets,
+        smallest=seen.complete or (reason is None and len(seen.removed) == 1),
+        num_facts=seen.num_facts, num_sets=seen.num_sets, out_of_time=bool(timer.cut),
     )  # fmt: skip
 
 
+@dataclass
+class _Seen:
+    """What a search for a counterfactual has found out so far."""
+
+    num_facts: int = 0
+    before: Doubles | None = None
+    """The logits of all targets."""
+    logit: float | None = None
+    removed: Longs = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    """The facts that turn the prediction, or come nearest to that."""
+    after: Doubles | None = None
+    """The logits of all targets without them."""
+    logit_without: float | None = None
+    logit_without_all: float | None = None
+    has_turned: bool = False
+    reason: WhyNone | None = None
+    complete: bool = False
+    num_sets: int = 0
+
+
+def _search(
+    setup: Setup, link: Link, goal: RemovalGoal, targets: Longs, timer: Timer, seen: _Seen
+) -> None:
+    """Find facts to remove, and note what was found out, step by step.
+
+    Raises:
+        OutOfTimeError: the time was over on the way.
+    """
+    graph, top_k = setup.graph, goal.top_k
+    # 1. The facts that could be removed.
+    (batch,) = setup.batches.extract([link], None, timer.last)
+    if goal.at == "source":
+        wanted = batch if top_k is None else None
+        facts = facts_at_source(graph, link, wanted, setup.receptive_field.seen_relations)
+    else:
+        on_paths = batch.edges[setup.path_graphs(batch, None, timer.last).arc_slot]
+        facts = np.unique(graph.fact[on_paths]).astype(np.int64)
+    seen.num_facts = len(facts)
+    # 2. Where the target stands.
+    scores = TargetScores(setup, link, timer)
+    own = int(np.searchsorted(targets, link.dst))
+    try:
+        (before,) = scores.logits(targets, [()])
+    except OutOfTimeError:  # its own score is one pass
+        seen.logit = float(setup.logits(batch, setup.relations([link]))[0][0])
+        raise
+    if not np.isfinite(before[own]):
+        raise ModelError(f"The model returns {before[own]} for this link, not a number.")
+    seen.before = seen.after = before
+    seen.logit = seen.logit_without = float(before[own])
+    if top_k is None and before[own] < goal.bar:
+        seen.reason = "already_negative"
+    elif top_k is not None and rank_among(before, own) > top_k:
+        seen.reason = "not_in_top_k"
+    elif not len(facts):
+        seen.reason = "no_facts"
+    if seen.reason is not None:
+        return
+    # 3. Search among sets of the most promising ones.
+    chosen = _most_promising(setup, link, batch, facts, max(goal.verified // 2, 1), timer)
+    asked = [link.dst]
+    if top_k is not None:
+        order = np.argsort(-before, kind="stable")
+        asked += targets[order[order != own][: top_k + RIVALS]].tolist()
+    margin = _margin(scores, np.array(asked), chosen, goal)
+    at_once = None if timer.until is None else SETS_AT_ONCE
+    found = smallest_removal(margin, len(chosen), goal.budget, goal.verified, at_once)
+    seen.num_sets = found.num_sets
+    seen.complete = found.exhaustive and len(chosen) == len(facts)
+    seen.removed, seen.after = chosen[list(found.members)], None
+    seen.logit_without = None
+    if top_k is None and found.members:
+        seen.logit_without, seen.has_turned = found.value + goal.bar, found.reached
+    if found.out_of_time:
+        raise OutOfTimeError
+    # 4. Check what was found on all targets.
+    seen.after, without = scores.logits(targets, [seen.removed, facts])
+    seen.logit_without, seen.logit_without_all = float(seen.after[own]), float(without[own])
+    seen.has_turned = _has_turned(found, seen.after, own, goal)
+    seen.reason = None if seen.has_turned else "none_found"
+
+
 def _most_promising(
-    setup: Setup, link: Link, batch: ComputationGraphs, facts: Longs, most: int
+    setup: Setup, link: Link, batch: ComputationGraphs, facts: Longs, most: int, timer: Timer
 ) -> Longs:
     """All facts if they are at most `most`, else those of the highest gradient."""
     if len(facts) <= most:
         return facts
     graph = setup.graph
-    recorded = setup.logits(batch, setup.relations([link]))[1]
-    gradient = edge_gradient(setup.predictor, recorded, len(batch.edges))
+    size = setup.size(batch)
+    if not timer.allows((1 + GRADIENT) * size, SEARCHING):
+        raise OutOfTimeError
+    recorded = setup.logits(batch, setup.relations([link]), timer)[1]
+    with timer.step(GRADIENT * size):
+        gradient = edge_gradient(setup.predictor, recorded, len(batch.edges))
     gain = np.bincount(graph.fact[batch.edges], gradient, minlength=graph.num_facts)
     return np.sort(facts[np.argsort(-gain[facts], kind="stable")[:most]])
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pagelink.errors import SettingsError
-from pagelink.explain.building import named_paths
-from pagelink.explain.ranking import TargetScores, rank_among, sample_targets
+from pagelink.explain.building import cut_short, named_paths
+from pagelink.explain.ranking import RANKING, TargetScores, rank_among, sample_targets
 from pagelink.explain.result import Explanation, Path
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.links import Link
@@ -24,8 +24,11 @@ from pagelink.measure.verdict import unnoticed
 from pagelink.model.edited_logits import EditedLogits, edge_gradient
 from pagelink.model.receptive_field import ReceptiveField
 from pagelink.runtime.arrays import Doubles, Longs
+from pagelink.runtime.timer import GRADIENT, UNLIMITED, OutOfTimeError, Timer
 from pagelink.search.work import Setup
 from pagelink.settings import Settings
+
+SPEAKING = "it was measured which paths speak for the link and which against it"
 
 
 def check_whole_number(name: str, value: object, low: int) -> None:
@@ -101,7 +104,14 @@ def facts_of(graph: TypedGraph, paths: Sequence[Path]) -> Longs:
     return np.unique(np.array(facts, dtype=np.int64))
 
 
-def with_rank(setup: Setup, link: Link, answer: Explanation, count: int, seed: int) -> Explanation:
+def with_rank(
+    setup: Setup,
+    link: Link,
+    answer: Explanation,
+    count: int,
+    seed: int,
+    timer: Timer = UNLIMITED,
+) -> Explanation:
     """Rank the target with and without the facts of the returned paths.
 
     Args:
@@ -110,14 +120,19 @@ def with_rank(setup: Setup, link: Link, answer: Explanation, count: int, seed: i
         answer: its explanation.
         count: targets to rank at most.
         seed: where the sample of targets comes from.
+        timer: when to stop; there is no rank then.
     """
     if answer.logit is None:
         return answer
     targets = sample_targets(setup.graph, link, count, seed)
     own = int(np.searchsorted(targets, link.dst))
     facts = facts_of(setup.graph, answer.paths)
-    scores = TargetScores(setup, link)
-    rows = scores.logits(targets, [(), facts] if len(facts) else [()])
+    scores = TargetScores(setup, link, timer)
+    try:
+        rows = scores.logits(targets, [(), facts] if len(facts) else [()])
+    except OutOfTimeError:
+        timer.stop(RANKING)
+        return cut_short(answer, timer)
     return replace(
         answer,
         rank=rank_among(rows[0], own),
@@ -127,7 +142,11 @@ def with_rank(setup: Setup, link: Link, answer: Explanation, count: int, seed: i
 
 
 def with_negatives(
-    setup: Setup, batch: ComputationGraphs, links: list[Link], answers: Sequence[Explanation]
+    setup: Setup,
+    batch: ComputationGraphs,
+    links: list[Link],
+    answers: Sequence[Explanation],
+    timer: Timer = UNLIMITED,
 ) -> list[Explanation]:
     """Give predicted negatives the paths that speak most for the link, and most against it.
 
@@ -140,34 +159,51 @@ def with_negatives(
         batch: the computation graphs.
         links: the links of the batch.
         answers: their explanations.
+        timer: when to stop; the paths are then the strongest of those that were measured.
     """
     result = list(answers)
     negative = [i for i, answer in enumerate(answers) if answer.reason == "predicted_negative"]
     if not negative:
         return result
     part = ComputationGraphs.joined([batch.only(i) for i in negative])
-    spoken = _for_and_against(setup, part, setup.relations([links[i] for i in negative]))
-    for i, (pro, contra) in zip(negative, spoken, strict=True):
+    spoken = _for_and_against(setup, part, setup.relations([links[i] for i in negative]), timer)
+    try:
+        found, is_cut = list(spoken), False
+    except OutOfTimeError:
+        timer.stop(SPEAKING)
+        found, is_cut = [([], [])], True
+    for i, (pro, contra) in zip(negative, found, strict=True):
         result[i] = replace(
             answers[i],
             # The search draws nothing at random: each run returns the same paths.
             paths=tuple(replace(path, runs=answers[i].runs) for path in (*pro, *contra)),
-            message=f"{answers[i].message} {_message(len(pro), len(contra))}",
+            message=f"{answers[i].message} {_message(len(pro), len(contra), is_cut)}".strip(),
         )
+        if timer.cut:
+            result[i] = cut_short(result[i], timer)
     return result
 
 
 def _for_and_against(
-    setup: Setup, batch: ComputationGraphs, relation: Longs
+    setup: Setup, batch: ComputationGraphs, relation: Longs, timer: Timer
 ) -> Iterator[tuple[list[Path], list[Path]]]:
-    """Yield, per link, the paths for it and those against it, each with its influence."""
+    """Yield, per link, the paths for it and those against it, each with its influence.
+
+    Raises:
+        OutOfTimeError: the time was over before the model was asked about paths.
+    """
     predictor, count = setup.predictor, setup.settings.candidates
-    whole, paths = predictor.needed(batch), setup.path_graphs(batch)
-    logits, recorded = setup.logits(batch, relation)
+    size, until = setup.size(batch), timer.until
+    whole, paths = predictor.needed(batch), setup.path_graphs(batch, None, until)
+    has_path = np.flatnonzero(paths.has_path(until))
+    if not timer.allows((1 + GRADIENT) * size, SPEAKING):
+        raise OutOfTimeError
+    logits, recorded = setup.logits(batch, relation, timer)
     even = np.zeros(len(batch.edges), dtype=np.float32)
-    gradient = edge_gradient(predictor, recorded, len(batch.edges))
-    model = EditedLogits(predictor, batch, relation)
-    finder = CandidateFinder(setup.graph, batch, paths, np.flatnonzero(paths.has_path()), even)
+    with timer.step(GRADIENT * size):
+        gradient = edge_gradient(predictor, recorded, len(batch.edges))
+    model = EditedLogits(predictor, batch, relation, timer, SPEAKING)
+    finder = CandidateFinder(setup.graph, batch, paths, has_path, even, timer)
     sides = [
         (sign, finder.taken(finder.most_concise(count), finder.steepest(sign * gradient, count)))
         for sign in (np.float32(1), np.float32(-1))
@@ -181,7 +217,7 @@ def _for_and_against(
 
         mine = np.arange(*candidates.ptr[link : link + 2])
         most = setup.settings.paths_within_budget
-        members, alone = _strongest(mine, effects, unnoticed(logit), most)
+        members, alone = _strongest(mine, effects, unnoticed(logit), most, model)
         named = named_paths(setup.graph, batch, paths, even, candidates.found(members[None]), 0)
         return [
             replace(path, influence=effect, is_evidence=effect > 0)
@@ -194,18 +230,25 @@ def _for_and_against(
 
 
 def _strongest(
-    mine: Longs, effects: Callable[[Longs], Doubles], least: float, most: int
+    mine: Longs,
+    effects: Callable[[Longs], Doubles],
+    least: float,
+    most: int,
+    model: EditedLogits,
 ) -> tuple[Longs, Doubles]:
     """The candidates of a link of the highest effect, at most `most`, and their effects alone.
 
     They are taken one after the other, each for what it adds to those before: a path that merely
-    shares facts with one of them adds nothing.
+    shares facts with one of them adds nothing. Where there is no time to measure all of them
+    together with those before, none is added.
     """
     chosen: Longs = np.empty(0, dtype=np.int64)
     alone, reached = np.empty(0), 0.0
-    while len(mine) and len(chosen) < most:
+    while len(mine) and len(chosen) < most and (model.complete or not len(chosen)):
         before = np.tile(mine[chosen], (len(mine), 1))
         together = effects(np.column_stack([before, mine]))
+        if len(chosen) and not model.complete:
+            break
         alone = alone if len(chosen) else together
         gain = np.where(alone > least, together - reached, -np.inf)
         best = int(np.argmax(gain))
@@ -215,7 +258,9 @@ def _strongest(
     return mine[chosen], alone[chosen]
 
 
-def _message(pro: int, contra: int) -> str:
+def _message(pro: int, contra: int, is_cut: bool) -> str:
+    if is_cut:
+        return ""
     if not pro and not contra:
         return "No path speaks for the link or against it."
     counts = [

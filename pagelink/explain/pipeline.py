@@ -12,26 +12,25 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 
 from pagelink.errors import LinkError
-from pagelink.explain.building import ResultBuilder
+from pagelink.explain.building import ResultBuilder, cut_short
 from pagelink.explain.options import ExplainOptions, with_negatives, with_rank, with_runs
 from pagelink.explain.result import Explanation
 from pagelink.graph.batches import Batch
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.links import Link
 from pagelink.measure.candidates import CandidateFinder, Trials
-from pagelink.measure.evidence import measure_chosen
-from pagelink.measure.greedy_set import GreedySet
+from pagelink.measure.evidence import measure_chosen, measured_so_far
+from pagelink.measure.greedy_set import GreedySet, ranked
 from pagelink.measure.selection import select
-from pagelink.runtime.timer import Timer
+from pagelink.model.borrowing import in_normal_mode
+from pagelink.runtime.timer import OutOfTimeError, Timer
 from pagelink.search.mask_learning import LearnedMasks, learn_masks
-from pagelink.search.paths import FoundPaths, best_paths_in_time
-from pagelink.search.work import Setup, Work, prune_links, score_links
+from pagelink.search.paths import FoundPaths, best_paths
+from pagelink.search.work import MEASURING, SEARCHING, Setup, Work, prune_links, score_links
 
-LAST_SEARCH = 0.1
-"""Seconds that the search for the paths to return has in any case."""
+RUNNING = "it was explained with further seeds"
 TRIED = 6
 """Paths that are tried for the next one of a greedy set."""
 
@@ -51,36 +50,50 @@ def page_link(
     settings = setup.settings
     # Extract: done by `Batches`, which cuts a stream of links by the size of what it extracts.
     # Score and prune: f(G) of each link, and the edges that have a mask and may lie on paths.
-    work = prune_links(score_links(setup, batch, links), seed, timer)
+    work = prune_links(score_links(setup, batch, links, timer), seed)
     # Learn one mask per link.
     masks = learn_masks(work)
-    if not work.is_measured():
+    trials: Trials | None = None
+    if work.is_measured():
+        try:
+            # Find candidate paths: by the mask, by conciseness, by the gradient.
+            finder = CandidateFinder(
+                setup.graph, batch, work.paths, work.links, masks.edge_logits, timer
+            )
+            candidates = finder.candidates(work.gradient(), settings.candidates)
+            # Measure the model without each of them.
+            trials = Trials.of(work, candidates)
+            greedy = GreedySet(trials)
+            # Facts that do nothing as long as others are there may be worth most once these are
+            # gone: find and measure again, without the best paths so far.
+            for _ in range(settings.paths_within_budget - 1):
+                steepest = finder.steepest(work.gradient(without=greedy.slots), TRIED)
+                greedy.add_best(finder.taken(steepest))
+            trials = greedy.trials
+            # Select a set of paths per link, and measure what it is worth.
+            chosen = select(greedy)
+            measured = measure_chosen(trials, chosen)
+            found = trials.candidates.found(chosen.members[work.links])
+            return builder.build(work, masks, found, measured)
+        except OutOfTimeError:
+            timer.stop(MEASURING)
+    if trials is None:
         return builder.build(work, masks, best_by_mask(work, masks))
-    # Find candidate paths: by the mask, by conciseness, by the gradient.
-    finder = CandidateFinder(setup.graph, batch, work.paths, work.links, masks.edge_logits)
-    candidates = finder.candidates(work.gradient(), settings.candidates)
-    # Measure the model without each of them.
-    greedy = GreedySet(Trials.of(work, candidates))
-    # Facts that do nothing as long as others are there may be worth most once these are gone:
-    # find and measure again, without the best paths so far.
-    for _ in range(settings.paths_within_budget - 1):
-        steepest = finder.steepest(work.gradient(without=greedy.slots), TRIED)
-        greedy.add_best(finder.taken(steepest))
-    # Select a set of paths per link, and measure what it is worth.
-    chosen = select(greedy)
-    measured = measure_chosen(greedy.trials, chosen)
-    found = greedy.trials.candidates.found(chosen.members[work.links])
-    return builder.build(work, masks, found, measured)
+    # The time was over: the best paths by what was measured so far.
+    known = np.nan_to_num(trials.alone, nan=0.0)
+    members = ranked(trials.candidates, known, settings.paths_within_budget)[work.links]
+    found = trials.candidates.found(members)
+    return builder.build(work, masks, found, measured_so_far(trials, members))
 
 
 def best_by_mask(work: Work, masks: LearnedMasks) -> FoundPaths:
     """Find the best paths by Score under the learned mask, as the paper returns them."""
-    settings = work.setup.settings
-    seconds = None if settings.deadline is None else max(settings.deadline, LAST_SEARCH)
     arc_logits = masks.edge_logits[work.paths.arc_slot]
-    return best_paths_in_time(
-        work.paths, arc_logits, settings.paths_within_budget, work.links, seconds
-    )
+    count, until = work.setup.settings.paths_within_budget, work.timer.last
+    found = best_paths(work.paths, arc_logits, count, work.links, until)
+    if not found.complete.all():
+        work.timer.stop(SEARCHING)
+    return found
 
 
 @dataclass(frozen=True)
@@ -110,13 +123,17 @@ class Pipeline:
             memory: gigabytes that a batch may take, about.
             raises: raise what is wrong with a link, instead of giving it as its reason.
         """
-        for batch in self.setup.batches.cut(links, batch_size, memory):
+        deadline = self.setup.settings.deadline
+        for batch in self.setup.batches.cut(links, batch_size, memory, deadline):
             answers = iter(self._batch(batch, options, raises))
-            for link in batch.links:
-                if link.message is None:
-                    yield next(answers)
-                else:
+            for place, link in enumerate(batch.links):
+                if link.message is not None:
                     yield self._failed(link, LinkError(link.message), raises)
+                elif place in batch.late:
+                    late = self.builder.failed(link, OutOfTimeError())
+                    yield dataclasses.replace(late, seconds=batch.late[place])
+                else:
+                    yield next(answers)
 
     def _batch(self, batch: Batch, options: ExplainOptions, raises: bool) -> list[Explanation]:
         """Explain the links of a batch side by side; each says its share of the seconds."""
@@ -131,12 +148,18 @@ class Pipeline:
         ]
 
     def _each(self, batch: Batch, options: ExplainOptions, raises: bool) -> list[Explanation]:
-        """Explain links side by side; if that fails, one by one, so that one costs only itself."""
+        """Explain links side by side; if that fails, one by one, so that one costs only itself.
+
+        It fails, too, if that takes more than a share of their time.
+        """
         links = batch.valid
         if not links:
             return []
         try:
             return self._answers(batch, options)
+        except OutOfTimeError as error:
+            if len(links) == 1:
+                return [self.builder.failed(links[0], error)]
         except Exception as error:
             if len(links) == 1:
                 return [self._failed(links[0], error, raises)]
@@ -151,24 +174,39 @@ class Pipeline:
             raise error
         return self.builder.failed(link, error)
 
-    @torch.inference_mode(False)
+    @in_normal_mode
     def _answers(self, batch: Batch, options: ExplainOptions) -> list[Explanation]:
         """Explain links side by side, and add what else is requested."""
         graphs, links = ComputationGraphs.joined(batch.graphs), batch.valid
-        deadline = self.setup.settings.deadline
-        timer = Timer(deadline, len(links), batch.seconds)
+        timer = Timer(self.setup.settings.deadline, len(links), batch.seconds)
         answers = self.method(graphs, links, self.seed, timer)
         if options.runs > 1:
-            again = [
-                self.method(graphs, links, seed, Timer(deadline, len(links)))
-                for seed in options.seeds(self.seed)
-            ]
+            again = self._again(graphs, links, options, timer)
             answers = with_runs(answers, again)
+            if len(again) < options.runs - 1:
+                answers = [cut_short(answer, timer) for answer in answers]
         if options.negatives:
-            answers = with_negatives(self.setup, graphs, links, answers)
+            answers = with_negatives(self.setup, graphs, links, answers, timer)
         if options.rank:
             answers = [
-                with_rank(self.setup, link, answer, options.rank_sample, self.seed)
+                with_rank(self.setup, link, answer, options.rank_sample, self.seed, timer)
                 for link, answer in zip(links, answers, strict=True)
             ]
         return answers
+
+    def _again(
+        self, graphs: ComputationGraphs, links: list[Link], options: ExplainOptions, timer: Timer
+    ) -> list[list[Explanation]]:
+        """Explain links with the further seeds; a run that is cut does not count."""
+        runs: list[list[Explanation]] = []
+        for seed in options.seeds(self.seed):
+            if timer.is_over():
+                timer.stop(RUNNING)
+            if timer.cut:
+                break
+            run = self.method(graphs, links, seed, timer)
+            if timer.cut:
+                timer.cut = RUNNING
+                break
+            runs.append(run)
+        return runs

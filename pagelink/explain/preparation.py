@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
-import torch
 from torch import nn
 from torch_geometric.data import Data, HeteroData
 
@@ -59,10 +58,9 @@ class Prepared:
             self.graph = TypedGraph.from_data(data, self.link_types, reverse)
         self.predictor = LinkPredictor(model, data, self.graph, forward, output)
         on_patch = self.store is not None
-        with torch.inference_mode(False):
-            self.receptive_field = inspect_model(
-                self.predictor, self.link_types, seed, on_patch=on_patch
-            )
+        self.receptive_field = inspect_model(
+            self.predictor, self.link_types, seed, on_patch=on_patch
+        )
         self.reader = LinkReader(self.graph, self.link_types)
         self.warnings = self._warnings()
         self._adopt(settings or Settings(), seed)
@@ -73,7 +71,8 @@ class Prepared:
         self.settings, self.seed = settings, seed
         self.extractor = extractor_for(self.graph, self.receptive_field, settings.num_hops)
         one_by_one = self.predictor.mode != "subgraphs"
-        batches = Batches(self.extractor, self.receptive_field.bytes_per_edge, one_by_one)
+        seen = self.receptive_field
+        batches = Batches(self.extractor, seen.bytes_per_edge, one_by_one, seen.seconds_per_edge)
         constraints = compile_constraints(self.graph, settings)
         self.setup = Setup(
             self.predictor, self.receptive_field, batches, settings, constraints, self.threshold

@@ -20,11 +20,13 @@ from pagelink.graph.typed_graph import TypedGraph
 from pagelink.model.edited_logits import EditedLogits
 from pagelink.runtime.arrays import Doubles, Longs
 from pagelink.runtime.csr import Csr
+from pagelink.runtime.timer import UNLIMITED, OutOfTimeError, Timer
 from pagelink.search.work import Setup
 
 Facts = Sequence[int] | Longs
 """A set of facts, by number."""
 
+RANKING = "the target was ranked"
 TARGETS_AT_ONCE = 64
 
 
@@ -83,10 +85,15 @@ class TargetScores:
     Args:
         setup: the model, and what makes computation graphs.
         link: the link in question.
+        timer: when to stop.
+        doing: what it is for, as the timer notes it.
     """
 
-    def __init__(self, setup: Setup, link: Link) -> None:
+    def __init__(
+        self, setup: Setup, link: Link, timer: Timer = UNLIMITED, doing: str = RANKING
+    ) -> None:
         self._predictor, self._graph = setup.predictor, setup.graph
+        self._timer, self._doing = timer, doing
         self._batches = setup.batches
         self._link = link
         self._relation = self._graph.edge_types.index(link.type)
@@ -98,6 +105,9 @@ class TargetScores:
         Args:
             targets: flat nodes of the target's type.
             removed: sets of facts.
+
+        Raises:
+            OutOfTimeError: the time was over before all of it was scored.
         """
         if not len(targets) or not len(removed):
             return np.empty((len(removed), len(targets)))
@@ -127,25 +137,34 @@ class TargetScores:
             links = [dataclasses.replace(self._link, dst=dst, fact=-1) for dst in targets]
             if len(self._known) > 2:
                 self._known.clear()
-            self._known[targets] = self._batches.extract(links)
+            self._known[targets] = self._batches.extract(links, None, self._timer.until)
         return self._known[targets]
 
     def _on_whole_graph(self, targets: Longs, sets: list[Longs]) -> Doubles:
         answers = np.empty((len(sets), len(targets)))
         src, relation = (np.full(len(targets), v) for v in (self._link.src, self._relation))
+        size = self._graph.num_edges
         for i, facts in enumerate(sets):
-            inputs = self._predictor.full_graph(
-                src, targets, relation, without=states_facts(self._graph, facts)
-            )
-            answers[i] = self._predictor.logits(inputs).cpu().double().numpy()
+            if not self._timer.allows(size, self._doing):
+                raise OutOfTimeError
+            with self._timer.step(size):
+                answers[i] = self._one_pass(src, targets, relation, facts)
         return answers
+
+    def _one_pass(self, src: Longs, targets: Longs, relation: Longs, facts: Longs) -> Doubles:
+        gone = states_facts(self._graph, facts)
+        inputs = self._predictor.full_graph(src, targets, relation, without=gone)
+        return self._predictor.logits(inputs).cpu().double().numpy()
 
     def _on_computation_graphs(self, targets: Longs, sets: list[Longs]) -> Doubles:
         batch = ComputationGraphs.joined(self._extract(tuple(targets.tolist())))
         graph = self._predictor.needed(batch)
         relation = np.full(len(targets), self._relation)
         edits = removal_from_each(self._graph, batch, graph, sets)
-        answers = EditedLogits(self._predictor, batch, relation).logits(graph, edits)
+        model = EditedLogits(self._predictor, batch, relation, self._timer, self._doing)
+        answers = model.logits(graph, edits)
+        if not model.complete:
+            raise OutOfTimeError
         return answers.reshape(len(targets), len(sets)).T
 
 

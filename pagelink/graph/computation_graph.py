@@ -18,7 +18,8 @@ import numpy as np
 from pagelink.graph.ego_kernels import FAR, BatchArrays, fill_egos, find_egos
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.runtime.arrays import Bools, Ints, Longs
-from pagelink.runtime.kernels import over_ranges
+from pagelink.runtime.kernels import Deadline, over_ranges
+from pagelink.runtime.timer import OutOfTimeError
 
 __all__ = ["FAR", "NO_FACT", "ComputationGraphs", "Extractor", "Found", "num_edges"]
 
@@ -141,12 +142,15 @@ class Extractor:
         all_visible: bool = False,
     ) -> None:
         self._graph = graph
+        self.num_nodes = graph.num_nodes
         self.num_hops = num_hops
         everything = np.ones(len(graph.edge_types), dtype=np.bool_)
         self._everything = everything
-        self._seen = everything if seen_relations is None else seen_relations
-        self._along = self._seen if along_relations is None else along_relations
-        self._along_all = bool((self._along | (np.array(graph.edge_counts) == 0)).all())
+        # A relation without edges may count as seen: where all are, less has to be looked up.
+        absent = np.array(graph.edge_counts) == 0
+        self._seen = everything if seen_relations is None else seen_relations | absent
+        self._along = self._seen if along_relations is None else along_relations | absent
+        self._along_all = bool(self._along.all())
         self._twin = _twins(graph)
         visible_hops = num_hops if visible_hops is None else visible_hops
         # Nodes that messages cannot come from are FAR, which is below the limit only if there is
@@ -167,8 +171,15 @@ class Extractor:
         yield arrays
         self._free.append(arrays)  # not after an error: then they may not be clean
 
-    def find(self, link_src: Longs, link_dst: Longs, link_fact: Longs) -> Found:
-        """Find the nodes of the links' graphs, and count their edges, by ranges of links."""
+    def find(
+        self, link_src: Longs, link_dst: Longs, link_fact: Longs, *, until: float | None = None
+    ) -> Found:
+        """Find the nodes of the links' graphs, and count their edges, by ranges of links.
+
+        Raises:
+            OutOfTimeError: they were not found by `until`, a time of `time.perf_counter`.
+        """
+        deadline = Deadline(until)
         graph, links = self._graph, np.stack(_whole_numbers(link_src, link_dst, link_fact))
         whole = self.num_hops is None
         limit = graph.num_nodes if self.num_hops is None else self.num_hops
@@ -177,15 +188,22 @@ class Extractor:
             with self._scratch() as (hops, _):
                 found = find_egos(
                     first, last, links, limit, whole, graph.arrays, self._everything, self._along,
-                    self._along_all, hops,
+                    self._along_all, hops, deadline.passed,
                 )  # fmt: skip
+                _check(deadline)
                 return first, last, found
 
         in_degree = graph.in_ptr[links[:2] + 1] - graph.in_ptr[links[:2]]
-        return over_ranges(find, 1 + in_degree.sum(axis=0))
+        return over_ranges(find, 1 + in_degree.sum(axis=0), deadline)
 
     def extract(
-        self, link_src: Longs, link_dst: Longs, link_fact: Longs, *, found: Found | None = None
+        self,
+        link_src: Longs,
+        link_dst: Longs,
+        link_fact: Longs,
+        *,
+        found: Found | None = None,
+        until: float | None = None,
     ) -> ComputationGraphs:
         """Return the computation graphs of the links (s, t), given as flat nodes.
 
@@ -194,10 +212,15 @@ class Extractor:
             link_dst: the targets.
             link_fact: the facts that state the links themselves, or -1.
             found: what `find` returned for the same links, if it was called before.
+            until: when to stop at the latest, by `time.perf_counter`. None: never.
+
+        Raises:
+            OutOfTimeError: they were not extracted by then.
         """
         ends = _whole_numbers(link_src, link_dst, link_fact)
         if found is None:
-            found = self.find(*ends)
+            found = self.find(*ends, until=until)
+        deadline = Deadline(until)
         node_ptr, edge_ptr = (
             np.cumsum(np.concatenate([[0], *(part[i] for *_, part in found)]), dtype=np.int64)
             for i in (0, 1)
@@ -215,11 +238,18 @@ class Extractor:
                 with self._scratch() as (_, position):
                     fill_egos(
                         first, last, *part[2:], self._graph.arrays, self._seen, self._twin,
-                        self._limit, position, batch,
+                        self._limit, position, batch, deadline.passed,
                     )  # fmt: skip
+                    _check(deadline)
 
-        over_ranges(fill, np.array([1 + int(part[1].sum()) for *_, part in found]))
+        over_ranges(fill, np.array([1 + int(part[1].sum()) for *_, part in found]), deadline)
         return ComputationGraphs(num_hops=self.num_hops, **batch._asdict())
+
+
+def _check(deadline: Deadline) -> None:
+    """Give up what was stopped; the scratch that it used is not clean."""
+    if deadline.passed[0]:
+        raise OutOfTimeError
 
 
 def _whole_numbers(*arrays: Longs) -> list[Longs]:

@@ -69,7 +69,9 @@ def grown_rows(values, size):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def find_egos(first, last, links, num_hops, whole, graph, everything, along, along_all, hops):  # type: ignore[no-untyped-def]
+def find_egos(  # type: ignore[no-untyped-def]
+    first, last, links, num_hops, whole, graph, everything, along, along_all, hops, passed
+):
     """Nodes and distances of the graphs of some links; the number of nodes and edges of each.
 
     Args:
@@ -82,7 +84,8 @@ def find_egos(first, last, links, num_hops, whole, graph, everything, along, alo
         everything: per relation, True.
         along: per relation, whether messages may come from the source of its edges.
         along_all: whether that is so for all relations.
-        hops: as long as the graph, all FAR, and left so.
+        hops: as long as the graph, all FAR, and left so, unless it was stopped.
+        passed: a flag, set when the time is over; what is returned is then of no use.
     """
     in_ptr, src, fact = graph.in_ptr, graph.src, graph.fact
     node_count = np.zeros(last - first, dtype=np.int64)
@@ -94,7 +97,9 @@ def find_egos(first, last, links, num_hops, whole, graph, everything, along, alo
     for row in range(last - first):
         s, t, out = links[0, first + row], links[1, first + row], links[2, first + row]
         # 1. The nodes within L in-edge hops of s or t, along edges of any relation.
-        found, count = _search(s, t, out, num_hops, graph, everything, hops, found)
+        found, count = _search(s, t, out, num_hops, graph, everything, hops, found, passed)
+        if passed[0]:
+            break
         n = len(hops) if whole else count
         if num_nodes + n > len(nodes):
             nodes = grown(nodes, num_nodes, 2 * (num_nodes + n))
@@ -129,7 +134,7 @@ def find_egos(first, last, links, num_hops, whole, graph, everything, along, alo
             hops[found[i]] = FAR
         # 4. Where messages do not come along every relation, distances are by those they come by.
         if not along_all:
-            found, count = _search(s, t, out, num_hops, graph, along, hops, found)
+            found, count = _search(s, t, out, num_hops, graph, along, hops, found, passed)
             for i in range(n):
                 distance[num_nodes + i] = hops[mine[i]]
             for i in range(count):
@@ -141,7 +146,7 @@ def find_egos(first, last, links, num_hops, whole, graph, everything, along, alo
 
 
 @kernel
-def _search(s, t, out, num_hops, graph, along, hops, found):  # type: ignore[no-untyped-def]
+def _search(s, t, out, num_hops, graph, along, hops, found, passed):  # type: ignore[no-untyped-def]
     """Breadth-first search along in-edges from s and t. Leaves the distances in `hops`."""
     found[0] = s
     hops[s] = 0
@@ -156,6 +161,8 @@ def _search(s, t, out, num_hops, graph, along, hops, found):  # type: ignore[no-
         stop = count
         for i in range(start, stop):
             v = found[i]
+            if passed[0]:
+                return found, count
             for e in range(graph.in_ptr[v], graph.in_ptr[v + 1]):
                 u = graph.src[e]
                 if hops[u] != FAR or not along[graph.relation[e]] or graph.fact[e] == out:
@@ -172,7 +179,9 @@ def _search(s, t, out, num_hops, graph, along, hops, found):  # type: ignore[no-
 
 
 @kernel
-def fill_egos(first, last, found_nodes, found_hops, graph, seen, twin, limit, position, batch):  # type: ignore[no-untyped-def]
+def fill_egos(  # type: ignore[no-untyped-def]
+    first, last, found_nodes, found_hops, graph, seen, twin, limit, position, batch, passed
+):
     """Write what was found for some links to its place, with the edges and what is visible.
 
     Args:
@@ -184,8 +193,9 @@ def fill_egos(first, last, found_nodes, found_hops, graph, seen, twin, limit, po
         seen: per relation, whether the model passes messages along it.
         twin: per relation, the other one that may hold either direction of its facts, or -1.
         limit: edges into nodes nearer than this can move the score.
-        position: as long as the graph, all -1, and left so.
+        position: as long as the graph, all -1, and left so, unless it was stopped.
         batch: the `BatchArrays` to write to.
+        passed: a flag, set when the time is over; what is written is then of no use.
     """
     nodes, hops = batch.nodes, batch.hops
     every_seen = seen.all()
@@ -201,6 +211,8 @@ def fill_egos(first, last, found_nodes, found_hops, graph, seen, twin, limit, po
         # 2. Their in-edges that come from inside, the link itself left out.
         k = batch.edge_ptr[link]
         for i in range(n):
+            if passed[0]:
+                return
             v = nodes[base + i]
             into = hops[base + i] < limit
             own = out if v == s or v == t else -1  # noqa: SIM109 (slower in a kernel)

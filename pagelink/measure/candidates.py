@@ -20,6 +20,7 @@ from pagelink.graph.typed_graph import TypedGraph
 from pagelink.model.edited_logits import EditedLogits
 from pagelink.runtime.arrays import Bools, Doubles, Floats, Longs
 from pagelink.runtime.csr import Csr, segment_sums
+from pagelink.runtime.timer import UNLIMITED, OutOfTimeError, Timer
 from pagelink.search.paths import (
     FIXED_POINT,
     FoundPaths,
@@ -28,7 +29,7 @@ from pagelink.search.paths import (
     build_path_graphs,
     cheapest_paths,
 )
-from pagelink.search.work import Work
+from pagelink.search.work import MEASURING, Work
 
 DRAWN = 3
 """Paths of high mean gradient that are looked at for each one of a high sum that is wanted."""
@@ -110,6 +111,7 @@ class CandidateFinder:
         paths: where paths may be.
         links: the links; the others have no candidates.
         edge_logits: M, the learned mask, per edge of the batch.
+        timer: when a search has to end; one that is cut raises `OutOfTimeError`.
     """
 
     def __init__(
@@ -119,7 +121,9 @@ class CandidateFinder:
         paths: PathGraphs,
         links: Longs,
         edge_logits: Floats,
+        timer: Timer = UNLIMITED,
     ) -> None:
+        self._timer = timer
         self._paths, self._links, self._num_links = paths, links, batch.num_links
         self._arc_logits = edge_logits[paths.arc_slot]
         self._arc_facts = slots_of_same_facts(graph, batch, paths.arc_slot)
@@ -160,11 +164,15 @@ class CandidateFinder:
     def most_concise(self, count: int) -> FoundPaths:
         """The best paths by degree alone."""
         no_mask = np.full(len(self._arc_logits), np.inf, dtype=np.float32)
-        return best_paths(self._paths, no_mask, count, self._links)
+        return self._by_score(no_mask, count)
 
     def best_by_mask(self, count: int) -> FoundPaths:
         """The best paths by the learned mask, as the paper ranks them."""
-        return best_paths(self._paths, self._arc_logits, count, self._links)
+        return self._by_score(self._arc_logits, count)
+
+    def _by_score(self, arc_logits: Floats, count: int) -> FoundPaths:
+        until = self._timer.search_end()
+        return _complete(best_paths(self._paths, arc_logits, count, self._links, until))
 
     def steepest(self, edge_gradient: Floats, count: int) -> FoundPaths:
         """The paths of the highest sum of gradients of the logit by the weights of their facts.
@@ -174,11 +182,23 @@ class CandidateFinder:
         gain = segment_sums(
             edge_gradient[self._arc_facts.values].astype(np.float64), self._arc_facts.ptr
         )
-        return steepest_paths(self._paths, gain, count, self._links, DRAWN)
+        until = self._timer.search_end()
+        return _complete(steepest_paths(self._paths, gain, count, self._links, DRAWN, until))
+
+
+def _complete(found: FoundPaths) -> FoundPaths:
+    if not found.complete.all():
+        raise OutOfTimeError
+    return found
 
 
 def steepest_paths(
-    paths: PathGraphs, arc_gain: Doubles, count: int, links: Longs, drawn: int
+    paths: PathGraphs,
+    arc_gain: Doubles,
+    count: int,
+    links: Longs,
+    drawn: int,
+    until: float | None = None,
 ) -> FoundPaths:
     """Find the paths of the highest sum of any values of their arcs.
 
@@ -195,7 +215,7 @@ def steepest_paths(
     span = np.where(highest > lowest, highest - lowest, 1.0)
     cost = (np.repeat(highest, size) - arc_gain) / np.repeat(span, size)  # costs are from 0 up
     found = cheapest_paths(
-        paths, np.rint(cost * FIXED_POINT).astype(np.int64), drawn * count, links
+        paths, np.rint(cost * FIXED_POINT).astype(np.int64), drawn * count, links, until
     )
     sums = np.where(found.arcs >= 0, arc_gain[found.arcs], 0.0).sum(2)
     best = np.argsort(np.where(found.lengths > 0, -sums, np.inf), axis=1, kind="stable")[:, :count]
@@ -219,12 +239,22 @@ class ReferenceGraphs:
 
     @classmethod
     def of(
-        cls, graph: TypedGraph, batch: ComputationGraphs, whole: Bools, max_length: int
+        cls,
+        graph: TypedGraph,
+        batch: ComputationGraphs,
+        whole: Bools,
+        max_length: int,
+        until: float | None = None,
     ) -> ReferenceGraphs:
-        """Find G0 of a batch."""
+        """Find G0 of a batch.
+
+        Raises:
+            OutOfTimeError: it was not found by `until`.
+        """
         # Up to three facts a walk is a simple path. Beyond that some walks are not; the few facts
         # on nothing but such walks are taken out, too.
-        walks = build_path_graphs(graph, batch, graph.representative[batch.edges], max_length)
+        facts = graph.representative[batch.edges]
+        walks = build_path_graphs(graph, batch, facts, max_length, until=until)
         bare = whole.copy()
         bare[slots_of_same_facts(graph, batch, walks.arc_slot).values] = False
         return cls(graph, batch, whole, bare)
@@ -232,7 +262,10 @@ class ReferenceGraphs:
 
 @dataclass(frozen=True)
 class Trials:
-    """The model's answers about the links of a batch: their context, and each candidate alone."""
+    """The model's answers about the links of a batch: their context, and each candidate alone.
+
+    NaN is what there was no time for.
+    """
 
     work: Work
     model: EditedLogits
@@ -251,11 +284,16 @@ class Trials:
         """Remove each candidate alone, all paths, and all edges.
 
         All in one go: what goes through the model anyway is G itself, once for everything.
+
+        Raises:
+            OutOfTimeError: the time was over before the model was asked.
         """
         setup, batch, links = work.setup, work.batch, work.links
         whole = setup.predictor.needed(batch)
-        graphs = ReferenceGraphs.of(setup.graph, batch, whole, setup.settings.max_length)
-        model = EditedLogits(setup.predictor, batch, work.relation)
+        graphs = ReferenceGraphs.of(
+            setup.graph, batch, whole, setup.settings.max_length, work.timer.search_end()
+        )
+        model = EditedLogits(setup.predictor, batch, work.relation, work.timer, MEASURING)
         each = candidates.removal(candidates.link, np.arange(len(candidates.lengths))[:, None])
         paths = Edits.towards(batch, whole & ~graphs.bare, links)
         edges = Edits.towards(batch, whole, links)
@@ -266,9 +304,24 @@ class Trials:
         return cls(work, model, graphs, candidates, alone, *context)
 
     def effects(self, edits: Edits, *, inserted: bool = False) -> Doubles:
-        """Return what sets of facts do: by removal from G, or by insertion into G0."""
+        """Return what sets of facts do: by removal from G, or by insertion into G0.
+
+        Raises:
+            OutOfTimeError: the time was over before all of it was measured.
+        """
         if inserted:
-            gains: Doubles = self.model.logits(self.graphs.bare, edits)
-            return gains - self.without_paths[edits.link]
+            return self.logits(self.graphs.bare, edits) - self.without_paths[edits.link]
         effects: Doubles = self.work.logits[edits.link]
-        return effects - self.model.logits(self.graphs.whole, edits)
+        return effects - self.logits(self.graphs.whole, edits)
+
+    def logits(self, graph: Bools, edits: Edits) -> Doubles:
+        """Return the logits of edited graphs, all of them.
+
+        Raises:
+            OutOfTimeError: the time was over before the model was asked for all of them, or for
+                what came before.
+        """
+        answers = self.model.logits(graph, edits)
+        if not self.model.complete:
+            raise OutOfTimeError
+        return answers

@@ -29,12 +29,13 @@ DRAWS = 4
 class PathWorth:
     """What one chosen path is worth."""
 
-    influence: float
-    marginal: float
+    influence: float | None
+    """None: there was no time to measure it."""
+    marginal: float | None
     added: float | None
     """What it adds to G0 alone; None where influence is not by insertion."""
     connection: float | None
-    facts: tuple[float, ...]
+    facts: tuple[float | None, ...]
     """The effect of removing each of its facts alone."""
 
 
@@ -42,7 +43,8 @@ class PathWorth:
 class Measured:
     """The evidence of one link, and what each of its paths is worth."""
 
-    evidence: Evidence
+    evidence: Evidence | None
+    """None: the time was over before all that a verdict rests on was measured."""
     paths: tuple[PathWorth, ...]
 
 
@@ -52,6 +54,9 @@ def measure_chosen(trials: Trials, selection: Selection) -> dict[int, Measured]:
     Args:
         trials: the model's answers about the candidates.
         selection: the chosen sets of candidates.
+
+    Raises:
+        OutOfTimeError: the time was over before all of it was measured.
     """
     work, graphs, candidates = trials.work, trials.graphs, trials.candidates
     links, batch, whole = work.links, work.batch, graphs.whole
@@ -80,7 +85,7 @@ def measure_chosen(trials: Trials, selection: Selection) -> dict[int, Measured]:
         Edits(np.repeat(link, lengths), fact_slots),
         controls,
     ]
-    answers = trials.model.logits(whole, Edits.joined(edits))
+    answers = trials.logits(whole, Edits.joined(edits))
     cuts = np.cumsum([edit.num_graphs for edit in edits])
     gone, added, only, gone_fact, gone_control = np.split(answers, cuts[:-1])
     inserted = selection.inserted[link]
@@ -115,6 +120,26 @@ def measure_chosen(trials: Trials, selection: Selection) -> dict[int, Measured]:
     }
 
 
+def measured_so_far(trials: Trials, members: Longs) -> dict[int, Measured]:
+    """Say what is known of some paths where the time was over: their effects alone, no verdict.
+
+    Args:
+        trials: the model's answers by then.
+        members: [links to explain, most]: candidates, -1 behind the last.
+    """
+    lengths = trials.candidates.lengths
+    return {
+        link: Measured(
+            None,
+            tuple(
+                PathWorth(_or_none(trials.alone[i]), None, None, None, (None,) * int(lengths[i]))
+                for i in row[row >= 0].tolist()
+            ),
+        )
+        for link, row in zip(trials.work.links.tolist(), members, strict=True)
+    }
+
+
 def _evidence(
     trials: Trials, selection: Selection, link: int, answers: tuple[float, float, float]
 ) -> Evidence:
@@ -136,7 +161,7 @@ def _evidence(
 
 
 def _or_none(value: float) -> float | None:
-    return None if np.isnan(value) else value
+    return None if np.isnan(value) else float(value)
 
 
 def draw_controls(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pagelink.measure.candidates import Trials
+from pagelink.measure.candidates import Candidates, Trials
 from pagelink.measure.greedy_set import CandidateSets, GreedySet, ranked
 from pagelink.measure.verdict import may_stand_in, stand_in
 from pagelink.runtime.arrays import Bools, Doubles, Longs
@@ -99,9 +99,7 @@ def select_all(trials: Trials) -> Selection:
     """Choose all candidates as they come, as for a ranking that measures nothing."""
     candidates = trials.candidates
     link, num_links = candidates.link, len(candidates.ptr) - 1
-    counts = np.diff(candidates.ptr)
-    members = np.full((num_links, max(int(counts.max(initial=0)), 1)), -1)
-    members[link, np.arange(len(link)) - candidates.ptr[link]] = np.arange(len(link))
+    counts, members = np.diff(candidates.ptr), all_members(candidates)
     by_removal = np.zeros(num_links, dtype=np.bool_)
     effect, rest = set_effects(trials, members, by_removal)
     largest = np.abs(effect)
@@ -115,6 +113,14 @@ def select_all(trials: Trials) -> Selection:
         inserted=by_removal,
         num_sets=(counts > 0).astype(np.int64),
     )
+
+
+def all_members(candidates: Candidates) -> Longs:
+    """[num_links, most]: all candidates of each link as they come, -1 behind the last."""
+    link, counts = candidates.link, np.diff(candidates.ptr)
+    members = np.full((len(counts), max(int(counts.max(initial=0)), 1)), -1)
+    members[link, np.arange(len(link)) - candidates.ptr[link]] = np.arange(len(link))
+    return members
 
 
 def set_effects(trials: Trials, members: Longs, inserted: Bools) -> tuple[Doubles, Doubles]:

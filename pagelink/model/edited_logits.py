@@ -18,6 +18,7 @@ from pagelink.model.inputs import ModelInput
 from pagelink.model.predictor import LinkPredictor
 from pagelink.runtime.arrays import Bools, Doubles, Longs
 from pagelink.runtime.csr import segment_sums
+from pagelink.runtime.timer import UNLIMITED, Timer
 
 EDGES_PER_PASS = 400_000
 """Edges that go through the model at once, about."""
@@ -58,58 +59,76 @@ class EditedLogits:
         predictor: the model.
         batch: the computation graphs.
         relation: per link, the position of its link type in `graph.edge_types`.
+        timer: when to stop.
+        doing: what is done to the links, as the timer notes it.
     """
 
-    def __init__(self, predictor: LinkPredictor, batch: ComputationGraphs, relation: Longs) -> None:
+    def __init__(
+        self,
+        predictor: LinkPredictor,
+        batch: ComputationGraphs,
+        relation: Longs,
+        timer: Timer = UNLIMITED,
+        doing: str = "",
+    ) -> None:
         self._predictor = predictor
         self._batch = batch
         self._relation = relation
+        self._timer, self._doing = timer, doing
+        self.complete = True
+        """Whether there was time for all that was asked so far."""
         self._editor = None
         if predictor.mode == "subgraphs" and predictor.shares_unedited and batch.num_hops:
             self._editor = GraphEditor(batch, batch.num_hops)
 
     def logits(self, graph: Bools, edits: Edits) -> Doubles:
-        """Return the logit of the link of each edited graph, on that graph.
+        """Return the logit of the link of each edited graph, on that graph; NaN: there was no time.
 
         Args:
             graph: the graphs that are edited: which edges of the batch they have.
             edits: what is other in each edited graph.
         """
-        answers = np.empty(edits.num_graphs, dtype=np.float64)
-        if self._editor is None:
-            for i in range(edits.num_graphs):
-                answers[i] = self._alone(graph, edits.part(i, i + 1))
-            return answers
+        answers = np.full(edits.num_graphs, np.nan)
         order = np.argsort(edits.link, kind="stable")
         sorted_edits = edits.chosen(order)
-        for first, last in self._passes(graph, sorted_edits):
-            part = sorted_edits.part(first, last)
-            inputs = self._predictor.edited_inputs(
-                self._batch, graph, self._editor.edit(part, graph), part.link, self._relation
-            )
-            logits = self._predictor.logits(inputs)
-            answers[order[first:last]] = logits.cpu().double().numpy()
+        for first, last, size in self._passes(graph, sorted_edits):
+            with self._timer.step(size):
+                inputs = self._inputs(graph, sorted_edits.part(first, last))
+                logits = self._predictor.logits(inputs)
+                answers[order[first:last]] = logits.cpu().double().numpy()
         return answers
 
-    def _alone(self, graph: Bools, edit: Edits) -> float:
-        wanted = graph.copy()
-        wanted[edit.slots.values] ^= True
-        inputs = self._predictor.inputs(self._batch, wanted, edit.link, self._relation)
-        return float(self._predictor.logits(inputs))
+    def _inputs(self, graph: Bools, edits: Edits) -> ModelInput:
+        if self._editor is None:
+            wanted = graph.copy()
+            wanted[edits.slots.values] ^= True
+            return self._predictor.inputs(self._batch, wanted, edits.link, self._relation)
+        return self._predictor.edited_inputs(
+            self._batch, graph, self._editor.edit(edits, graph), edits.link, self._relation
+        )
 
-    def _passes(self, graph: Bools, edits: Edits) -> Iterator[tuple[int, int]]:
-        """Cut edited graphs, in order of their links, into ranges that fit into one pass."""
-        assert self._editor is not None
-        whole = segment_sums(graph, self._batch.edge_ptr)
-        costs = self._editor.most_edges(edits)
-        first, room, inside = 0, float(EDGES_PER_PASS), -1
-        for i, (link, cost) in enumerate(zip(edits.link.tolist(), costs.tolist(), strict=True)):
-            needed = cost + (whole[link] if link != inside else 0)
-            if i > first and needed > room:
-                yield first, i
-                first, room = i, float(EDGES_PER_PASS)
-                needed = cost + whole[link]
-            room -= needed
-            inside = link
-        if edits.num_graphs:
-            yield first, edits.num_graphs
+    def _passes(self, graph: Bools, edits: Edits) -> Iterator[tuple[int, int, float]]:
+        """Cut edited graphs, in order of their links, into ranges that fit into one pass.
+
+        Each with its number of edges, about. What the timer has no room for is left out.
+        """
+        links, whole = edits.link.tolist(), segment_sums(graph, self._batch.edge_ptr).tolist()
+        costs = [0] * len(links)
+        if self._editor is not None:
+            costs = self._editor.most_edges(edits).tolist()
+        first = 0
+        while first < len(links):
+            # The graph that is edited goes through the model once, with its edited copies.
+            size = whole[links[first]] + costs[first]
+            if not self._timer.allows(size, self._doing):
+                self.complete = False
+                return
+            room, last = min(float(EDGES_PER_PASS), self._timer.room()), first + 1
+            while self._editor is not None and last < len(links):
+                same = links[last] == links[last - 1]
+                more = costs[last] + (0 if same else whole[links[last]])
+                if size + more > room:
+                    break
+                size, last = size + more, last + 1
+            yield first, last, size
+            first = last

@@ -11,8 +11,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -22,6 +23,7 @@ from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.edited_graphs import Edits
 from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
+from pagelink.model.borrowing import in_normal_mode, keeping_its_tensors
 from pagelink.model.edited_logits import EditedLogits
 from pagelink.model.inputs import ModelInput
 from pagelink.model.masking import Tracer, layer_name
@@ -41,6 +43,7 @@ from pagelink.model.receptive_field import (
 )
 from pagelink.runtime.arrays import Bools, Longs
 from pagelink.runtime.csr import Csr
+from pagelink.runtime.undo import Undo
 
 EDITS = 3
 """Edited graphs that share nodes are compared with this number of graphs edited by themselves."""
@@ -48,6 +51,7 @@ GRID = 2
 """Links between this number of sources and of targets have parts of their graphs in common."""
 
 
+@in_normal_mode
 def inspect_model(
     predictor: LinkPredictor, link_types: Sequence[EdgeType], seed: int, *, on_patch: bool = False
 ) -> ReceptiveField:
@@ -64,15 +68,16 @@ def inspect_model(
 
     Raises:
         ModelError: the model fails on the graph, or its score has no gradient by the edges; or it
-            needs all nodes, and the graph is not in memory.
+            changes its input, its buffers or its parameters; or it needs all nodes, and the graph
+            is not in memory.
         MaskError: messages are passed outside of what can be weighted; the layer is named.
     """
     if predictor.graph.num_edges == 0:
         raise GraphError("The graph has no edges, so there is no path that could explain a link.")
     if not on_patch:
-        return _inspect(predictor, link_types, seed)
+        return keeping_its_tensors(predictor.model, _inspect, predictor, link_types, seed)
     tried = patch_predictor(predictor, link_types, seed)
-    field = _inspect(tried, link_types, seed)
+    field = keeping_its_tensors(predictor.model, _inspect, tried, link_types, seed)
     if field.mode != "subgraphs":
         raise ModelError(
             "The model needs all nodes of the graph, or its score depends on the whole graph, so "
@@ -99,7 +104,8 @@ def _inspect(predictor: LinkPredictor, link_types: Sequence[EdgeType], seed: int
     find_what_is_shared(predictor, probes[0][0], worst)
     checked = [check_weights(predictor, probe, worst) for probe, _ in probes]
     return dataclasses.replace(
-        worst, bytes_per_edge=max(taken for taken, _ in checked),
+        worst, bytes_per_edge=max(taken.memory for taken, _ in checked),
+        seconds_per_edge=max(taken.seconds for taken, _ in checked),
         uses_edges=any(used for _, used in checked),
         in_unit_range=all(bool(((p.logits >= 0) & (p.logits <= 1)).all()) for p, _ in probes),
     )  # fmt: skip
@@ -257,9 +263,17 @@ def _edited_graphs_agree(
     return np.allclose(shared, alone, rtol=1e-3, atol=1e-4)
 
 
+class PerEdge(NamedTuple):
+    """What a pass takes, per edge that goes through the model."""
+
+    memory: float
+    """Bytes, with gradients."""
+    seconds: float
+
+
 def check_weights(
     predictor: LinkPredictor, probe: Probe, field: ReceptiveField
-) -> tuple[float, bool]:
+) -> tuple[PerEdge, bool]:
     """Show that weight 1 reproduces the model and that the weights get a gradient.
 
     A model whose score no edge changes gets no gradient, and passes: that it does not use the graph
@@ -267,32 +281,34 @@ def check_weights(
     link, at weight 1 or, where it is saturated there, at one half.
 
     Returns:
-        The bytes that a pass with gradients takes, per edge, and whether edges change the score.
+        What a pass takes, and whether edges change the score.
 
     Raises:
         MaskError: the weights of 1 change the score, or messages pass where no weight reaches.
         ModelError: the edges change the score, but their weights get no gradient.
     """
-    moved, checked, taken = False, False, 0.0
+    moved, checked, taken = False, False, PerEdge(0.0, 0.0)
     for batch, links, relation in _in_turn(predictor, probe, field):
         inputs = predictor.inputs(batch, predictor.needed(batch), links, relation)
         logits, recorded, _ = predictor.record(inputs)
         weights = torch.ones(len(batch.edges), device=predictor.device, requires_grad=True)
         with predictor.weighted(recorded) as run:
-            with _saved_bytes() as saved:
-                weighted = run(weights)
-            if not torch.allclose(weighted.detach(), logits, rtol=1e-4, atol=1e-5):
-                if predictor.fuses:  # then a layer only looked plain
-                    predictor.fuses = False
-                    return check_weights(predictor, probe, field)
-                raise MaskError(
-                    "Edge weights of 1 change the model's scores from "
-                    f"{logits.tolist()[:3]} to {weighted.tolist()[:3]}. A model with a random "
-                    "forward pass in eval mode cannot be explained."
-                )
-            # Going back makes gradients as large as what was kept.
-            taken = max(taken, 2 * sum(saved.values()) / max(int(inputs.slots.shape[0]), 1))
+            started = time.perf_counter()
+            weighted, saved = _saved_bytes(run, weights)
+            seconds = time.perf_counter() - started
             reached = _has_gradient(weighted, weights) or _has_gradient(run(weights / 2), weights)
+        if not torch.allclose(weighted.detach(), logits, rtol=1e-4, atol=1e-5):
+            if predictor.fuses:  # then a layer only looked plain
+                predictor.fuses = False
+                return check_weights(predictor, probe, field)
+            raise MaskError(
+                "Edge weights of 1 change the model's scores from "
+                f"{logits.tolist()[:3]} to {weighted.tolist()[:3]}. A model with a random "
+                "forward pass in eval mode cannot be explained."
+            )
+        # Going back makes gradients as large as what was kept.
+        size = max(int(inputs.slots.shape[0]), 1)
+        taken = PerEdge(max(taken.memory, 2 * saved / size), max(taken.seconds, seconds / size))
         if not checked:
             checked = True
             _check_nothing_passes_outside(predictor, inputs, recorded, len(batch.edges))
@@ -314,7 +330,7 @@ def _in_turn(
 ) -> Iterator[tuple[ComputationGraphs, list[int], Longs]]:
     """Yield links to try, a few at a time: batches, the links to take of each, their relations."""
     extractor = extractor_for(predictor.graph, field, None)
-    for part in probe.rounds():
+    for part in probe.rounds(predictor.graph):
         batch = part.extract(extractor)
         for links in chunks_by_edges(visible_count(batch), EDGES_PER_PASS, predictor.mode):
             yield batch, links, part.relation
@@ -351,10 +367,11 @@ def _check_nothing_passes_outside(
         )
 
 
-@contextmanager
-def _saved_bytes() -> Iterator[dict[int, int]]:
-    """Sizes of what a forward pass keeps for going back, by address."""
-    saved: dict[int, int] = {}
+def _saved_bytes(
+    run: Callable[[torch.Tensor], torch.Tensor], weights: torch.Tensor
+) -> tuple[torch.Tensor, int]:
+    """Run a forward pass; return its answer and the bytes that it keeps for going back."""
+    saved: dict[int, int] = {}  # by address
 
     def pack(tensor: torch.Tensor) -> torch.Tensor:
         if tensor.layout == torch.strided:
@@ -362,5 +379,11 @@ def _saved_bytes() -> Iterator[dict[int, int]]:
             saved[storage.data_ptr()] = storage.nbytes()
         return tensor
 
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        yield saved
+    # What torch.autograd.graph.saved_tensors_hooks does, left by C functions.
+    hooks = torch._C._autograd
+    with Undo() as undo:
+        undo.change(
+            (hooks._push_saved_tensors_default_hooks, pack, lambda tensor: tensor),
+            (hooks._pop_saved_tensors_default_hooks,),
+        )
+        return run(weights), sum(saved.values())

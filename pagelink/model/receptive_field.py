@@ -8,7 +8,7 @@ is tried on a patch, a small part that is taken for a graph of its own.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -28,6 +28,10 @@ MAX_HOPS = 8
 LINKS_PER_ROUND = 8
 ROUNDS = 4
 EDGES_PER_PASS = 200_000
+EDGES_PER_ROUND = 8_000_000
+"""Edges of the computation graphs of a round at most, if each is the whole graph."""
+EDGES_TRIED = 40_000_000
+"""Edges of computation graphs after which no more are tried, if eight links were."""
 LEFT_OUT = 0.2
 """An ego graph tells how far a model sees only if it leaves out this share of the edges."""
 NOT_LOCAL = (
@@ -55,6 +59,8 @@ class ReceptiveField:
     """Why the model runs on the full graph, if it does."""
     bytes_per_edge: float = 0.0
     """What a step of learning takes in the model, per edge that goes through it."""
+    seconds_per_edge: float = field(default=0.0, compare=False)
+    """How long a pass took, per edge that went through it."""
     uses_edges: bool = True
     """Without any edge the score of some link was another one."""
     in_unit_range: bool = False
@@ -77,10 +83,11 @@ class Probe:
     relation: Longs
     logits: torch.Tensor
 
-    def rounds(self) -> Iterator[Probe]:
-        """The links, a few at a time."""
-        for first in range(0, len(self.src), LINKS_PER_ROUND):
-            links = slice(first, first + LINKS_PER_ROUND)
+    def rounds(self, graph: TypedGraph) -> Iterator[Probe]:
+        """The links, a few at a time: fewer where the graphs of a few may not fit into memory."""
+        size = min(LINKS_PER_ROUND, max(EDGES_PER_ROUND // max(graph.num_edges, 1), 1))
+        for first in range(0, len(self.src), size):
+            links = slice(first, first + size)
             yield Probe(self.src[links], self.dst[links], self.relation[links], self.logits[links])
 
     def extract(self, extractor: Extractor) -> ComputationGraphs:
@@ -116,6 +123,8 @@ def try_modes(predictor: LinkPredictor, probe: Probe, seen: Bools) -> ReceptiveF
     modes: tuple[Mode, ...] = ("subgraphs", "all_nodes")
     untold: Bools | None = None
     for mode in modes:
+        if untold is not None:
+            break  # the neighbourhoods are as large whichever way the model is run
         for along in [seen] if np.array_equal(seen, turned) else [seen, turned]:
             predictor.mode = mode
             try:
@@ -137,7 +146,8 @@ def _stands_many_nodes(predictor: LinkPredictor, probe: Probe, field: ReceptiveF
 
     A table with a row for each node of the graph, used whole, may go unnoticed before that.
     """
-    graph, few = predictor.graph, next(probe.rounds())
+    graph = predictor.graph
+    few = next(probe.rounds(graph))
     batch = few.extract(extractor_for(graph, field, None))
     times = graph.num_nodes // max(len(batch.nodes), 1) + 1
     if times * visible_count(batch).sum() > EDGES_PER_PASS:
@@ -160,46 +170,50 @@ def _find_num_hops(
 ) -> tuple[ReceptiveField, int]:
     """What the model sees by the largest radius of any link, and the number of telling links.
 
-    Links are tried until eight were telling.
+    Links are tried until eight were telling, or very many edges say that more would not be.
 
     Raises:
         _NotThisWayError: the model is not local, or fails.
     """
-    largest, telling = 1, 0
-    for part in probe.rounds():
-        radius, more = _radius(predictor, part, seen, along)
+    largest, telling, tried, size = 1, 0, 0, 0
+    for part in probe.rounds(predictor.graph):
+        radius, more, num_edges = _radius(predictor, part, seen, along)
         largest, telling = max(largest, radius), telling + more
-        if telling >= LINKS_PER_ROUND:
+        tried, size = tried + len(part.src), size + num_edges
+        if telling >= LINKS_PER_ROUND or (tried >= LINKS_PER_ROUND and size > EDGES_TRIED):
             break
     return ReceptiveField(predictor.mode, largest, seen, along), telling
 
 
-def _radius(predictor: LinkPredictor, probe: Probe, seen: Bools, along: Bools) -> tuple[int, int]:
+def _radius(
+    predictor: LinkPredictor, probe: Probe, seen: Bools, along: Bools
+) -> tuple[int, int, int]:
     """The radius at which all links of a probe have the full graph's logits.
 
     Also the number of telling ones among them: if next to nothing is left out of an ego graph, that
-    the logit is the same says nothing about a model.
+    the logit is the same says nothing about a model. And the number of edges of the ego graphs.
     """
     graph = predictor.graph
     wrong = np.ones(len(probe.src), dtype=np.bool_)
-    telling = 0
+    telling, num_seen = 0, seen[graph.relation].sum()
 
     def extract(radius: int) -> ComputationGraphs:
         return probe.extract(Extractor(graph, radius, seen, along_relations=along))
 
     batch = extract(1)
     for radius in range(1, MAX_HOPS + 1):
-        wider = extract(radius + 1)
-        grows = (visible_count(wider) > visible_count(batch)) | (_reached(wider) > _reached(batch))
-        much = visible_count(batch) <= (1 - LEFT_OUT) * seen[graph.relation].sum()
+        much = visible_count(batch) <= (1 - LEFT_OUT) * num_seen
         same = _same_logits(predictor, probe, batch)
         telling += int((wrong & same & much).sum())
         wrong = ~same
         if not wrong.any():
-            return radius, telling
+            return radius, telling, len(batch.edges)
+        counts = visible_count(batch), _reached(batch)
+        del batch  # one round of graphs in memory at a time
+        batch = extract(radius + 1)
+        grows = (visible_count(batch) > counts[0]) | (_reached(batch) > counts[1])
         if bool((wrong & ~grows).any()):
             break
-        batch = wider
     raise _NotThisWayError
 
 

@@ -18,9 +18,10 @@ from pagelink.rivals.ground import Ground, Ranked
 from pagelink.rivals.rival import Options, Rival, made_masks
 from pagelink.runtime.arrays import Doubles, Floats
 from pagelink.runtime.csr import segment_sums
+from pagelink.runtime.timer import OutOfTimeError
 from pagelink.search.mask_learning import LearnedMasks
 from pagelink.search.paths import PathGraphs
-from pagelink.search.work import Work
+from pagelink.search.work import LEARNING, Work
 
 DRAWN = 100
 """Paths that are looked at for each one that is wanted."""
@@ -101,8 +102,14 @@ class IntegratedGradient(Gradient):
     options_type = IntegratedGradientOptions
 
     def attribution(self, work: Work) -> Floats:
-        """What each edge of the batch adds to the logit of its link."""
+        """What each edge of the batch adds to the logit of its link.
+
+        Raises:
+            OutOfTimeError: there is no time for all points.
+        """
         num_edges = len(work.batch.edges)
+        if not work.timer.allows(self.options.steps * work.gradient_size, LEARNING):
+            raise OutOfTimeError
         return integrated_gradient(self.predictor, work.recorded, num_edges, self.options.steps)
 
 

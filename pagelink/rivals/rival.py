@@ -24,13 +24,13 @@ from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.links import Link
 from pagelink.graph.schema import EdgeType
 from pagelink.measure.candidates import CandidateFinder, Trials
-from pagelink.measure.evidence import measure_chosen
-from pagelink.measure.selection import select_all
-from pagelink.runtime.arrays import Bools, Floats, Longs
-from pagelink.runtime.timer import Timer
+from pagelink.measure.evidence import measure_chosen, measured_so_far
+from pagelink.measure.selection import all_members, select_all
+from pagelink.runtime.arrays import Floats, Longs
+from pagelink.runtime.timer import OutOfTimeError, Timer
 from pagelink.search.mask_learning import LearnedMasks
 from pagelink.search.paths import FoundPaths
-from pagelink.search.work import Work, prune_links, score_links
+from pagelink.search.work import LEARNING, MEASURING, Work, prune_links, score_links
 from pagelink.settings import Settings
 
 LOWEST = -20.0
@@ -109,16 +109,26 @@ class Rival(PaGELink, ABC):
         self, batch: ComputationGraphs, links: list[Link], seed: int, timer: Timer
     ) -> list[Explanation]:
         """The rival's own mask and paths, all of them measured as they come."""
-        work = prune_links(score_links(self.setup, batch, links), seed, timer)
-        masks = self.masks(work)
+        work = prune_links(score_links(self.setup, batch, links, timer), seed)
+        try:
+            masks = self.masks(work)
+        except OutOfTimeError:  # then no edge has more weight than another
+            timer.stop(LEARNING)
+            masks = made_masks(work, np.zeros(len(batch.edges), dtype=np.float32))
         found = masks.found if isinstance(masks, RivalMasks) else None
         if found is None:
             found = best_by_mask(work, masks)
-        if not work.is_measured():
-            return self.builder.build(work, masks, found)
-        finder = CandidateFinder(self.graph, batch, work.paths, work.links, masks.edge_logits)
-        trials = Trials.of(work, finder.taken(found))
-        return self.builder.build(work, masks, found, measure_chosen(trials, select_all(trials)))
+        measured = None
+        if work.is_measured():
+            finder = CandidateFinder(self.graph, batch, work.paths, work.links, masks.edge_logits)
+            try:
+                trials = Trials.of(work, finder.taken(found))
+                so_far = all_members(trials.candidates)[work.links]
+                measured = measured_so_far(trials, so_far)
+                measured = measure_chosen(trials, select_all(trials))
+            except OutOfTimeError:
+                timer.stop(MEASURING)
+        return self.builder.build(work, masks, found, measured)
 
 
 @dataclass(frozen=True)
@@ -141,7 +151,6 @@ def made_masks(
     found: FoundPaths | None = None,
     *,
     epochs: Longs | None = None,
-    out_of_time: Bools | None = None,
 ) -> RivalMasks:
     """Masks of a batch from the mask logits of all of its edges; pruned ones have none."""
     num_links = work.batch.num_links
@@ -149,6 +158,5 @@ def made_masks(
     return RivalMasks(
         edge_logits=np.where(work.kept, logits, -np.inf).astype(np.float32),
         epochs=np.zeros(num_links, dtype=np.int64) if epochs is None else epochs,
-        out_of_time=np.zeros(num_links, dtype=np.bool_) if out_of_time is None else out_of_time,
         found=found,
     )

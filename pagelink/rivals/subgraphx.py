@@ -11,7 +11,6 @@ sampled elsewhere.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Generator
 from dataclasses import dataclass, field
 from itertools import combinations
@@ -25,7 +24,7 @@ from pagelink.rivals.ground import edits_of
 from pagelink.rivals.rival import LOWEST, Options, Rival, link_rng, made_masks
 from pagelink.runtime.arrays import Bools, Doubles, Longs
 from pagelink.search.mask_learning import LearnedMasks
-from pagelink.search.work import Work
+from pagelink.search.work import SEARCHING, Work
 from pagelink.settings import Settings
 
 
@@ -265,17 +264,12 @@ class SubgraphXLink(Rival):
     def masks(self, work: Work) -> LearnedMasks:
         """Search the links side by side: one pass answers what all of them ask for."""
         searches = {link: self._search(work, link) for link in work.links.tolist()}
-        influence = EditedLogits(self.predictor, work.batch, work.relation)
+        influence = EditedLogits(self.predictor, work.batch, work.relation, work.timer, SEARCHING)
         whole = self.predictor.needed(work.batch)
         waiting: dict[int, tuple[Valuation, Bools]] = {}
         for link, (_, search) in searches.items():
             _ask(waiting, link, search.run(), None)
-        late: set[int] = set()
         while waiting:
-            until = work.timer.until
-            if until is not None and time.perf_counter() > until:
-                late |= set(waiting)
-                break
             absent = [
                 (link, slots)
                 for link, (_, asked) in sorted(waiting.items())
@@ -283,17 +277,18 @@ class SubgraphXLink(Rival):
             ]
             links, slots = zip(*absent, strict=True)
             values = influence.logits(whole, edits_of(links, slots))
+            if not influence.complete:
+                break
             start = 0
             for link, (questions, asked) in sorted(waiting.items()):
                 _ask(waiting, link, questions, values[start : start + len(asked)])
                 start += len(asked)
         logits = np.full(len(work.batch.edges), LOWEST, dtype=np.float32)
         epochs = np.zeros(work.batch.num_links, dtype=np.int64)
-        out_of_time = np.zeros(work.batch.num_links, dtype=np.bool_)
         for link, (players, search) in searches.items():
             players.write(search.way, logits)
-            epochs[link], out_of_time[link] = search.done, link in late
-        return made_masks(work, logits, epochs=epochs, out_of_time=out_of_time)
+            epochs[link] = search.done
+        return made_masks(work, logits, epochs=epochs)
 
     def _search(self, work: Work, link: int) -> tuple[_Players, TreeSearch]:
         players = _Players(self, work, link)

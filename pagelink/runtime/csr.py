@@ -67,8 +67,20 @@ def segment_sums(values: npt.NDArray[Any], ptr: Longs) -> npt.NDArray[Any]:
         >>> segment_sums(np.array([True, False, True]), np.array([0, 2, 2, 3])).tolist()
         [1, 0, 1]
     """
+    if values.dtype == np.bool_:  # without eight bytes for each of them
+        counts: npt.NDArray[Any] = _segment_counts(values, ptr)
+        return counts
     total = np.concatenate([[0], np.cumsum(values)])
     return np.diff(total[ptr])
+
+
+@kernel
+def _segment_counts(values, ptr):  # type: ignore[no-untyped-def]
+    counts = np.zeros(len(ptr) - 1, dtype=np.int64)
+    for i in range(len(counts)):
+        for j in range(ptr[i], ptr[i + 1]):
+            counts[i] += values[j]
+    return counts
 
 
 @kernel

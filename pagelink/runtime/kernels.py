@@ -76,7 +76,7 @@ def over_ranges(
     Args:
         work: works on the items first..last-1; several calls run side by side.
         weights: about how much work each item is, at least 1.
-        deadline: its flag is set when its time has come, while the work goes on; `work` is to look
+        deadline: its flag is set when its time has come while the work goes on; `work` is to look
             at it.
 
     Returns:
@@ -89,10 +89,13 @@ def over_ranges(
     ranges = balanced(weights, 1 if threads == 1 else threads * RANGES_PER_THREAD)
     running = [_pool(threads).submit(work, first, last) for first, last in ranges]
     if deadline is not None and deadline.until is not None:
+        late = True  # also when the wait is interrupted: nobody is left to use the answer
         try:
-            wait(running, timeout=max(0.0, deadline.until - time.perf_counter()))
-        finally:  # also when the wait is interrupted: nobody is left to use the answer
-            deadline.passed[0] = 1
+            late = bool(
+                wait(running, timeout=max(0.0, deadline.until - time.perf_counter())).not_done
+            )
+        finally:
+            deadline.passed[0] = deadline.passed[0] or late
     return [each.result() for each in running]
 
 

@@ -23,8 +23,9 @@ from torch import Tensor
 from pagelink.errors import ModelError
 from pagelink.model.inputs import ModelInput
 from pagelink.runtime.arrays import Bools, Doubles, Floats, Longs
-from pagelink.search.paths import PathGraphs, best_paths_in_time
-from pagelink.search.work import Work
+from pagelink.runtime.timer import GRADIENT
+from pagelink.search.paths import PathGraphs, best_paths
+from pagelink.search.work import LEARNING, SEARCHING, Work
 
 
 class Walks:
@@ -114,8 +115,6 @@ class LearnedMasks:
     """M, one value per edge of the batch; -inf where the edge was pruned."""
     epochs: Longs
     """Steps taken per link."""
-    out_of_time: Bools
-    """Links whose deadline stopped the learning."""
 
 
 def start_logits(work: Work) -> Floats:
@@ -149,16 +148,16 @@ def learn_masks(work: Work) -> LearnedMasks:
     L_pred = -log sigmoid(f) on the graph whose messages are weighted by the mask, and of
     L_path = -alpha * mean of M over E_path + beta * mean of M over the other edges,
     where E_path are the edges of the best paths by the current mask. A link whose E_path has not
-    changed for `patience` epochs is done and leaves the model's input.
+    changed for `patience` epochs is done and leaves the model's input. When there is no time for
+    another step, what was learned by then counts.
     """
     predictor, batch, settings = work.setup.predictor, work.batch, work.setup.settings
     start = start_logits(work)
     logits = np.where(work.kept, start, -np.inf).astype(np.float32)
     epochs = np.zeros(batch.num_links, dtype=np.int64)
-    out_of_time = np.zeros(batch.num_links, dtype=np.bool_)
+    masks = LearnedMasks(logits, epochs)
     if settings.epochs == 0 or len(work.links) == 0:
-        return LearnedMasks(logits, epochs, out_of_time)
-    masks = LearnedMasks(logits, epochs, out_of_time)
+        return masks
     state = _State(work, start)
     active = work.links
     wanted = predictor.needed(batch)
@@ -167,25 +166,28 @@ def learn_masks(work: Work) -> LearnedMasks:
         wanted = wanted & work.kept
         recorded = None
     epoch = 0
+    size = work.gradient_size
     while len(active):
+        if not work.timer.allows(size, LEARNING):
+            state.write(active, masks, epoch)
+            return masks
         if recorded is not None and 2 * len(active) > batch.num_links:
             inside = np.arange(batch.num_links)
         else:
             inside = active
             recorded = predictor.record(predictor.inputs(batch, wanted, active, work.relation))[1]
+        size = GRADIENT * len(recorded.slots)
         with predictor.weighted(recorded.renumbered(state.number)) as run:
             recorded = None
             while len(active) and 2 * len(active) > len(inside):
-                if work.timer.no_time_for_another():
-                    state.write(active, masks, epoch, late=True)
+                if not work.timer.allows(size, LEARNING):
+                    state.write(active, masks, epoch)
                     return masks
-                state.step(run, active, np.searchsorted(inside, active))
+                state.step(run, active, np.searchsorted(inside, active), size)
                 epoch += 1
-                late = state.late[active]  # their search for paths alone has used up their time
                 done = state.steady[active] >= (settings.patience or settings.epochs)
-                done |= late | (epoch == settings.epochs)
-                state.write(active[late], masks, epoch, late=True)
-                state.write(active[done & ~late], masks, epoch)
+                done |= epoch == settings.epochs
+                state.write(active[done], masks, epoch)
                 active = active[~done]
     return masks
 
@@ -197,6 +199,7 @@ class _State:
         settings, batch, paths = work.setup.settings, work.batch, work.paths
         self._settings = settings
         self._paths = paths
+        self._timer = work.timer
         learned = np.zeros(batch.num_links, dtype=np.bool_)
         learned[work.links] = True
         mine = work.kept & np.repeat(learned, np.diff(batch.edge_ptr))
@@ -234,16 +237,24 @@ class _State:
         self._epoch = 0
         self.steady = np.zeros(batch.num_links, dtype=np.int64)
         """Per link, for how many epochs E_path has not changed."""
-        self.late = np.zeros(batch.num_links, dtype=np.bool_)
-        """Links whose search for paths took longer than they have."""
 
     def step(
         self,
         run: Callable[[Tensor], Tensor],
         active: Longs,
         place: Longs,
+        size: int,
     ) -> None:
         """Take one epoch for the active links, given their places among the model's answers."""
+        with self._timer.step(size):
+            gradient = self._model_gradient(run, place)
+        path_gradient, idle_gradient = self._path_gradients(active)
+        self._values.grad = gradient + torch.from_numpy(path_gradient).to(gradient.device)
+        self._idle.grad = torch.from_numpy(idle_gradient).to(gradient.device)
+        self._adam.step()
+
+    def _model_gradient(self, run: Callable[[Tensor], Tensor], place: Longs) -> Tensor:
+        """The gradient of all that is a loss of the masks as they are, by M."""
         settings, values = self._settings, self._values
         mask = torch.sigmoid(values)
         loss: Tensor | float = 0.0
@@ -264,10 +275,7 @@ class _State:
             gradient = torch.zeros_like(values)
         if not bool(torch.isfinite(gradient).all()):
             raise ModelError("The model's score has a gradient that is not finite.")
-        path_gradient, idle_gradient = self._path_gradients(active)
-        values.grad = gradient + torch.from_numpy(path_gradient).to(values.device)
-        self._idle.grad = torch.from_numpy(idle_gradient).to(values.device)
-        self._adam.step()
+        return gradient
 
     def _path_gradients(self, active: Longs) -> tuple[Floats, Floats]:
         """Gradients of L_path by M, and find E_path on the way."""
@@ -281,10 +289,11 @@ class _State:
             # No path counts for anything, so none is searched.
             return self._signed(self._best, up, down)
         arc_logits = self._values.detach().cpu().numpy()[self._arc_value]
-        found = best_paths_in_time(
-            self._paths, arc_logits, settings.paths_per_epoch, active, settings.deadline
+        found = best_paths(
+            self._paths, arc_logits, settings.paths_per_epoch, active, self._timer.search_end()
         )
-        self.late[active] = ~found.complete
+        if not found.complete.all():
+            self._timer.stop(SEARCHING)
         best = self._edges_of(found.arcs)
         changed = np.bincount(self._link_of[best != self._best], minlength=num_links) > 0
         self.steady = np.where(changed, 0, self.steady + 1)
@@ -317,9 +326,9 @@ class _State:
         on_path[self._arc_value[arcs[arcs >= 0]]] = True
         return on_path
 
-    def write(self, links: Longs, masks: LearnedMasks, epoch: int, *, late: bool = False) -> None:
+    def write(self, links: Longs, masks: LearnedMasks, epoch: int) -> None:
         """Write the values of links that are done to where the result is kept."""
-        masks.epochs[links], masks.out_of_time[links] = epoch, late
+        masks.epochs[links] = epoch
         logits = masks.edge_logits
         values, idle = self._values.detach().cpu().numpy(), self._idle.detach().cpu().numpy()
         for link in links.tolist():

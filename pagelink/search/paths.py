@@ -9,7 +9,6 @@ on the order of adding, and ties are real ties; they are broken by the order of 
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +20,7 @@ from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.runtime.arrays import Bools, Ints, Longs
 from pagelink.runtime.kernels import Deadline, over_ranges
+from pagelink.runtime.timer import OutOfTimeError
 from pagelink.search.constraints import Automaton, Constraints
 from pagelink.search.path_kernels import FoundArrays, SearchArrays, cheapest_paths_kernel
 from pagelink.search.walk_kernels import cut_out_walks
@@ -61,12 +61,36 @@ class PathGraphs:
         """Number of links."""
         return len(self.node_ptr) - 1
 
+    @classmethod
+    def empty(cls, num_links: int, max_length: int) -> PathGraphs:
+        """Path graphs without any arc."""
+        none = np.empty(0, dtype=np.int32)
+        return cls(
+            max_length=max_length,
+            node_ptr=np.zeros(num_links + 1, dtype=np.int64),
+            nodes=none,
+            arc_ptr=np.zeros(num_links, dtype=np.int64),
+            arc_dst=none,
+            arc_slot=np.empty(0, dtype=np.int64),
+            arc_reversed=np.empty(0, dtype=np.bool_),
+            arc_log_degree=np.empty(0),
+            arc_symbol=none,
+            automaton=NO_CONSTRAINTS.automaton,
+        )
+
     def has_path(self, until: float | None = None) -> Bools:
-        """Whether each link has any path; with a deadline, whether one was found by then."""
+        """Whether each link has any path.
+
+        Raises:
+            OutOfTimeError: that was not found out by `until`, a time of `time.perf_counter`.
+        """
         if self.automaton.reads_nothing:  # then a shortest walk is a simple path
             return np.diff(self.node_ptr) > 0
         free = np.zeros(len(self.arc_slot), dtype=np.int64)
-        return cheapest_paths(self, free, 1, until=until).lengths[:, 0] > 0
+        found = cheapest_paths(self, free, 1, until=until)
+        if not found.complete.all():
+            raise OutOfTimeError
+        return found.lengths[:, 0] > 0
 
     def arcs_of(self, link: int) -> slice:
         """The arcs of a link."""
@@ -111,6 +135,7 @@ def build_path_graphs(
     max_length: int,
     max_degree: int | None = None,
     constraints: Constraints = NO_CONSTRAINTS,
+    until: float | None = None,
 ) -> PathGraphs:
     """Cut out of each computation graph what can lie on a path of at most `max_length` facts.
 
@@ -121,15 +146,26 @@ def build_path_graphs(
         max_length: l_max.
         max_degree: D_max, for inner nodes. None: no bound.
         constraints: what else must hold of a path.
+        until: when to stop at the latest, by `time.perf_counter`. None: never.
+
+    Raises:
+        OutOfTimeError: they were not cut out by then.
     """
+    deadline = Deadline(until)
+    if deadline.passed[0]:
+        raise OutOfTimeError
     nodes_allowed = np.empty(0, np.bool_) if constraints.nodes is None else constraints.nodes
     highest = np.iinfo(np.int64).max if max_degree is None else max_degree
     found = over_ranges(
         lambda first, last: cut_out_walks(
-            first, last, batch.arrays, graph.arrays, allowed, nodes_allowed, highest, max_length
+            first, last, batch.arrays, graph.arrays, allowed, nodes_allowed, highest, max_length,
+            deadline.passed,
         ),
         1 + np.diff(batch.edge_ptr),
-    )
+        deadline,
+    )  # fmt: skip
+    if deadline.passed[0]:
+        raise OutOfTimeError
     columns = (np.concatenate(column) for column in zip(*found, strict=True))
     node_count, nodes, out_degree, arc_dst, head, slot, is_reversed = columns
     node_ptr = np.cumsum(np.concatenate([[0], node_count]), dtype=np.int64)
@@ -189,30 +225,6 @@ def best_paths(
     cost = F.softplus(-logits, threshold=40).numpy() + paths.arc_log_degree
     whole = np.rint(np.minimum(cost, MAX_COST) * FIXED_POINT).astype(np.int64)
     return cheapest_paths(paths, whole, num_paths, links, until)
-
-
-def best_paths_in_time(
-    paths: PathGraphs,
-    arc_logits: npt.NDArray[np.float32],
-    num_paths: int,
-    links: Longs,
-    seconds: float | None,
-) -> FoundPaths:
-    """Find the best paths of some links, none of which may take longer than `seconds`.
-
-    A link whose search takes longer costs the others nothing but that time: they are searched again
-    by themselves.
-    """
-    if seconds is None:
-        return best_paths(paths, arc_logits, num_paths, links)
-    found = best_paths(paths, arc_logits, num_paths, links, time.perf_counter() + seconds)
-    late = np.flatnonzero(~found.complete)
-    for i in late if len(links) > 1 else ():
-        until = time.perf_counter() + seconds
-        again = best_paths(paths, arc_logits, num_paths, links[[i]], until)
-        found.arcs[i], found.lengths[i] = again.arcs[0], again.lengths[0]
-        found.complete[i] = again.complete[0]
-    return found
 
 
 def cheapest_paths(

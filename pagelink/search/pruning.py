@@ -7,11 +7,16 @@ import numpy as np
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.runtime.arrays import Bools, Ints, Longs
-from pagelink.runtime.kernels import kernel, over_ranges
+from pagelink.runtime.kernels import Deadline, kernel, over_ranges
+from pagelink.runtime.timer import OutOfTimeError
 
 
 def prune(
-    graph: TypedGraph, batch: ComputationGraphs, core: int, hub_degree: int | None = None
+    graph: TypedGraph,
+    batch: ComputationGraphs,
+    core: int,
+    hub_degree: int | None = None,
+    until: float | None = None,
 ) -> Bools:
     """Return which edges of each computation graph are kept.
 
@@ -24,16 +29,28 @@ def prune(
         batch: the computation graphs.
         core: k of the k-core.
         hub_degree: D above which a node is a hub. None: no node is.
+        until: when to stop at the latest, by `time.perf_counter`. None: never.
 
     Returns:
         One bool per edge of the batch, in its order.
+
+    Raises:
+        OutOfTimeError: it was not done by then.
     """
+    deadline = Deadline(until)
+    if deadline.passed[0]:
+        raise OutOfTimeError
     hub = np.iinfo(np.int64).max if hub_degree is None else hub_degree
     kept = np.empty(len(batch.edges), dtype=np.bool_)
     over_ranges(
-        lambda first, last: _prune_links(first, last, batch.arrays, graph.arrays, core, hub, kept),
+        lambda first, last: _prune_links(
+            first, last, batch.arrays, graph.arrays, core, hub, kept, deadline.passed
+        ),
         1 + np.diff(batch.edge_ptr),
+        deadline,
     )
+    if deadline.passed[0]:
+        raise OutOfTimeError
     return kept
 
 
@@ -71,13 +88,14 @@ def protected_core(
     first, second = (np.ascontiguousarray(ends, dtype=np.int32) for ends in (src, dst))
     ptr, degree, stack = (np.empty(num_nodes + 2, dtype=np.int64) for _ in range(3))
     neighbour = np.empty(2 * len(first), dtype=np.int32)
-    _peel(first, second, safe, core, alive, ptr, degree, stack, neighbour)
+    never = np.zeros(1, dtype=np.int64)
+    _peel(first, second, safe, core, alive, ptr, degree, stack, neighbour, never)
     return alive
 
 
 @kernel
-def _prune_links(first, last, batch, graph, core, hub_degree, kept):  # type: ignore[no-untyped-def]
-    """Prune some links, one after the other in the same scratch."""
+def _prune_links(first, last, batch, graph, core, hub_degree, kept, passed):  # type: ignore[no-untyped-def]
+    """Prune some links, one after the other in the same scratch; stop when `passed` is set."""
     node_ptr, edge_ptr, src, dst = batch.node_ptr, batch.edge_ptr, batch.src, batch.dst
     most_nodes, most_edges = 0, 0
     for link in range(first, last):
@@ -108,16 +126,21 @@ def _prune_links(first, last, batch, graph, core, hub_degree, kept):  # type: ig
         # 3. The k-core of what is left.
         _peel(
             fact_src[:count], fact_dst[:count], safe[:n], core, alive[:n], ptr, inside, stack,
-            neighbour,
+            neighbour, passed,
         )  # fmt: skip
+        if passed[0]:
+            return
         # 4. An edge is kept if both of its ends are.
         for k in range(edge_ptr[link], edge_ptr[link + 1]):
             kept[k] = alive[src[k]] and alive[dst[k]]
 
 
 @kernel
-def _peel(src, dst, safe, core, alive, ptr, degree, stack, neighbour):  # type: ignore[no-untyped-def]
-    """Take weak nodes out of the living ones. The last four are scratch, in any state."""
+def _peel(src, dst, safe, core, alive, ptr, degree, stack, neighbour, passed):  # type: ignore[no-untyped-def]
+    """Take weak nodes out of the living ones; stop when `passed` is set.
+
+    The four before that are scratch, in any state.
+    """
     # 1. Facts of each living node to living nodes; those with fewer than `core` wait on a stack.
     num_nodes = len(alive)
     degree[:num_nodes] = 0
@@ -132,7 +155,7 @@ def _peel(src, dst, safe, core, alive, ptr, degree, stack, neighbour):  # type: 
         if alive[v] and not safe[v] and degree[v] < core:
             stack[height] = v
             height += 1
-    if height == 0:
+    if height == 0 or passed[0]:
         return
     # 2. The living neighbours of node v: neighbour[ptr[v]:ptr[v + 1]].
     for i in range(len(src)):
@@ -145,7 +168,7 @@ def _peel(src, dst, safe, core, alive, ptr, degree, stack, neighbour):  # type: 
     # 3. A node that goes takes one fact from each neighbour, which may then have to go as well.
     for i in range(height):
         alive[stack[i]] = False
-    while height:
+    while height and not passed[0]:
         height -= 1
         v = stack[height]
         for i in range(ptr[v], ptr[v + 1]):

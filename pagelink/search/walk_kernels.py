@@ -9,7 +9,9 @@ from pagelink.runtime.kernels import kernel
 
 
 @kernel
-def cut_out_walks(first, last, batch, graph, allowed, node_allowed, max_degree, max_length):  # type: ignore[no-untyped-def]
+def cut_out_walks(  # type: ignore[no-untyped-def]
+    first, last, batch, graph, allowed, node_allowed, max_degree, max_length, passed
+):
     """The arcs u -> v of some links with hops(s, u) + 1 + hops(v, t) <= max_length.
 
     Args:
@@ -21,6 +23,7 @@ def cut_out_walks(first, last, batch, graph, allowed, node_allowed, max_degree, 
         node_allowed: per node of the graph, whether it may lie inside a path. Empty: all may.
         max_degree: D_max of inner nodes.
         max_length: l_max.
+        passed: a flag, set when the time is over; what is returned is then of no use.
 
     Returns:
         Per link the number of its nodes; per node, s and t first and the others in order,
@@ -79,6 +82,8 @@ def cut_out_walks(first, last, batch, graph, allowed, node_allowed, max_degree, 
         _neighbours(src, dst, mine, n, ptr, neighbour)
         _hops(s, t, inner, max_length, ptr, neighbour, queue, from_s[:n])
         _hops(t, s, inner, max_length, ptr, neighbour, queue, to_t[:n])
+        if passed[0]:
+            break
         # 3. Each fact is an arc both ways; those on a walk that is short enough are taken.
         count = 0
         number[:n] = -1
@@ -94,6 +99,8 @@ def cut_out_walks(first, last, batch, graph, allowed, node_allowed, max_degree, 
                     arcs[count, 3] = 2 * k + turn
                     number[u] = number[v] = 0
                     count += 1
+        if passed[0]:
+            break
         if count == 0:
             continue
         # 4. Number the nodes of these arcs: s, t, and the others in ascending order.
@@ -121,6 +128,8 @@ def cut_out_walks(first, last, batch, graph, allowed, node_allowed, max_degree, 
         for i in range(count):
             arcs[i, 2] = number[arcs[i, 2]]
         _sort(arcs[:count, 2], order, other_order, m, bucket)
+        if passed[0]:
+            break
         # 6. Write them out. A fact walked against its edge is walked along the edge that is stored
         # the other way, if there is one.
         if num_arcs + count > len(out_dst):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -20,11 +21,18 @@ from pagelink.model.inputs import ModelInput
 from pagelink.model.predictor import LinkPredictor
 from pagelink.model.receptive_field import ReceptiveField
 from pagelink.runtime.arrays import Bools, Doubles, Floats, Longs
-from pagelink.runtime.timer import Timer
+from pagelink.runtime.timer import GRADIENT, UNLIMITED, OutOfTimeError, Timer
 from pagelink.search.constraints import Constraints
 from pagelink.search.paths import PathGraphs, allowed_facts, build_path_graphs
 from pagelink.search.pruning import prune
 from pagelink.settings import Settings
+
+EXTRACTING = "the computation graph was extracted"
+SCORING = "the model was asked for its score"
+SEARCHING = "paths were searched"
+LEARNING = "the mask was learned"
+MEASURING = "it was measured what paths are worth"
+"""What is done to links, as a timer notes it when it cuts something."""
 
 
 @dataclass(frozen=True)
@@ -47,26 +55,39 @@ class Setup:
         """The flat graph."""
         return self.predictor.graph
 
-    def path_graphs(self, batch: ComputationGraphs, kept: Bools | None = None) -> PathGraphs:
-        """Return where paths may be, within some edges of the batch (None: all of them)."""
+    def path_graphs(
+        self, batch: ComputationGraphs, kept: Bools | None = None, until: float | None = None
+    ) -> PathGraphs:
+        """Return where paths may be, within some edges of the batch (None: all of them).
+
+        Raises:
+            OutOfTimeError: they were not found by `until`.
+        """
         settings, constraints = self.settings, self.constraints
         allowed = allowed_facts(self.graph, batch, kept, constraints)
         return build_path_graphs(
-            self.graph, batch, allowed, settings.max_length, settings.max_degree, constraints
+            self.graph, batch, allowed, settings.max_length, settings.max_degree, constraints, until
         )
 
     def relations(self, links: list[Link]) -> Longs:
         """Return, per link, the position of its link type in `graph.edge_types`."""
         return np.array([self.graph.edge_types.index(link.type) for link in links])
 
-    def logits(self, batch: ComputationGraphs, relation: Longs) -> tuple[Doubles, ModelInput]:
+    def logits(
+        self, batch: ComputationGraphs, relation: Longs, timer: Timer = UNLIMITED
+    ) -> tuple[Doubles, ModelInput]:
         """Return f(G) of each link, and all of them as they went through the model."""
         predictor = self.predictor
-        inputs = predictor.inputs(
-            batch, predictor.needed(batch), np.arange(batch.num_links), relation
-        )
-        logits, recorded, _ = predictor.record(inputs)
-        return logits.cpu().double().numpy(), recorded
+        with timer.step(self.size(batch)):
+            inputs = predictor.inputs(
+                batch, predictor.needed(batch), np.arange(batch.num_links), relation
+            )
+            logits, recorded, _ = predictor.record(inputs)
+            return logits.cpu().double().numpy(), recorded
+
+    def size(self, batch: ComputationGraphs) -> int:
+        """Return the number of edges of a batch that go through the model."""
+        return int(self.predictor.needed(batch).sum())
 
 
 @dataclass(frozen=True)
@@ -82,17 +103,30 @@ class Scored:
     logits: Doubles
     """f(G): the link itself is taken out of the graph."""
     deployed: Doubles
-    """The logits with the links in the graph, where they are in it."""
+    """The logits with the links in the graph, where they are in it; NaN: there was no time."""
     recorded: ModelInput
     """All links, as they went through the model."""
+    timer: Timer
+
+    @cached_property
+    def gradient_size(self) -> int:
+        """The size of a pass with gradients, as the timer counts it."""
+        return GRADIENT * self.setup.size(self.batch)
 
     def gradient(self, without: Longs | None = None) -> Floats:
         """Return the gradient of each link's logit by the weights of its edges.
 
         Args:
             without: edges of the batch to leave out.
+
+        Raises:
+            OutOfTimeError: there is no time for it.
         """
-        return edge_gradient(self.setup.predictor, self.recorded, len(self.batch.edges), without)
+        if not self.timer.allows(self.gradient_size, MEASURING):
+            raise OutOfTimeError
+        with self.timer.step(self.gradient_size):
+            num_edges = len(self.batch.edges)
+            return edge_gradient(self.setup.predictor, self.recorded, num_edges, without)
 
 
 @dataclass(frozen=True)
@@ -108,48 +142,59 @@ class Work(Scored):
     links: Longs
     """The links to explain: predicted, and with a path."""
     seed: int
-    timer: Timer
 
     def is_measured(self) -> bool:
-        """Whether the effects of paths are measured: requested, and there is something and time."""
-        wanted = self.setup.settings.measure and len(self.links) > 0
-        return wanted and not self.timer.is_over()
+        """Whether the effects of paths are measured: requested, and there is something."""
+        return self.setup.settings.measure and len(self.links) > 0
 
 
-def score_links(setup: Setup, batch: ComputationGraphs, links: list[Link]) -> Scored:
-    """Ask the model for the scores of links, without and with the links in the graph."""
+def score_links(
+    setup: Setup, batch: ComputationGraphs, links: list[Link], timer: Timer = UNLIMITED
+) -> Scored:
+    """Ask the model for the scores of links, without and with the links in the graph.
+
+    The first pass is taken in any case: without a score there is nothing to say of a link.
+    """
     relation = setup.relations(links)
-    logits, recorded = setup.logits(batch, relation)
+    logits, recorded = setup.logits(batch, relation, timer)
     deployed = logits.copy()
     inside = [i for i, link in enumerate(links) if link.fact >= 0]
     together = setup.predictor.mode == "subgraphs" and inside
     for group in [inside] if together else [[i] for i in inside]:
         in_place = [dataclasses.replace(links[i], fact=-1) for i in group]
-        there = ComputationGraphs.joined(setup.batches.extract(in_place))
-        deployed[group] = setup.logits(there, relation[group])[0]
-    return Scored(setup, batch, links, relation, logits, deployed, recorded)
+        deployed[group] = np.nan
+        try:
+            there = ComputationGraphs.joined(setup.batches.extract(in_place, None, timer.until))
+            if timer.allows(setup.size(there), SCORING):
+                deployed[group] = setup.logits(there, relation[group], timer)[0]
+        except OutOfTimeError:
+            timer.stop(SCORING)
+    return Scored(setup, batch, links, relation, logits, deployed, recorded, timer)
 
 
-def prune_links(scored: Scored, seed: int, timer: Timer) -> Work:
+def prune_links(scored: Scored, seed: int) -> Work:
     """Prune, undo it for links that it would cut apart, and see which links can be explained."""
-    setup, batch = scored.setup, scored.batch
+    setup, batch, until = scored.setup, scored.batch, scored.timer.last
     settings = setup.settings
-    kept = prune(setup.graph, batch, settings.core, settings.hub_degree)
-    paths = setup.path_graphs(batch, kept)
-    has_path = paths.has_path(timer.until)
     unpruned = np.zeros(batch.num_links, dtype=np.bool_)
-    if settings.unpruned_fallback and not has_path.all():
-        cut = np.repeat(~has_path, np.diff(batch.edge_ptr))
-        paths = setup.path_graphs(batch, kept | cut)
-        now = paths.has_path(timer.until)
-        unpruned = now & ~has_path
-        kept |= np.repeat(unpruned, np.diff(batch.edge_ptr))
-        has_path = now
+    try:
+        kept = prune(setup.graph, batch, settings.core, settings.hub_degree, until)
+        paths = setup.path_graphs(batch, kept, until)
+        has_path = paths.has_path(until)
+        if settings.unpruned_fallback and not has_path.all():
+            cut = np.repeat(~has_path, np.diff(batch.edge_ptr))
+            paths = setup.path_graphs(batch, kept | cut, until)
+            now = paths.has_path(until)
+            unpruned = now & ~has_path
+            kept |= np.repeat(unpruned, np.diff(batch.edge_ptr))
+            has_path = now
+    except OutOfTimeError:
+        scored.timer.stop(SEARCHING)
+        kept, unpruned = np.zeros_like(batch.visible), np.zeros_like(unpruned)
+        paths, has_path = PathGraphs.empty(batch.num_links, settings.max_length), unpruned
     explained = np.isfinite(scored.logits) & has_path
     if setup.threshold is not None:
         explained &= scored.logits >= setup.threshold
     links = np.flatnonzero(explained)
-    return Work(
-        **vars(scored), kept=kept, paths=paths, unpruned=unpruned, links=links, seed=seed,
-        timer=timer,
-    )  # fmt: skip
+    given = {each.name: getattr(scored, each.name) for each in dataclasses.fields(scored)}
+    return Work(**given, kept=kept, paths=paths, unpruned=unpruned, links=links, seed=seed)

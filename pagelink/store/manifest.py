@@ -22,10 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pagelink.errors import StoreError
-from pagelink.runtime.files import write_bytes
-
-if sys.platform != "win32":
-    import fcntl
+from pagelink.runtime.files import locked, write_bytes
 
 FORMAT = "pagelink store"
 VERSION = 1
@@ -206,21 +203,6 @@ def check_free(folder: Path) -> None:
         raise StoreError(f"{folder}: the folder is not empty. Give another.")
 
 
-def _lock(mark: BinaryIO, folder: Path) -> None:
-    if sys.platform == "win32":
-        return
-    # The kernel lets go of the lock when the process ends, however it ends.
-    try:
-        fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        raise StoreError(
-            f"{folder}: another process is making a store there. Wait for it, or give another "
-            "folder."
-        ) from error
-    except OSError:
-        return  # a file system without locks
-
-
 def _clear(folder: Path, but: str = "") -> None:
     for each in folder.iterdir():
         if each.name != but:
@@ -234,8 +216,8 @@ class StoreFiles:
         folder: made empty; what is left of a half-written store is removed.
 
     Raises:
-        StoreError: there is something else in the folder, it cannot be made, or another process
-            is making a store there.
+        StoreError: there is something else in the folder, or it cannot be made.
+        BusyError: another process is making a store there.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -244,32 +226,26 @@ class StoreFiles:
         self.entries: dict[str, Entry] = {}
         self.open: set[BinaryIO] = set()
         self._is_new = not folder.is_dir()
-        with write_errors(folder):
+        with write_errors(folder), ExitStack() as stack:
+            stack.enter_context(locked(folder))
+            check_free(folder)  # another process may have completed it just now
             folder.mkdir(parents=True, exist_ok=True)
-            self._mark = (folder / HALF_WRITTEN).open("ab")
-            try:
-                _lock(self._mark, folder)
-                if (folder / MANIFEST).exists():  # completed by another process just now
-                    (folder / HALF_WRITTEN).unlink()
-                check_free(folder)
-                _clear(folder, but=HALF_WRITTEN)
-                self._mark.truncate(0)
-                self._mark.write(b"This graph store is being written, or was left half-written.\n")
-                self._mark.flush()
-            except BaseException:
-                self._mark.close()
-                raise
+            (folder / HALF_WRITTEN).write_text(
+                "This graph store is being written, or was left half-written.\n"
+            )
+            _clear(folder, but=HALF_WRITTEN)
+            self._lock = stack.pop_all()
 
     def close(self, failed: bool) -> None:
         """Let go of the folder; if the store could not be completed, nothing is left of it."""
         while self.open:
             with suppress(OSError):  # what a full disk did not take is lost anyway
                 self.open.pop().close()
-        if failed:
-            _clear(self.folder)
-            if self._is_new:
-                self.folder.rmdir()
-        self._mark.close()
+        with self._lock:
+            if failed:
+                _clear(self.folder)
+                if self._is_new:
+                    self.folder.rmdir()
 
     def array(self, name: str, values: Array) -> str:
         """Write an array to `<name>.npy` and return the name of the file."""

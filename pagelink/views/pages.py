@@ -198,7 +198,7 @@ def counterfactual_to_text(found: Counterfactual) -> str:
 def _sentences(found: Counterfactual) -> Sequence[str]:
     who, what = found.src_name, found.dst_name
     if found.reason == "already_negative":
-        score = in_words(found.threshold, found.logit)
+        score = in_words(found.threshold, found.logit or 0.0)
         return (
             f"The model does not predict {what} for {who} in the first place: it puts the chance "
             f"at {score}.",
@@ -213,6 +213,12 @@ def _sentences(found: Counterfactual) -> Sequence[str]:
         return (f"The model sees no fact {where}, so that there is nothing to remove.",)
     if found.reason == "none_found":
         return _none_found(found)
+    if found.reason == "out_of_time":
+        tried = f"{found.num_sets:,} of them {'was' if found.num_sets == 1 else 'were'} tried"
+        return (
+            f"The deadline was over before facts were found to {_aim(found)} ({tried}).",
+            _nearest(found),
+        )
     outcome = (
         f"the model would not predict {what} for {who}"
         if found.top_k is None
@@ -221,6 +227,8 @@ def _sentences(found: Counterfactual) -> Sequence[str]:
     place = f"{found.instead} would take its place." if found.instead is not None else ""
     if len(found.facts) == 1:
         fewer = ""
+    elif found.out_of_time:
+        fewer = "Fewer facts may do it: the deadline was over before that was tried."
     elif found.smallest:
         fewer = "Fewer facts do not do it: all of them were tried."
     else:
@@ -230,9 +238,7 @@ def _sentences(found: Counterfactual) -> Sequence[str]:
 
 def _none_found(found: Counterfactual) -> Sequence[str]:
     where = f"at {found.src_name}" if found.at == "source" else "on paths to the target"
-    aim = (
-        "turn the prediction" if found.top_k is None else f"move it out of the first {found.top_k}"
-    )
+    aim = _aim(found)
     tried = "all were tried" if found.smallest else "not all could be tried"
     if found.budget == 1:
         which = f"None of the {found.num_facts} facts {where} was found to {aim} alone"
@@ -244,14 +250,30 @@ def _none_found(found: Counterfactual) -> Sequence[str]:
         answer = in_words(found.threshold, found.logit_without_all)
         noun = "score" if found.threshold is None else "estimate"
         rest = f"Without all {found.num_facts} facts its {noun} would be {answer}."
-    nearest = f"The removal of the {_that(found.facts)} comes nearest: {_change(found)}."
-    return f"{which} ({tried}).", nearest if found.facts else "", rest
+    return f"{which} ({tried}).", _nearest(found), rest
+
+
+def _aim(found: Counterfactual) -> str:
+    out = f"move it out of the first {found.top_k}"
+    return "turn the prediction" if found.top_k is None else out
+
+
+def _nearest(found: Counterfactual) -> str:
+    if not found.facts:
+        return ""
+    change = _change(found)
+    return f"The removal of the {_that(found.facts)} comes nearest{': ' * bool(change)}{change}."
 
 
 def _change(found: Counterfactual) -> str:
+    """What would be, as far as it was measured."""
+    if found.logit is None or found.logit_without is None:
+        return ""
     answers = compared(found.threshold, found.logit, found.logit_without)
     verb, _, rest = answers.change.partition(" ")
     score = f"its {answers.noun} would {verb.removesuffix('s')} {rest}"
+    if found.rank is None or found.rank_without is None:
+        return score
     if found.rank == found.rank_without:
         return f"{score}, and it would keep rank {found.rank} of {found.rank_of}"
     ranks = f"from {found.rank} to {found.rank_without} of {found.rank_of}"

@@ -329,10 +329,10 @@ class WhatIf(Answer):
     found: bool
     sentence: str
     facts: list[RemovedFact]
-    logit: float
-    logit_without: float
-    rank: int
-    rank_without: int
+    logit: float | None = Field(description="Null, as what follows: there was no time for it.")
+    logit_without: float | None
+    rank: int | None
+    rank_without: int | None
     rank_of: int
     instead: str | None
 

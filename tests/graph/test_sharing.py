@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from support.zoo import ZOO, make_case, shared_case
@@ -102,33 +101,3 @@ def test_several_threads_may_explain_with_one_explainer() -> None:
     assert [found[i].logit for i in range(len(links))] == pytest.approx(expected, abs=1e-5)
     assert case.model.training
     assert all(parameter.requires_grad for parameter in case.model.parameters())
-
-
-def test_a_link_that_takes_all_its_time_costs_the_others_nothing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The search of one link never ends: it alone is out of time."""
-    import pagelink.search.paths as module
-
-    case = make_case("HeteroConv SAGE")
-    explainer = PaGELink(
-        case.model, case.data, case.link_type, Settings(epochs=3, deadline=30.0), threshold=None
-    )
-    links = [(user, user % 7) for user in range(12)]
-    usual = [answer.reason for answer in explainer.explain_many(links)]
-    hard = next(i for i, reason in enumerate(usual) if reason is None)
-    real = module.best_paths
-
-    def slow(paths: Any, arc_logits: Any, num_paths: int, links: Any, until: Any = None) -> Any:
-        found = real(paths, arc_logits, num_paths, links)
-        if until is not None and hard in np.asarray(links):
-            late = np.asarray(links) >= hard  # those after it were not searched either
-            found.complete[late], found.lengths[late], found.arcs[late] = False, 0, -1
-        return found
-
-    monkeypatch.setattr(module, "best_paths", slow)
-    reasons = [answer.reason for answer in explainer.explain_many(links)]
-    assert reasons[hard] == "out_of_time"
-    assert [r for i, r in enumerate(reasons) if i != hard] == [
-        r for i, r in enumerate(usual) if i != hard
-    ]

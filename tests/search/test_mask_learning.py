@@ -12,7 +12,6 @@ from torch import Tensor
 
 from pagelink import PaGELink, Settings
 from pagelink.graph.computation_graph import ComputationGraphs
-from pagelink.runtime.timer import Timer
 from pagelink.search.mask_learning import LearnedMasks, learn_masks, start_logits
 from pagelink.search.paths import PathGraphs, best_paths
 from pagelink.search.work import prune_links, score_links
@@ -31,8 +30,7 @@ class Workbench:
         links = [self.explainer.link(*pair) for pair in pairs]
         links = [replace(link, fact=-1) for link in links]
         self.batch = ComputationGraphs.joined(self.explainer.setup.batches.extract(links))
-        scored = score_links(self.explainer.setup, self.batch, links)
-        self.work = prune_links(scored, 0, Timer(None))
+        self.work = prune_links(score_links(self.explainer.setup, self.batch, links), 0)
         self.kept, self.paths, self.links = self.work.kept, self.work.paths, self.work.links
         self.relation = self.work.relation
 

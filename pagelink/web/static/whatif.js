@@ -77,10 +77,11 @@ export function createWhatIf(about) {
 }
 
 function told(answer) {
+  // What there was no time to measure is null.
   const figures = [
-    ["raw score", raw(answer.logit), raw(answer.logit_without)],
-    [`rank of ${grouped(answer.rank_of)}`, grouped(answer.rank), grouped(answer.rank_without)],
-  ];
+    ["raw score", answer.logit, answer.logit_without, raw],
+    [`rank of ${grouped(answer.rank_of)}`, answer.rank, answer.rank_without, grouped],
+  ].filter(([, before, after]) => before !== null && after !== null);
   return [
     el("p", { class: answer.found ? "whatif-sentence" : "whatif-sentence is-none", text: answer.sentence, dir: "auto" }),
     answer.facts.length
@@ -90,7 +91,9 @@ function told(answer) {
       ? el(
           "dl",
           { class: "figures" },
-          figures.map(([about, before, after]) => el("div", {}, el("dt", { text: about }), el("dd", {}, `${before} → `, el("strong", { text: after })))),
+          figures.map(([about, before, after, shown]) =>
+            el("div", {}, el("dt", { text: about }), el("dd", {}, `${shown(before)} → `, el("strong", { text: shown(after) }))),
+          ),
         )
       : null,
     answer.facts.length

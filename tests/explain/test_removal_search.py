@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pagelink.explain.counterfactual_search import Set, smallest_removal
+from pagelink.explain.removal_search import Set, smallest_removal
 
 
 def random_figure(seed: int, size: int) -> dict[Set, float]:
