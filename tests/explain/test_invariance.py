@@ -13,7 +13,7 @@ from support.threads import num_threads
 from support.zoo import USERS, Case, links_of, make_case
 
 from pagelink import PaGELink, Settings
-from pagelink.bench.fuzz.untouched import same, snapshot
+from pagelink.bench.fuzz.oracles.untouched import same, snapshot
 
 BUYS, VIEWS = ("user", "buys", "item"), ("user", "views", "item")
 CASES: list[tuple[str, str, Any]] = [

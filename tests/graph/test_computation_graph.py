@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.multigraphs import hetero, seeds, sizes
 
-from pagelink.bench.fuzz.brute_force import (
+from pagelink.bench.fuzz.oracles.brute_force import (
     BruteForce,
     DrawnLink,
     brute_force,
@@ -18,7 +18,7 @@ from pagelink.bench.fuzz.brute_force import (
     draw_links,
     extract,
 )
-from pagelink.bench.fuzz.multigraphs import Multigraph, edge_of, random_multigraph
+from pagelink.bench.fuzz.oracles.multigraphs import Multigraph, edge_of, random_multigraph
 from pagelink.bench.fuzz.searches import check_extraction
 from pagelink.graph.computation_graph import ComputationGraphs, Extractor
 from pagelink.graph.ego_kernels import FAR

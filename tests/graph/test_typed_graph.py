@@ -11,7 +11,13 @@ from support.multigraphs import hetero, seeds, sizes
 from torch_geometric.data import Data
 from torch_geometric.transforms import ToUndirected
 
-from pagelink.bench.fuzz.multigraphs import Fact, both_ways, edge_of, flat, random_multigraph
+from pagelink.bench.fuzz.oracles.multigraphs import (
+    Fact,
+    both_ways,
+    edge_of,
+    flat,
+    random_multigraph,
+)
 from pagelink.errors import GraphError, LinkError
 from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph

@@ -34,7 +34,7 @@ from torch_geometric.utils import (
 )
 
 from pagelink import PaGELink
-from pagelink.bench.fuzz.untouched import same, snapshot
+from pagelink.bench.fuzz.oracles.untouched import same, snapshot
 from pagelink.errors import MaskError, ModelError, PageLinkError
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.model.inputs import ModelInput

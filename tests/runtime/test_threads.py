@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from support.multigraphs import seeds, sizes
 from support.threads import num_threads
 
-from pagelink.bench.fuzz.brute_force import draw_links, extract
-from pagelink.bench.fuzz.multigraphs import random_multigraph
+from pagelink.bench.fuzz.oracles.brute_force import draw_links, extract
+from pagelink.bench.fuzz.oracles.multigraphs import random_multigraph
 from pagelink.graph import computation_graph
 from pagelink.graph.computation_graph import Extractor
 from pagelink.graph.ego_kernels import FAR

@@ -10,9 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.multigraphs import seeds, sizes
 
-from pagelink.bench.fuzz.brute_force import DrawnLink, brute_force, draw_links, extract
-from pagelink.bench.fuzz.multigraphs import Multigraph, random_multigraph
-from pagelink.bench.fuzz.walks import Costs, Step, Walk, WalkedArc, all_paths, arcs_of, walks_of
+from pagelink.bench.fuzz.oracles.brute_force import DrawnLink, brute_force, draw_links, extract
+from pagelink.bench.fuzz.oracles.multigraphs import Multigraph, random_multigraph
+from pagelink.bench.fuzz.oracles.walks import (
+    Costs,
+    Step,
+    Walk,
+    WalkedArc,
+    all_paths,
+    arcs_of,
+    walks_of,
+)
 from pagelink.graph.computation_graph import Extractor
 from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph

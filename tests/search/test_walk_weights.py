@@ -12,14 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.multigraphs import seeds, sizes
 
-from pagelink.bench.fuzz.brute_force import (
+from pagelink.bench.fuzz.oracles.brute_force import (
     DrawnLink,
     brute_force,
     draw_links,
     extract,
 )
-from pagelink.bench.fuzz.multigraphs import Fact, Node, random_multigraph
-from pagelink.bench.fuzz.walks import Step, Walk, arcs_of
+from pagelink.bench.fuzz.oracles.multigraphs import Fact, Node, random_multigraph
+from pagelink.bench.fuzz.oracles.walks import Step, Walk, arcs_of
 from pagelink.graph.computation_graph import Extractor
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.search.mask_learning import Walks

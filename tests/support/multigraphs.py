@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from torch_geometric.data import HeteroData
 
-from pagelink.bench.fuzz.multigraphs import Multigraph
+from pagelink.bench.fuzz.oracles.multigraphs import Multigraph
 from pagelink.graph.schema import EdgeType
 
 seeds = st.integers(0, 2**32 - 1)

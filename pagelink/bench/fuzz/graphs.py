@@ -18,22 +18,22 @@ from typing import Any
 
 import numpy as np
 
-from pagelink.bench.fuzz.brute_force import BruteForce, DrawnLink, brute_force, reverse_of
+from pagelink.bench.fuzz.draws.data import RandomData
+from pagelink.bench.fuzz.draws.models import RandomModel
+from pagelink.bench.fuzz.draws.questions import RandomQuestions
 from pagelink.bench.fuzz.faults import Fault
-from pagelink.bench.fuzz.figure_checks import (
+from pagelink.bench.fuzz.oracles.brute_force import BruteForce, DrawnLink, brute_force, reverse_of
+from pagelink.bench.fuzz.oracles.figure_checks import (
     check_evidence,
     check_rank,
     check_reason,
     check_scores,
     check_words,
 )
-from pagelink.bench.fuzz.multigraphs import Multigraph, Node
-from pagelink.bench.fuzz.path_checks import check_paths
-from pagelink.bench.fuzz.random_data import RandomData
-from pagelink.bench.fuzz.random_models import RandomModel
-from pagelink.bench.fuzz.random_questions import RandomQuestions
-from pagelink.bench.fuzz.truth import LinkTruth, Truth, written_down
-from pagelink.bench.fuzz.untouched import global_state, same, snapshot
+from pagelink.bench.fuzz.oracles.multigraphs import Multigraph, Node
+from pagelink.bench.fuzz.oracles.path_checks import check_paths
+from pagelink.bench.fuzz.oracles.truth import LinkTruth, Truth, written_down
+from pagelink.bench.fuzz.oracles.untouched import global_state, same, snapshot
 from pagelink.errors import PageLinkError
 from pagelink.explain.explainer import PaGELink
 from pagelink.explain.result import Explanation

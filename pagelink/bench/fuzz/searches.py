@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from pagelink.bench.fuzz.brute_force import (
+from pagelink.bench.fuzz.faults import Fault
+from pagelink.bench.fuzz.oracles.brute_force import (
     BruteForce,
     DrawnLink,
     brute_force,
@@ -16,9 +17,8 @@ from pagelink.bench.fuzz.brute_force import (
     extract,
     pruned,
 )
-from pagelink.bench.fuzz.faults import Fault
-from pagelink.bench.fuzz.multigraphs import Multigraph, edge_of, random_multigraph
-from pagelink.bench.fuzz.walks import (
+from pagelink.bench.fuzz.oracles.multigraphs import Multigraph, edge_of, random_multigraph
+from pagelink.bench.fuzz.oracles.walks import (
     Costs,
     WalkedArc,
     all_paths,

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.data import HeteroData
 
-from pagelink.bench.fuzz.multigraphs import Edge, Fact, Multigraph, Node
-from pagelink.bench.fuzz.random_data import RandomData
-from pagelink.bench.fuzz.random_models import RandomModel
+from pagelink.bench.fuzz.draws.data import RandomData
+from pagelink.bench.fuzz.draws.models import RandomModel
+from pagelink.bench.fuzz.oracles.multigraphs import Edge, Fact, Multigraph, Node
 from pagelink.graph.schema import HOMOGENEOUS_NODE_TYPE, EdgeType
 
 TOLERANCE = 2e-4

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data, HeteroData
 
-from pagelink.bench.fuzz.multigraphs import both_ways
+from pagelink.bench.fuzz.oracles.multigraphs import both_ways
 from pagelink.graph.schema import HOMOGENEOUS_NODE_TYPE, EdgeType
 
 Pairs = list[tuple[int, int]]

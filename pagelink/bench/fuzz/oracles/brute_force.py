@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pagelink.bench.fuzz.multigraphs import (
+from pagelink.bench.fuzz.oracles.multigraphs import (
     Edge,
     Fact,
     Multigraph,

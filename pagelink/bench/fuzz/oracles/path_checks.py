@@ -7,9 +7,9 @@ from collections.abc import Callable, Collection, Iterator
 
 from torch_geometric.data import HeteroData
 
-from pagelink.bench.fuzz.brute_force import BruteForce
-from pagelink.bench.fuzz.multigraphs import Edge, Fact, Multigraph, Node
-from pagelink.bench.fuzz.random_data import RandomData
+from pagelink.bench.fuzz.draws.data import RandomData
+from pagelink.bench.fuzz.oracles.brute_force import BruteForce
+from pagelink.bench.fuzz.oracles.multigraphs import Edge, Fact, Multigraph, Node
 from pagelink.explain.result import Explanation, Path
 from pagelink.graph.schema import EdgeType
 from pagelink.settings import Settings

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from torch_geometric.data import HeteroData
 
-from pagelink.bench.fuzz.random_data import RandomData, edge_types_of, one_of, stored_pairs
+from pagelink.bench.fuzz.draws.data import RandomData, edge_types_of, one_of, stored_pairs
 from pagelink.graph.schema import HOMOGENEOUS_NODE_TYPE, EdgeType
 from pagelink.settings import Settings
 

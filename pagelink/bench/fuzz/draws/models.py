@@ -17,8 +17,8 @@ from torch_geometric.nn import (
     RGCNConv,
 )
 
-from pagelink.bench.fuzz.random_data import RandomData, edge_types_of, one_of
-from pagelink.bench.fuzz.random_layers import DIM, Vectors, hetero_layers, homogeneous_conv
+from pagelink.bench.fuzz.draws.data import RandomData, edge_types_of, one_of
+from pagelink.bench.fuzz.draws.layers import DIM, Vectors, hetero_layers, homogeneous_conv
 from pagelink.graph.schema import HOMOGENEOUS_NODE_TYPE, EdgeType
 from pagelink.model.predictor import Forward, Output
 

@@ -26,7 +26,7 @@ from torch_geometric.nn import (
 )
 from torch_geometric.utils import degree
 
-from pagelink.bench.fuzz.random_data import one_of
+from pagelink.bench.fuzz.draws.data import one_of
 from pagelink.graph.schema import EdgeType
 
 DIM = 4

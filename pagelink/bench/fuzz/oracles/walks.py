@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pagelink.bench.fuzz.brute_force import DrawnLink
-from pagelink.bench.fuzz.multigraphs import Edge, Fact, Multigraph, Node, edge_of
+from pagelink.bench.fuzz.oracles.brute_force import DrawnLink
+from pagelink.bench.fuzz.oracles.multigraphs import Edge, Fact, Multigraph, Node, edge_of
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph

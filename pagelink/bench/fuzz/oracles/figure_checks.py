@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from pagelink.bench.fuzz.brute_force import BruteForce, DrawnLink
-from pagelink.bench.fuzz.multigraphs import Multigraph
-from pagelink.bench.fuzz.path_checks import early_by, facts_on, reachable
-from pagelink.bench.fuzz.random_data import RandomData
-from pagelink.bench.fuzz.truth import NOTHING, Facts, LinkTruth
-from pagelink.bench.fuzz.walks import steps_on_walks
+from pagelink.bench.fuzz.draws.data import RandomData
+from pagelink.bench.fuzz.oracles.brute_force import BruteForce, DrawnLink
+from pagelink.bench.fuzz.oracles.multigraphs import Multigraph
+from pagelink.bench.fuzz.oracles.path_checks import early_by, facts_on, reachable
+from pagelink.bench.fuzz.oracles.truth import NOTHING, Facts, LinkTruth
+from pagelink.bench.fuzz.oracles.walks import steps_on_walks
 from pagelink.explain.result import Explanation
 from pagelink.measure.verdict import unnoticed
 
