@@ -25,6 +25,8 @@ from pagelink.runtime.files import write_text
 PARTS: dict[str, tuple[str, int]] = {
     "graphs": ("pagelink.bench.fuzz.graphs:random_graphs", 20),
     "searches": ("pagelink.bench.fuzz.searches:random_searches", 1_000),
+    "interrupts": ("pagelink.bench.fuzz.interrupts:random_interrupts", 100),
+    "damage": ("pagelink.bench.fuzz.damage:random_damage", 500),
 }
 """Per part, the address of its function, and the number of cases of a chunk."""
 PATIENCE = 900.0

@@ -39,6 +39,7 @@ from pagelink.explain.explainer import PaGELink
 from pagelink.explain.result import Explanation
 from pagelink.graph.schema import EdgeType
 from pagelink.model.receptive_field import NOT_LOCAL
+from pagelink.runtime.timer import OutOfTimeError
 
 MEASURED = 2
 """Explanations of a case whose measured figures are recomputed."""
@@ -135,6 +136,8 @@ def _watched(explainer: PaGELink) -> list[str]:
     def watch(*given: Any) -> list[Explanation]:
         try:
             return method(*given)
+        except OutOfTimeError:
+            raise  # which has each link explained by itself, in its own time
         except Exception as error:
             seen.append(f"a batch of links raises {type(error).__name__}: {error}")
             raise

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
-import time
 from collections import Counter
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -115,7 +115,7 @@ def run_part(part: str, seed: int, cases: range) -> Ran:
     """Run cases of a part, given by its address, in this process."""
     module, _, name = part.partition(":")
     function = getattr(import_module(module), name)
-    started = time.process_time()
+    started = sum(os.times()[:4])  # with the processes that the part starts itself
     found, counts = [], Counter[str]()
     running = function(seed, cases)
     while True:
@@ -124,4 +124,4 @@ def run_part(part: str, seed: int, cases: range) -> Ran:
         except StopIteration as end:
             counts.update(end.value or {})
             break
-    return Ran(found, time.process_time() - started, dict(counts))
+    return Ran(found, sum(os.times()[:4]) - started, dict(counts))

@@ -15,22 +15,35 @@ from pagelink.explain.result import Explanation
 from pagelink.measure.verdict import unnoticed
 
 
-def _differs(link: LinkTruth, name: str, value: float | None, *removed: Facts) -> Iterator[str]:
-    """Yield if a figure is not f(G without the first) (- f(G without the second))."""
+def _differs(
+    link: LinkTruth, late: bool, name: str, value: float | None, *removed: Facts
+) -> Iterator[str]:
+    """Yield if a figure is not f(G without the first) (- f(G without the second)).
+
+    Where the time was over, figures may be missing, but those that are there are true.
+    """
     exact = link.fall(*removed) if len(removed) == 2 else link.without(removed[0])
     if value is None:
-        yield f"{name} is missing, it is {exact:.6g}"
+        if not late:
+            yield f"{name} is missing, it is {exact:.6g}"
         return
     off = abs(value - exact)
     if off > link.least_slack(*removed) and off > link.slack(*removed):
         yield f"{name} is {value:.6g}, by deleting edges {exact:.6g}"
 
 
+def is_late(explanation: Explanation) -> bool:
+    """Whether the time may have been over, so that some of it may be missing."""
+    return explanation.settings.deadline is not None
+
+
 def check_scores(explanation: Explanation, link: LinkTruth) -> Iterator[str]:
     """Yield if the scores of the link itself are not what the model says."""
-    yield from _differs(link, "logit", explanation.logit, NOTHING)
-    deployed = explanation.logit_deployed
-    if deployed is None or abs(deployed - link.deployed) > link.slack(NOTHING):
+    late, deployed = is_late(explanation), explanation.logit_deployed
+    yield from _differs(link, late, "logit", explanation.logit, NOTHING)
+    if deployed is None and late:
+        pass
+    elif deployed is None or abs(deployed - link.deployed) > link.slack(NOTHING):
         yield f"logit_deployed is {deployed}, by the model {link.deployed:.6g}"
     if explanation.link_in_graph != bool(link.own):
         yield f"link_in_graph is {explanation.link_in_graph}"
@@ -50,12 +63,11 @@ def check_evidence(explanation: Explanation, link: LinkTruth, inside: BruteForce
     """Yield which measured figures are not what the model says once facts are deleted."""
     evidence, drawn = explanation.evidence, link.truth.drawn
     if evidence is None:
-        if explanation.reason == "predicted_negative":
-            yield from _check_sides(explanation, link)
+        yield from _check_paths_alone(explanation, link)
         return
     facts = [frozenset(facts_on(drawn, path)) for path in explanation.paths]
     these, walked = NOTHING.union(*facts), facts_of_all_paths(explanation, link, inside)
-    differs = partial(_differs, link)
+    differs = partial(_differs, link, is_late(explanation))
     # What a set is worth, and what it is worth more than another one: f on two edited graphs.
     by_insertion = evidence.inserted
     all_in = (walked - these, walked) if by_insertion else (NOTHING, these)
@@ -64,7 +76,8 @@ def check_evidence(explanation: Explanation, link: LinkTruth, inside: BruteForce
     yield from differs("logit_without_paths", evidence.logit_without_paths, walked)
     yield from differs("logit_without_edges", evidence.logit_without_edges, link.every)
     yield from differs("logit_only_these", evidence.logit_only_these, link.every - these)
-    yield from _check_sufficiency(evidence.sufficiency, link, walked, these)
+    if evidence.sufficiency is not None or not is_late(explanation):
+        yield from _check_sufficiency(evidence.sufficiency, link, walked, these)
     for number, path in enumerate(explanation.paths):
         mine, others = facts[number], NOTHING.union(*facts[:number], *facts[number + 1 :])
         rest = (walked - these, walked - others) if by_insertion else (others, these)
@@ -79,12 +92,16 @@ def check_evidence(explanation: Explanation, link: LinkTruth, inside: BruteForce
             yield from differs("influence of a fact", edge.influence, NOTHING, alone)
 
 
-def _check_sides(explanation: Explanation, link: LinkTruth) -> Iterator[str]:
-    """The paths for and against a predicted negative."""
+def _check_paths_alone(explanation: Explanation, link: LinkTruth) -> Iterator[str]:
+    """The paths for and against a predicted negative, or those that there was time for."""
     for path in explanation.paths:
         facts = frozenset(facts_on(link.truth.drawn, path))
-        yield from _differs(link, "influence of a path", path.influence, NOTHING, facts)
-        if path.influence is not None and path.is_evidence != (path.influence > 0):
+        if path.influence is None:
+            if explanation.reason == "predicted_negative":
+                yield "the influence of a path is missing"
+            continue
+        yield from _differs(link, False, "influence of a path", path.influence, NOTHING, facts)
+        if explanation.reason is not None and path.is_evidence not in (None, path.influence > 0):
             yield f"is_evidence is {path.is_evidence} at an influence of {path.influence}"
 
 
@@ -107,7 +124,9 @@ def check_words(explanation: Explanation) -> Iterator[str]:
     """Yield where reason, verdict and figures of an explanation contradict each other."""
     reason, logit, threshold = explanation.reason, explanation.logit, explanation.threshold
     paths, evidence = explanation.paths, explanation.evidence
-    if (reason is None) != (bool(paths) and reason not in ("predicted_negative", "out_of_time")):
+    if is_late(explanation):
+        return  # its message says what was cut
+    if (reason is None) != (bool(paths) and reason != "predicted_negative"):
         yield f"reason {reason} with {len(paths)} paths"
     if (reason is None) == bool(explanation.message):
         yield f"reason {reason} with the message {explanation.message!r}"
@@ -178,6 +197,8 @@ def check_reason(
 
 def check_rank(explanation: Explanation, link: LinkTruth, sample: int) -> Iterator[str]:
     """Yield if the ranks are not those of the model's scores, where no target is left out."""
+    if is_late(explanation) and explanation.rank_of is None:
+        return
     drawn, kind = link.truth.drawn, link.link_type[2]
     relations = drawn.relations(link.link_type)
     linked = {v for r, ends in drawn.facts if r == relations and link.src in ends for v in ends}
@@ -190,10 +211,10 @@ def check_rank(explanation: Explanation, link: LinkTruth, sample: int) -> Iterat
     if explanation.rank_of != len(targets):
         return
     facts = [fact for path in explanation.paths for fact in facts_on(drawn, path)]
-    if (explanation.rank_without_these is None) != (not facts):
+    if (explanation.rank_without_these is None) != (not facts) and not is_late(explanation):
         yield f"rank_without_these is {explanation.rank_without_these} with {len(facts)} facts"
     ranks = [(explanation.rank, NOTHING)]
-    if facts:
+    if facts and explanation.rank_without_these is not None:
         ranks.append((explanation.rank_without_these, frozenset(facts)))
     for rank, removed in ranks:
         pairs = [(link.src, target) for target in targets]

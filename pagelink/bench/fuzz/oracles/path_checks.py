@@ -28,11 +28,13 @@ def check_paths(
 ) -> Iterator[str]:
     """Yield what is wrong with the paths of an explanation, and with its mask."""
     settings = explanation.settings
-    most = settings.paths_within_budget * (1 + (explanation.reason == "predicted_negative"))
+    # Of a predicted negative there are paths for and against it, found without a mask.
+    both_sides = explanation.reason in ("predicted_negative", "out_of_time")
+    most = settings.paths_within_budget * (1 + both_sides)
     paths = explanation.paths
     if len(paths) > most:
         yield f"{len(paths)} paths, {most} at most were asked for"
-    if len(set(paths)) < len(paths) and explanation.reason != "predicted_negative":
+    if len(set(paths)) < len(paths) and not both_sides:
         yield "the same path twice"
     own = drawn.link_fact(explanation.src, explanation.dst, explanation.link_type)
     columns = {(edge.type, edge.column): edge for edge in drawn.edges}
@@ -74,7 +76,7 @@ def _check_path(
             yield f"{edge.type} {edge.index} is walked backwards, the other direction is stored"
     if path.degrees != tuple(drawn.degree(node) for node in nodes):
         yield f"degrees are {path.degrees}"
-    if explanation.reason != "predicted_negative" and all(edge.mask > 0 for edge in path.edges):
+    if explanation.reason is None and all(edge.mask > 0 for edge in path.edges):
         score = sum(math.log(edge.mask) for edge in path.edges)
         score -= sum(math.log(drawn.degree(node)) for node in nodes[1:-1])
         if abs(score - path.score) > 1e-3 * (1 + abs(score)):
@@ -144,8 +146,8 @@ def _check_mask(explanation: Explanation, drawn: Multigraph, inside: BruteForce)
         outside = {*mask.stored(edge_type)[0].tolist()} - there
         if outside:
             yield f"the mask of {edge_type} has values at {outside}, out of reach"
-    if explanation.reason == "predicted_negative":
-        return  # its paths are found without a mask
+    if explanation.reason is not None:
+        return
     for path in explanation.paths:
         for edge in path.edges:
             if abs(float(mask[edge.type][edge.index]) - edge.mask) > 1e-5:
