@@ -120,6 +120,38 @@ def scale(
         run_and_print(out, only or [], console, quick=quick, seed=seed)
 
 
+@bench.command()
+def fuzz(
+    out: Annotated[
+        Path, typer.Option(help="Folder for fuzz.md, fuzz.json and finished chunks.")
+    ] = Path("out/fuzz"),
+    graphs: Annotated[
+        int, typer.Option(min=0, help="Random graphs with models, explained and checked.")
+    ] = 0,
+    searches: Annotated[
+        int, typer.Option(min=0, help="Random graphs through extraction, pruning and search.")
+    ] = 0,
+    interrupts: Annotated[
+        int, typer.Option(min=0, help="Ctrl-C at random moments of calls that run a model.")
+    ] = 0,
+    damage: Annotated[
+        int, typer.Option(min=0, help="Random changes of bytes in files that are read back.")
+    ] = 0,
+    first: Annotated[int, typer.Option(min=0, help="The number of the first case.")] = 0,
+    seed: Seed = 0,
+) -> None:
+    """Check promises on random cases. Goes on where it stopped; exit code 1 if one is broken."""
+    from pagelink.bench.fuzz.bench import run_and_print
+
+    wanted = {
+        "graphs": graphs, "searches": searches, "interrupts": interrupts, "damage": damage,
+    }  # fmt: skip
+    if not any(wanted.values()):
+        raise SettingsError(f"Say how many cases to run: --{' N or --'.join(wanted)} N.")
+    if run_and_print(out, wanted, console, seed=seed, first=first):
+        raise typer.Exit(1)
+
+
 @bench.command("useritemattr-reference")
 def useritemattr_reference(
     data: Annotated[

@@ -346,12 +346,17 @@ def _has_gradient(logits: torch.Tensor, weights: torch.Tensor) -> bool:
 def _check_nothing_passes_outside(
     predictor: LinkPredictor, inputs: ModelInput, recorded: ModelInput, num_edges: int
 ) -> None:
-    """With all weights 0, it must not matter where the edges come from."""
+    """With all weights 0, it must not matter where the edges come from.
+
+    The messages that a model adds itself get a weight of 0 here, too: in a softmax over a node's
+    messages its self-loop tells of the others.
+    """
     scores = []
     other = predictor.record(predictor.with_other_sources(inputs))[1]
     for each in (recorded, other):
-        with predictor.weighted(each) as run, torch.no_grad():
-            scores.append(run(torch.zeros(num_edges, device=inputs.slots.device)))
+        every = dataclasses.replace(each, calls=tuple(call.clamp(min=0) for call in each.calls))
+        with predictor.weighted(every) as run, torch.no_grad():
+            scores.append(run(torch.zeros(max(num_edges, 1), device=inputs.slots.device)))
     scale = 1 + scores[0].abs()
     if bool(((scores[0] - scores[1]).abs() > TOLERANCE * scale).any()):
         raise MaskError(

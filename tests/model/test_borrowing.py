@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 import torch
-from support.comparing import same, snapshot
 from support.zoo import DIM, LINK_TYPE, Hetero, dot, make_graph, make_homogeneous
 from torch import Tensor, nn
 from torch_geometric.data import Data, HeteroData
 from torch_geometric.nn import RGCNConv, SAGEConv
 
 from pagelink import PaGELink
+from pagelink.bench.fuzz.oracles.untouched import same, snapshot
 from pagelink.errors import ModelError
 
 LEAVING = {"__exit__", "__enter__", "remove", "close", "_exit_wrapper", "set_grad_enabled"}
