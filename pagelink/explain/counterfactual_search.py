@@ -26,7 +26,7 @@ from pagelink.graph.lookup import edges_of_facts
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.model.edited_logits import edge_gradient
 from pagelink.runtime.arrays import Bools, Doubles, Longs
-from pagelink.runtime.timer import GRADIENT, OutOfTimeError, Timer
+from pagelink.runtime.timer import OutOfTimeError, Timer
 from pagelink.search.work import SEARCHING, Setup
 
 SETS_AT_ONCE = 16
@@ -236,10 +236,10 @@ def _most_promising(
         return facts
     graph = setup.graph
     size = setup.size(batch)
-    if not timer.allows((1 + GRADIENT) * size, SEARCHING):
+    if not timer.allows(2 * size, SEARCHING):
         raise OutOfTimeError
     recorded = setup.logits(batch, setup.relations([link]), timer)[1]
-    with timer.step(GRADIENT * size):
+    with timer.step(size):
         gradient = edge_gradient(setup.predictor, recorded, len(batch.edges))
     gain = np.bincount(graph.fact[batch.edges], gradient, minlength=graph.num_facts)
     return np.sort(facts[np.argsort(-gain[facts], kind="stable")[:most]])

@@ -24,7 +24,7 @@ from pagelink.measure.verdict import unnoticed
 from pagelink.model.edited_logits import EditedLogits, edge_gradient
 from pagelink.model.receptive_field import ReceptiveField
 from pagelink.runtime.arrays import Doubles, Longs
-from pagelink.runtime.timer import GRADIENT, UNLIMITED, OutOfTimeError, Timer
+from pagelink.runtime.timer import UNLIMITED, OutOfTimeError, Timer
 from pagelink.search.work import Setup
 from pagelink.settings import Settings
 
@@ -196,11 +196,11 @@ def _for_and_against(
     size, until = setup.size(batch), timer.until
     whole, paths = predictor.needed(batch), setup.path_graphs(batch, None, until)
     has_path = np.flatnonzero(paths.has_path(until))
-    if not timer.allows((1 + GRADIENT) * size, SPEAKING):
+    if not timer.allows(2 * size, SPEAKING):
         raise OutOfTimeError
     logits, recorded = setup.logits(batch, relation, timer)
     even = np.zeros(len(batch.edges), dtype=np.float32)
-    with timer.step(GRADIENT * size):
+    with timer.step(size):
         gradient = edge_gradient(predictor, recorded, len(batch.edges))
     model = EditedLogits(predictor, batch, relation, timer, SPEAKING)
     finder = CandidateFinder(setup.graph, batch, paths, has_path, even, timer)

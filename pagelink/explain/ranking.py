@@ -28,6 +28,8 @@ Facts = Sequence[int] | Longs
 
 RANKING = "the target was ranked"
 TARGETS_AT_ONCE = 64
+EDGES_AT_ONCE = 4_000_000
+"""Edges of the computation graphs that are in memory at once, about."""
 
 
 def open_targets(graph: TypedGraph, link: Link, known: Sequence[int] = ()) -> Longs:
@@ -115,9 +117,11 @@ class TargetScores:
         sets = [np.unique(np.append(np.asarray(facts, np.int64), own)) for facts in removed]
         if self._whole_graph_is_less(len(targets), len(sets)):
             return self._on_whole_graph(targets, sets)
+        (one,) = self._extract((self._link.dst,))
+        at_once = max(min(TARGETS_AT_ONCE, EDGES_AT_ONCE // max(len(one.edges), 1)), 1)
         parts = [
-            self._on_computation_graphs(targets[i : i + TARGETS_AT_ONCE], sets)
-            for i in range(0, len(targets), TARGETS_AT_ONCE)
+            self._on_computation_graphs(targets[i : i + at_once], sets)
+            for i in range(0, len(targets), at_once)
         ]
         return np.concatenate(parts, axis=1)
 

@@ -82,6 +82,8 @@ class ComputationGraphs:
     @classmethod
     def joined(cls, parts: Sequence[ComputationGraphs]) -> ComputationGraphs:
         """Put batches one after the other."""
+        if len(parts) == 1:
+            return parts[0]
         arrays: dict[str, Any] = {}
         for name in BatchArrays._fields:
             of_parts = [getattr(part, name) for part in parts]

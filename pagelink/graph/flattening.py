@@ -67,6 +67,7 @@ def flatten(
     column = np.concatenate([none[0], *(columns.get(t, none[0]) for t in edge_types)])
     order = np.argsort((dst * len(edge_types) + relation) * num_nodes + src, kind="stable")
     src, dst, kind, column = (a[order].astype(np.int32) for a in (src, dst, relation, column))
+    del stacked, relation, order
 
     relation_class = relation_classes(edge_types, pairs)
     # Of a relation and its reverse, one direction is the canonical one; within one node type the
@@ -80,6 +81,7 @@ def flatten(
     fact = np.empty(len(keys), dtype=np.int32)
     fact[order] = np.cumsum(np.diff(keys[order], prepend=-1) != 0) - 1
     num_facts = int(fact.max(initial=-1)) + 1
+    del same_type, low, high, keys, order
 
     first = np.full((2, num_facts), -1, dtype=np.int32)
     edge_ids = np.arange(len(src), dtype=np.int32)
@@ -95,7 +97,8 @@ def flatten(
     forth = np.stack([src[walked], dst[walked], walked, np.zeros_like(walked)])
     back_edge = np.where(opposite[walked] >= 0, opposite[walked], walked)
     back = np.stack([dst[walked], src[walked], back_edge, opposite[walked] < 0])
-    arcs = np.concatenate([forth, back], axis=1).astype(np.int64)
+    arcs = np.concatenate([forth, back], axis=1, dtype=np.int32)
+    del forth, back
     arc_class = relation_class[kind[arcs[2]]]
     arcs = arcs[:, np.lexsort((arc_class, arcs[1], arcs[0]))]
     arc_ptr = Csr.grouped(arcs[0], num_nodes).ptr

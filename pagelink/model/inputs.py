@@ -104,8 +104,10 @@ class InputMaker:
         """
         graph = self._graph
         sizes = np.diff(graph.node_offset)
-        flat = np.stack([graph.src[edges], graph.dst[edges]]).astype(np.int64)
-        edge_index = flat - graph.node_offset[graph.node_type_of[flat]]
+        edge_index = np.empty((2, len(edges)), dtype=np.int64)
+        for row, flat in zip(edge_index, (graph.src, graph.dst), strict=True):
+            row[:] = flat[edges]
+            row -= graph.node_offset[graph.node_type_of[row]]
         label_index = ends - graph.node_offset[graph.node_type_of[ends]]
         node_ids = [np.arange(size) for size in sizes]
         return self.assemble(

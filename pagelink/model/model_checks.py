@@ -352,11 +352,16 @@ def _check_nothing_passes_outside(
     messages its self-loop tells of the others.
     """
     scores = []
-    other = predictor.record(predictor.with_other_sources(inputs))[1]
-    for each in (recorded, other):
-        every = dataclasses.replace(each, calls=tuple(call.clamp(min=0) for call in each.calls))
-        with predictor.weighted(every) as run, torch.no_grad():
-            scores.append(run(torch.zeros(max(num_edges, 1), device=inputs.slots.device)))
+    zero = torch.zeros(max(num_edges, 1), device=inputs.slots.device)
+    for turned in (False, True):
+        if turned:  # one of the two at a time, as they may be large
+            recorded = predictor.record(predictor.with_other_sources(inputs))[1]
+        calls = tuple(call.clamp(min=0) for call in recorded.calls)
+        with (
+            predictor.weighted(dataclasses.replace(recorded, calls=calls)) as run,
+            torch.no_grad(),
+        ):
+            scores.append(run(zero))
     scale = 1 + scores[0].abs()
     if bool(((scores[0] - scores[1]).abs() > TOLERANCE * scale).any()):
         raise MaskError(

@@ -95,7 +95,7 @@ class LinkPredictor:
     @cached_property
     def _by_relation(self) -> Longs:
         """All edges, relation by relation: made only where the model runs on the whole graph."""
-        return np.argsort(self.graph.relation, kind="stable")
+        return Csr.grouped(self.graph.relation, len(self.graph.edge_types)).values
 
     def on_part(self, edges: Longs, link_types: Sequence[EdgeType]) -> LinkPredictor:
         """Return the same model on a graph of its own: some edges, with the nodes at them.
@@ -156,13 +156,17 @@ class LinkPredictor:
             order = np.argsort(self.graph.relation[edges], kind="stable")
             edges, slots = edges[order], slots[order]
         else:
-            edges = self._by_relation[self.graph.fact[self._by_relation] != batch.link_fact[link]]
+            edges = self._by_relation
+            if batch.link_fact[link] >= 0:
+                edges = edges[self.graph.fact[edges] != batch.link_fact[link]]
             place = np.searchsorted(batch.edges[first:last], edges)
             place = np.minimum(place, max(last - first - 1, 0))
             inside = batch.edges[first:last][place] == edges if last > first else edges < 0
             slots = np.where(inside, first + place, -1)
-            chosen = ~inside | wanted[np.where(inside, first + place, 0)]
-            edges, slots = edges[chosen], slots[chosen]
+            del place
+            chosen = ~inside | wanted[np.where(inside, slots, 0)]
+            if not chosen.all():
+                edges, slots = edges[chosen], slots[chosen]
         ends = np.array([[batch.link_src[link]], [batch.link_dst[link]]])
         return self._maker.on_all_nodes(edges, slots, ends, relation[[link]])
 

@@ -108,7 +108,7 @@ class IntegratedGradient(Gradient):
             OutOfTimeError: there is no time for all points.
         """
         num_edges = len(work.batch.edges)
-        if not work.timer.allows(self.options.steps * work.gradient_size, LEARNING):
+        if not work.timer.allows(self.options.steps * work.size, LEARNING):
             raise OutOfTimeError
         return integrated_gradient(self.predictor, work.recorded, num_edges, self.options.steps)
 

@@ -172,6 +172,7 @@ def locked(out: Path, *, lend: bool = False) -> Iterator[None]:
         finally:
             lent.add(file)
         return
+    made = [folder for folder in file.parents if not folder.exists()]
     with _acquire(file, out):
         try:
             _remove_left_overs(out)
@@ -183,6 +184,9 @@ def locked(out: Path, *, lend: bool = False) -> Iterator[None]:
             # As long as the lock is held: whoever has opened this file, too, will find that it is
             # not the one of this name any more, and opens the next one.
             file.unlink(missing_ok=True)
+            with suppress(OSError):  # folders that nothing was written to
+                for folder in made:
+                    folder.rmdir()
 
 
 def _lock_file(out: Path) -> Path:

@@ -16,8 +16,6 @@ LAST = 0.25
 """Share of the deadline, beyond it, for what any answer needs."""
 LAST_SECONDS = 0.1
 """The same in seconds at least."""
-GRADIENT = 3
-"""A pass with gradients takes about this many times as long as one without."""
 
 
 class OutOfTimeError(Exception):

@@ -23,7 +23,6 @@ from torch import Tensor
 from pagelink.errors import ModelError
 from pagelink.model.inputs import ModelInput
 from pagelink.runtime.arrays import Bools, Doubles, Floats, Longs
-from pagelink.runtime.timer import GRADIENT
 from pagelink.search.paths import PathGraphs, best_paths
 from pagelink.search.work import LEARNING, SEARCHING, Work
 
@@ -166,7 +165,7 @@ def learn_masks(work: Work) -> LearnedMasks:
         wanted = wanted & work.kept
         recorded = None
     epoch = 0
-    size = work.gradient_size
+    size = work.size
     while len(active):
         if not work.timer.allows(size, LEARNING):
             state.write(active, masks, epoch)
@@ -176,7 +175,7 @@ def learn_masks(work: Work) -> LearnedMasks:
         else:
             inside = active
             recorded = predictor.record(predictor.inputs(batch, wanted, active, work.relation))[1]
-        size = GRADIENT * len(recorded.slots)
+        size = len(recorded.slots)
         with predictor.weighted(recorded.renumbered(state.number)) as run:
             recorded = None
             while len(active) and 2 * len(active) > len(inside):
@@ -213,12 +212,14 @@ class _State:
         self._slots = np.flatnonzero(mine & moved)
         self._edge_ptr = batch.edge_ptr
         self._ptr = np.searchsorted(self._slots, batch.edge_ptr)
-        self._link_of = np.repeat(np.arange(batch.num_links), np.diff(self._ptr))
+        links = np.arange(batch.num_links, dtype=np.int32)
+        self._link_of = np.repeat(links, np.diff(self._ptr))
         idle = np.add.reduceat(np.append(self._idle_edges, False), batch.edge_ptr[:-1], dtype=int)
         self._num_kept = np.diff(self._ptr) + np.where(np.diff(batch.edge_ptr) > 0, idle, 0)
         # Arcs of links that are not learned have no value; the search never looks at them.
         last = len(self._slots) - 1
-        self._arc_value = np.minimum(np.searchsorted(self._slots, paths.arc_slot), last)
+        value = np.minimum(np.searchsorted(self._slots, paths.arc_slot), last)
+        self._arc_value = value.astype(np.int32)
 
         device = work.setup.predictor.device
         number = np.full(len(batch.edges), -1, dtype=np.int32)
@@ -227,13 +228,12 @@ class _State:
         self._values = torch.from_numpy(start[self._slots]).to(device).requires_grad_()
         self._idle = torch.zeros(batch.num_links, device=device).requires_grad_()
         self._adam = torch.optim.Adam([self._values, self._idle], lr=settings.learning_rate)
-        self._share = torch.from_numpy(1 / self._num_kept[self._link_of]).float().to(device)
         self._best = np.zeros(len(self._slots), dtype=np.bool_)
         self._walks: Walks | None = None
         if settings.path_loss == "power":
             self._walks = Walks(paths, device)
             self._learned = torch.from_numpy(learned[self._walks.links]).to(device)
-            self._arc_value_on_device = torch.from_numpy(self._arc_value).to(device)
+            self._arc_value_on_device = torch.from_numpy(value).to(device)
         self._epoch = 0
         self.steady = np.zeros(batch.num_links, dtype=np.int64)
         """Per link, for how many epochs E_path has not changed."""
@@ -263,7 +263,8 @@ class _State:
             loss = settings.pred_weight * F.softplus(-answers).sum()
         if settings.entropy:
             entropy = mask * F.softplus(-values) + (1 - mask) * F.softplus(values)
-            loss = loss + settings.entropy * (self._share * entropy).sum()
+            share = torch.from_numpy(1 / self._num_kept[self._link_of]).float().to(values.device)
+            loss = loss + settings.entropy * (share * entropy).sum()
         if settings.size:
             loss = loss + settings.size * mask.sum()
         if self._walks is not None and settings.alpha:
@@ -312,8 +313,8 @@ class _State:
             num_on_path = np.bincount(self._link_of[on_path], minlength=len(up))
             up = up / np.maximum(num_on_path, 1)
             down = down / np.maximum(self._num_kept - num_on_path, 1)
-        gradient = np.where(on_path, -up[self._link_of], down[self._link_of])
-        return gradient.astype(np.float32), down.astype(np.float32)
+        rise, fall = -up.astype(np.float32), down.astype(np.float32)
+        return np.where(on_path, rise[self._link_of], fall[self._link_of]), fall
 
     @cached_property
     def _on_walks(self) -> Bools:

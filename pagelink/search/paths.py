@@ -29,6 +29,8 @@ FIXED_POINT = 2.0**32
 """Cost units per nat: resolution 2e-10, far below the precision of a mask."""
 MAX_COST = 1e6
 """Costs are cut here (exp(-1e6) is zero anyway), so that sums stay within 64 bits."""
+ARCS_AT_ONCE = 2**20
+"""Arcs whose costs are made at once: what is made on the way takes five times as much room."""
 NO_CONSTRAINTS = Constraints()
 
 
@@ -166,7 +168,8 @@ def build_path_graphs(
     )  # fmt: skip
     if deadline.passed[0]:
         raise OutOfTimeError
-    columns = (np.concatenate(column) for column in zip(*found, strict=True))
+    columns = found[0] if len(found) == 1 else map(np.concatenate, zip(*found, strict=True))
+    del found
     node_count, nodes, out_degree, arc_dst, head, slot, is_reversed = columns
     node_ptr = np.cumsum(np.concatenate([[0], node_count]), dtype=np.int64)
     # One more than nodes per link: a link's first entry repeats the end of the link before.
@@ -220,10 +223,14 @@ def best_paths(
         links: which links to search, in this order. None: all of them.
         until: when to stop at the latest, by `time.perf_counter`. None: never.
     """
-    # log sigmoid by torch: many times faster than numpy's logaddexp, and this runs in every epoch.
-    logits = torch.from_numpy(arc_logits.astype(np.float64))
-    cost = F.softplus(-logits, threshold=40).numpy() + paths.arc_log_degree
-    whole = np.rint(np.minimum(cost, MAX_COST) * FIXED_POINT).astype(np.int64)
+    whole = np.empty(len(arc_logits), dtype=np.int64)
+    for first in range(0, len(whole), ARCS_AT_ONCE):
+        here = slice(first, first + ARCS_AT_ONCE)
+        # log sigmoid by torch: many times faster than numpy's logaddexp, and this runs in every
+        # epoch.
+        logits = torch.from_numpy(arc_logits[here].astype(np.float64))
+        cost = F.softplus(-logits, threshold=40).numpy() + paths.arc_log_degree[here]
+        whole[here] = np.rint(np.minimum(cost, MAX_COST) * FIXED_POINT)
     return cheapest_paths(paths, whole, num_paths, links, until)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pagelink.graph.ego_kernels import grown, grown_rows
+from pagelink.graph.ego_kernels import grown
 from pagelink.runtime.kernels import kernel
 
 
@@ -56,9 +56,12 @@ def cut_out_walks(  # type: ignore[no-untyped-def]
     out_head = np.empty(64, dtype=np.int32)
     out_slot = np.empty(64, dtype=np.int64)
     out_reversed = np.empty(64, dtype=np.bool_)
-    arcs = np.empty((64, 4), dtype=np.int64)
-    order = np.empty(64, dtype=np.int64)
-    other_order = np.empty(64, dtype=np.int64)
+    kind = np.empty(64, dtype=np.int32)
+    heads = np.empty(64, dtype=np.int32)
+    tails = np.empty(64, dtype=np.int32)
+    walked = np.empty(64, dtype=np.int64)  # twice the edge of the batch, and whether it is turned
+    order = np.empty(64, dtype=np.int32)
+    other_order = np.empty(64, dtype=np.int32)
     num_nodes, num_arcs = 0, 0
     for link in range(first, last):
         # 1. Where s and t are, which nodes may lie inside a path, and the facts that may be on one.
@@ -84,19 +87,30 @@ def cut_out_walks(  # type: ignore[no-untyped-def]
         _hops(t, s, inner, max_length, ptr, neighbour, queue, to_t[:n])
         if passed[0]:
             break
-        # 3. Each fact is an arc both ways; those on a walk that is short enough are taken.
+        # 3. Each fact is an arc both ways; those on a walk that is short enough are taken. They are
+        # counted first: there can be millions.
+        count = 0
+        for k in mine:
+            u, v = src[k], dst[k]
+            count += u != t and v != s and from_s[u] + 1 + to_t[v] <= max_length
+            count += v != t and u != s and from_s[v] + 1 + to_t[u] <= max_length
+        if count > len(kind):
+            kind = np.empty(count, dtype=np.int32)
+            heads = np.empty(count, dtype=np.int32)
+            tails = np.empty(count, dtype=np.int32)
+            walked = np.empty(count, dtype=np.int64)
+            order = np.empty(count, dtype=np.int32)
+            other_order = np.empty(count, dtype=np.int32)
         count = 0
         number[:n] = -1
         for k in mine:
             for turn in range(2):
                 u, v = (src[k], dst[k]) if turn == 0 else (dst[k], src[k])
                 if u != t and v != s and from_s[u] + 1 + to_t[v] <= max_length:
-                    if count == len(arcs):
-                        arcs = grown_rows(arcs, 2 * count)
-                    arcs[count, 0] = relation_class[graph.relation[edges[k]]]
-                    arcs[count, 1] = v
-                    arcs[count, 2] = u
-                    arcs[count, 3] = 2 * k + turn
+                    kind[count] = relation_class[graph.relation[edges[k]]]
+                    heads[count] = v
+                    tails[count] = u
+                    walked[count] = 2 * k + turn
                     number[u] = number[v] = 0
                     count += 1
         if passed[0]:
@@ -118,32 +132,29 @@ def cut_out_walks(  # type: ignore[no-untyped-def]
                 m += 1
         out_degree[num_nodes : num_nodes + m] = 0
         # 5. Sort the arcs by relation, by head, and by tail, each time keeping the order before.
-        if count > len(order):
-            order = np.empty(2 * count, dtype=np.int64)
-            other_order = np.empty(2 * count, dtype=np.int64)
         for i in range(count):
             order[i] = i
-        _sort(arcs[:count, 0], order, other_order, len(relation_class), bucket)
-        _sort(arcs[:count, 1], other_order, order, n, bucket)
+        _sort(kind[:count], order, other_order, len(relation_class), bucket)
+        _sort(heads[:count], other_order, order, n, bucket)
         for i in range(count):
-            arcs[i, 2] = number[arcs[i, 2]]
-        _sort(arcs[:count, 2], order, other_order, m, bucket)
+            tails[i] = number[tails[i]]
+        _sort(tails[:count], order, other_order, m, bucket)
         if passed[0]:
             break
         # 6. Write them out. A fact walked against its edge is walked along the edge that is stored
         # the other way, if there is one.
         if num_arcs + count > len(out_dst):
-            size = 2 * (num_arcs + count)
+            size = 2 * num_arcs + count
             out_dst = grown(out_dst, num_arcs, size)
             out_head = grown(out_head, num_arcs, size)
             out_slot = grown(out_slot, num_arcs, size)
             out_reversed = grown(out_reversed, num_arcs, size)
         for i in range(count):
             arc = other_order[i]
-            k, backwards = arcs[arc, 3] // 2, arcs[arc, 3] % 2 == 1
-            out_degree[num_nodes + arcs[arc, 2]] += 1
-            out_dst[num_arcs] = number[arcs[arc, 1]]
-            out_head[num_arcs] = nodes[base + arcs[arc, 1]]
+            k, backwards = walked[arc] // 2, walked[arc] % 2 == 1
+            out_degree[num_nodes + tails[arc]] += 1
+            out_dst[num_arcs] = number[heads[arc]]
+            out_head[num_arcs] = nodes[base + heads[arc]]
             other = graph.opposite[edges[k]]
             turned = backwards and other >= 0
             out_slot[num_arcs] = _slot(edges, begin, end, other) if turned else k

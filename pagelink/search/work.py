@@ -21,7 +21,7 @@ from pagelink.model.inputs import ModelInput
 from pagelink.model.predictor import LinkPredictor
 from pagelink.model.receptive_field import ReceptiveField
 from pagelink.runtime.arrays import Bools, Doubles, Floats, Longs
-from pagelink.runtime.timer import GRADIENT, UNLIMITED, OutOfTimeError, Timer
+from pagelink.runtime.timer import UNLIMITED, OutOfTimeError, Timer
 from pagelink.search.constraints import Constraints
 from pagelink.search.paths import PathGraphs, allowed_facts, build_path_graphs
 from pagelink.search.pruning import prune
@@ -109,9 +109,9 @@ class Scored:
     timer: Timer
 
     @cached_property
-    def gradient_size(self) -> int:
-        """The size of a pass with gradients, as the timer counts it."""
-        return GRADIENT * self.setup.size(self.batch)
+    def size(self) -> int:
+        """The number of edges that go through the model."""
+        return self.setup.size(self.batch)
 
     def gradient(self, without: Longs | None = None) -> Floats:
         """Return the gradient of each link's logit by the weights of its edges.
@@ -122,9 +122,9 @@ class Scored:
         Raises:
             OutOfTimeError: there is no time for it.
         """
-        if not self.timer.allows(self.gradient_size, MEASURING):
+        if not self.timer.allows(self.size, MEASURING):
             raise OutOfTimeError
-        with self.timer.step(self.gradient_size):
+        with self.timer.step(self.size):
             num_edges = len(self.batch.edges)
             return edge_gradient(self.setup.predictor, self.recorded, num_edges, without)
 
