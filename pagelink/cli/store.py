@@ -33,7 +33,8 @@ def store(
         ),
     ] = None,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Compare the checksums of all files of the store.")
+        bool,
+        typer.Option("--verify", help="Read all files of the store and compare checksums."),
     ] = False,
 ) -> None:
     """Turn a graph of any size into a store, which is explained without being read into memory."""
@@ -41,18 +42,23 @@ def store(
         raise typer.BadParameter("--model goes with --out.")
     if out is None and not verify:
         raise typer.BadParameter("Give --out FOLDER to make a store, or --verify to check one.")
-    from pagelink.store.graph_store import GraphStore
-
     start = time.perf_counter()
     if out is None:
-        _say(GraphStore.open(graph, verify=True), "checked in", start)
+        _say(_verified(graph), "verified in", start)
         return
     with locked(out, lend=True), _steps() as step:
         made = _made(graph, model, out, step)
     _say(made, "built in", start)
     if verify:
         start = time.perf_counter()
-        _say(GraphStore.open(out, verify=True), "checked in", start)
+        _say(_verified(out), "verified in", start)
+
+
+def _verified(folder: Path) -> GraphStore:
+    from pagelink.store.graph_store import GraphStore
+
+    with _steps() as step:
+        return GraphStore.open(folder, verify=step)
 
 
 def _made(graph: Path, model: Path | None, out: Path, step: Step) -> GraphStore:

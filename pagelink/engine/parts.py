@@ -89,7 +89,7 @@ def write_part(folder: Path, task: Task, table: pa.Table, job: str) -> None:
 
 def _job_of(folder: Path) -> str | None:
     try:
-        return (folder / JOB_FILE).read_text("utf-8")
+        return (folder / JOB_FILE).read_text("utf-8", errors="replace")
     except FileNotFoundError:
         return None
 
@@ -328,6 +328,8 @@ def _remove_left_overs(path: Path) -> None:
 
 def open_parts(folder: Path | str, *, partial: bool = False) -> pyarrow.dataset.Dataset:
     """Return the rows of a job as a dataset, which is read only as far as needed.
+
+    So the checksums of the parts are not compared; `read_parts` does that.
 
     Args:
         folder: what `--out` named.

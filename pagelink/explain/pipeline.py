@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pagelink.errors import LinkError
+from pagelink.errors import LinkError, StoreError
 from pagelink.explain.building import ResultBuilder, cut_short
 from pagelink.explain.options import ExplainOptions, with_negatives, with_rank, with_runs
 from pagelink.explain.result import Explanation
@@ -156,7 +156,10 @@ class Pipeline:
         if not links:
             return []
         try:
-            return self._answers(batch, options)
+            with self.setup.graph.naming_damage():
+                return self._answers(batch, options)
+        except StoreError:
+            raise  # a damaged graph is no link's fault, and no further one is explained on it
         except OutOfTimeError as error:
             if len(links) == 1:
                 return [self.builder.failed(links[0], error)]

@@ -58,9 +58,10 @@ class Prepared:
             self.graph = TypedGraph.from_data(data, self.link_types, reverse)
         self.predictor = LinkPredictor(model, data, self.graph, forward, output)
         on_patch = self.store is not None
-        self.receptive_field = inspect_model(
-            self.predictor, self.link_types, seed, on_patch=on_patch
-        )
+        with self.graph.naming_damage():
+            self.receptive_field = inspect_model(
+                self.predictor, self.link_types, seed, on_patch=on_patch
+            )
         self.reader = LinkReader(self.graph, self.link_types)
         self.warnings = self._warnings()
         self._adopt(settings or Settings(), seed)

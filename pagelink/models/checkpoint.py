@@ -158,7 +158,7 @@ def load_checkpoint(path: Path | str, data: HeteroData | GraphStore) -> Checkpoi
     if isinstance(data, GraphStore):
         if _is_as_seen(data, trained):
             return Checkpoint(**vars(trained), data=data.data, store=data)
-        data = data.data
+        data = data.whole_data()
     link_type, paper_split = trained.link_type, trained.settings.paper_split
     with damage_named(path):
         seen = message_graph(data, link_type, trained.split.train, paper_split=paper_split)

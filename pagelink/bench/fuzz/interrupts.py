@@ -219,13 +219,12 @@ def _length(model: str, call: str) -> tuple[int, float]:
         nonlocal events
         events += event in EVENTS
 
-    CALLS[call](subject, 1 << 30)
+    sys.setprofile(count)
+    CALLS[call](subject, 1 << 30)  # a seed that no case has
+    sys.setprofile(None)
     started = time.perf_counter()
     CALLS[call](subject, (1 << 30) + 1)
     seconds = time.perf_counter() - started
-    sys.setprofile(count)
-    CALLS[call](subject, (1 << 30) + 2)
-    sys.setprofile(None)
     return events, seconds
 
 
