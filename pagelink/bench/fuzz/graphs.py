@@ -121,7 +121,7 @@ def _check_case(case: RandomCase, counts: Counts, rng: np.random.Generator) -> I
     if len(answers) != len(asked.links):
         yield f"{len(answers)} explanations of {len(asked.links)} links"
         return
-    yield from _check_answers(case, explainer, answers, counts)
+    yield from check_answers(case, explainer, answers, counts)
     if rng.random() < AGAIN and asked.settings.deadline is None:
         size = 1 if asked.options["batch_size"] > 1 else 3
         again = explainer.explain_many(asked.links, **{**asked.options, "batch_size": size})
@@ -152,9 +152,10 @@ def _beginning(error: Exception) -> str:
     return " ".join(word for word in words if word.isalpha())[:60]
 
 
-def _check_answers(
+def check_answers(
     case: RandomCase, explainer: PaGELink, answers: list[Explanation], counts: Counts
 ) -> Iterator[str]:
+    """Yield what is wrong with the explanations of a case's links, given in order."""
     given, made, asked = case.given, case.made, case.asked
     graph, seen = explainer.graph, explainer.receptive_field
     reverse = given.reverse

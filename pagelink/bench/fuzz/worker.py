@@ -97,9 +97,7 @@ def _exit_words(code: int) -> str:
 
 def _serve(pipe: Connection) -> None:
     """Run cases for as long as somebody asks."""
-    import torch
-
-    torch.set_num_threads(1)
+    os.environ["OMP_NUM_THREADS"] = "1"  # torch, if the part needs it, is imported after this
     while True:
         try:
             part, seed, cases = pipe.recv()
