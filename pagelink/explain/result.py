@@ -237,6 +237,13 @@ class Explanation:
     versions: Mapping[str, str] = field(repr=False, compare=False, default_factory=dict)
 
     @property
+    def is_negative(self) -> bool:
+        """Whether the model does not predict the link, also where the deadline cut its paths."""
+        if self.reason != "out_of_time" or self.logit is None or self.threshold is None:
+            return self.reason == "predicted_negative"
+        return self.logit < self.threshold
+
+    @property
     def probability(self) -> float | None:
         """sigmoid(logit)."""
         return None if self.logit is None else sigmoid(self.logit)

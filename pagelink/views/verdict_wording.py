@@ -89,7 +89,7 @@ def verdict_sentences(explanation: Explanation) -> tuple[str, ...]:
 def groups(explanation: Explanation) -> tuple[PathGroup[Path], ...]:
     """Return the paths by what they are, those that matter most first; no group is empty."""
     evidence, paths = explanation.evidence, explanation.paths
-    if explanation.reason == "predicted_negative":
+    if explanation.is_negative:
         found = _for_and_against(paths)
     elif evidence is None:
         found = [PathGroup(_ranked("rank best", paths, "the best first"), paths)]

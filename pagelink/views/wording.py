@@ -35,7 +35,7 @@ def caveat(explanation: Explanation) -> str:
     if not explanation.paths:
         return ""
     noun = score_noun(explanation.threshold)
-    if explanation.reason == "predicted_negative":
+    if explanation.is_negative:
         return (
             "The facts of each path were taken out of the graph and the model was asked again: a "
             f"path speaks for the link if its {noun} then falls, and against it if it rises."
@@ -45,8 +45,14 @@ def caveat(explanation: Explanation) -> str:
     preferred = ["few facts", "nodes with few links"]
     if explanation.epochs:
         preferred.append("links to which the learned mask gives weight")
+    chain = "Each path is a chain of facts of the graph."
+    if any(path.influence is not None for path in explanation.paths):
+        return (
+            f"{chain} The facts of some of them were taken out of the graph, one path at a time, and "
+            "the model was asked again; what they are worth together was not measured."
+        )
     return (
-        f"Each path is a chain of facts of the graph. The ranking prefers {enumerated(preferred)}."
+        f"{chain} The ranking prefers {enumerated(preferred)}."
         " How much the model's answer depends on a path was not measured."
     )
 

@@ -147,6 +147,7 @@ def test_what_was_measured_by_then_is_there(explainer: PaGELink) -> None:
     assert known == sorted(known, reverse=True)
     assert known
     assert all(path.marginal is path.is_evidence is None for path in answer.paths)
+    assert "what they are worth together was not measured" in str(answer)
     late.predictor.model.seconds = 0.0
     whole = explainer.replace(Settings(epochs=0)).explain(3, 5)
     assert whole.evidence is not None
@@ -164,6 +165,7 @@ def test_predicted_negatives(explainer: PaGELink) -> None:
     assert answer.reason == "out_of_time"
     assert "does not predict this link" in answer.message
     assert "which paths speak for the link" in answer.message
+    assert answer.is_negative
     assert "that rank best" not in str(answer)
     (negative,) = hurried(strict, 60.0).explain_many([(3, 5)])
     assert negative.reason == "predicted_negative"

@@ -25,6 +25,8 @@ Effect = dict[tuple[int, ...], float]
 class MadeUp:
     """Answers by a table of what removing (or adding) sets of candidates does to one link."""
 
+    complete = True
+
     def __init__(self, removal: Effect, insertion: Effect | None = None) -> None:
         self.removal, self.insertion = removal, insertion or {}
         self.asked: list[tuple[int, ...]] = []
