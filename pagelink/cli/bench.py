@@ -122,9 +122,9 @@ def scale(
 
 @bench.command()
 def fuzz(
-    out: Annotated[
-        Path, typer.Option(help="Folder for fuzz.md, fuzz.json and finished chunks.")
-    ] = Path("out/fuzz"),
+    out: Annotated[Path, output("Folder for fuzz.md, fuzz.json and finished chunks.")] = Path(
+        "out/fuzz"
+    ),
     graphs: Annotated[
         int, typer.Option(min=0, help="Random graphs with models, explained and checked.")
     ] = 0,
