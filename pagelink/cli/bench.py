@@ -148,7 +148,9 @@ def fuzz(
     }  # fmt: skip
     if not any(wanted.values()):
         raise SettingsError(f"Say how many cases to run: --{' N or --'.join(wanted)} N.")
-    if run_and_print(out, wanted, console, seed=seed, first=first):
+    with locked(out):
+        faults = run_and_print(out, wanted, console, seed=seed, first=first)
+    if faults:
         raise typer.Exit(1)
 
 

@@ -48,8 +48,8 @@ def caveat(explanation: Explanation) -> str:
     chain = "Each path is a chain of facts of the graph."
     if any(path.influence is not None for path in explanation.paths):
         return (
-            f"{chain} The facts of some of them were taken out of the graph, one path at a time, and "
-            "the model was asked again; what they are worth together was not measured."
+            f"{chain} The facts of some of them were taken out of the graph, one path at a time, "
+            "and the model was asked again; what they are worth together was not measured."
         )
     return (
         f"{chain} The ranking prefers {enumerated(preferred)}."

@@ -65,7 +65,9 @@ def test_the_second_is_told_who_holds_an_output(tmp_path: Path) -> None:
             pass
         with locked(tmp_path / "out"):
             pass
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["here"]  # what was made for a lock goes, too
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "here"
+    ]  # what was made for a lock goes, too
 
 
 def killed_while(code: str, *arguments: Path) -> None:
