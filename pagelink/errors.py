@@ -2,12 +2,14 @@
 
 PageLinkError
 ├── SettingsError    a setting is out of its range or does not fit the others
-│   └── MissingExtraError  packages that only some of pagelink needs are not installed
+│   ├── MissingExtraError  packages that only some of pagelink needs are not installed
+│   └── BusyError    another process is writing the same output
 ├── GraphError       the graph given is malformed
 │   └── StoreError   a graph store is damaged, half-written, changed, or of another version
 ├── LinkError        a given link is not in this graph (unknown name, index out of range)
 ├── StudyError       a file is not a study, or an answer does not fit its question
-│   └── StudyBusyError  the file cannot be read or written just now, and nothing was saved
+│   ├── StudyBusyError  the file cannot be read or written just now, and nothing was saved
+│   └── StudyDamagedError  the file is not as it was written
 ├── EngineError      a job of many links cannot go on (its workers die, a disk is full, no cluster)
 └── ModelError       the model cannot be explained as it is
     ├── MaskError    the edge weights do not reach the model's messages
@@ -35,6 +37,10 @@ class MissingExtraError(SettingsError):
     """Something was requested for which packages are not installed."""
 
 
+class BusyError(SettingsError):
+    """Another process is writing the same output."""
+
+
 class GraphError(PageLinkError, ValueError):
     """The graph is malformed."""
 
@@ -53,6 +59,10 @@ class StudyError(PageLinkError, ValueError):
 
 class StudyBusyError(StudyError):
     """The file of a study cannot be read or written just now; nothing was saved."""
+
+
+class StudyDamagedError(StudyError):
+    """The file of a study is damaged."""
 
 
 class EngineError(PageLinkError, RuntimeError):

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,11 @@ pytest.register_assert_rewrite("support")
 # The graphs are tiny; a second thread only costs, here and in processes that tests start.
 torch.set_num_threads(1)
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# What is remembered of stores stays out of the user's cache folder.
+if "PAGELINK_CACHE" not in os.environ:
+    CACHE = tempfile.TemporaryDirectory(prefix="pagelink-tests-")
+    os.environ["PAGELINK_CACHE"] = CACHE.name
 
 # Those start quicker with this folder on their path; workers of the engine take ours.
 QUICK_START = str(Path(__file__).parent / "support" / "quick_start")

@@ -162,6 +162,7 @@ def test_every_page_is_reached_from_the_first_one() -> None:
 # so no optional package is needed.
 CODE = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)", re.DOTALL)
 PATH = re.compile(r"[\w.<*-][\w.<>*/-]*")
+TEST = re.compile(r"(tests/[\w/]+\.py)::(\w+)")
 DOTTED = re.compile(r"pagelink(?:\.\w+)+")
 IMPORT = re.compile(r"(?:from|import) (pagelink[\w.]*)(?: import ([\w, ]+))?")
 IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
@@ -304,6 +305,9 @@ def is_there(code: str) -> bool:
         return code == "--help" or any(code in options for options in commands().values())
     if dotted := DOTTED.match(code):
         return is_name_of_pagelink(dotted[0])
+    if (test := TEST.fullmatch(code)) is not None:
+        tree = trees().get(ROOT / test[1])
+        return tree is not None and test[2] in dict(bound(tree.body))
     first, slash, _ = code.partition("/")
     if PATH.fullmatch(code) and (code.endswith(FILE_SUFFIXES) or (slash and first in ours())):
         return is_file_of_ours(code)
@@ -332,6 +336,7 @@ def test_what_a_page_names_exists(page: Path) -> None:
         "in `bench/paper/<part>_of_nothing.py`", "the field `path.no_such_field`",
         "as `pagelink.nothing`", "as `pagelink.settings.Nothing`", "as `pagelink.Nothing(x)`",
         "as `pagelink.settings.Settings.nothing`", "call `explain_nothing(x)`", "a `NothingAtAll`",
+        "by `tests/nothing.py::test_a`", "by `tests/test_docs.py::test_nothing`",
         "run `pagelink nothing`", "run `pagelink bench nothing`",
         "run `pagelink explain GRAPH --nothing`", "give `--nothing`", "run `make nothing`",
         "by `from pagelink import nothing`", "```\nfrom pagelink.web.app import nothing\n```\n",
@@ -348,6 +353,7 @@ def test_a_wrong_name_is_found(text: str) -> None:
     "text",
     [
         "`pagelink/explain/`", "`explain/explainer.py`", "`settings.py`", "`tests/test_docs.py`",
+        "`tests/test_docs.py::test_links_lead_somewhere`",
         "`bench/*/bench.py`", "`pagelink.Settings`", "`pagelink.settings.Settings.paper`",
         "`pagelink.metrics.average`", "`Settings(rho=1)`", "`torch.cat`", "`HeteroData`",
         "`pagelink explain GRAPH --model model.pt`", "`pagelink --help`", "`--rank`", "`make test`",

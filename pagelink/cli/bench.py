@@ -14,14 +14,16 @@ from pagelink.cli.common import (
     console,
     load,
     one_thread,
+    output,
     repeatable,
     say_written,
 )
 from pagelink.errors import SettingsError, need
+from pagelink.runtime.files import locked
 
 Quick = Annotated[bool, typer.Option("--quick", help="Tiny graphs, to see that it runs.")]
 bench = typer.Typer(help="Benchmarks.", no_args_is_help=True)
-Out = Annotated[Path, typer.Option(help="Folder for run files, trained models and reports.")]
+Out = Annotated[Path, output("Folder for run files, trained models and reports.")]
 
 
 @bench.command()
@@ -42,9 +44,10 @@ def paper(
     if aminer is not None and not aminer.exists():
         raise SettingsError(f"--aminer {aminer}: there is no such file.")
     one_thread()  # so that CPU seconds are those of the work
-    run_and_print(
-        out, part or [], console, seeds=seeds, links=links, quick=quick, aminer=aminer
-    )  # fmt: skip
+    with locked(out):
+        run_and_print(
+            out, part or [], console, seeds=seeds, links=links, quick=quick, aminer=aminer
+        )
 
 
 @bench.command()
@@ -67,22 +70,22 @@ def compare(
     one_thread()
     given = [name.strip() for name in (explainers or "").split(",")]
     names = check_names("explainer", filter(None, given), RIVALS)
-    compare_and_print(
-        load(graph, model), model, names, out, console, links=links, seeds=seeds, seed=seed
-    )  # fmt: skip
+    with locked(out):
+        compare_and_print(
+            load(graph, model), model, names, out, console, links=links, seeds=seeds, seed=seed
+        )
 
 
 @bench.command()
 def report(
     folder: Annotated[Path, typer.Argument(help="Folder that `bench paper` or `compare` wrote.")],
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for the reports. Default: the same.")
-    ] = None,
+    out: Annotated[Path | None, output("Folder for the reports. Default: the same.")] = None,
 ) -> None:
     """Make the reports of a benchmark anew from its run files: Markdown, and one page of HTML."""
     from pagelink.bench.paper.runner import report as write
 
-    write(folder, out or folder, console)
+    with locked(out or folder):
+        write(folder, out or folder, console)
 
 
 @bench.command()
@@ -103,7 +106,7 @@ def docs(
 
 @bench.command()
 def scale(
-    out: Annotated[Path, typer.Option(help="Folder for the store, about 30 GB, and scale.json.")],
+    out: Annotated[Path, output("Folder for the store, about 30 GB, and scale.json.")],
     only: Annotated[Many, repeatable("build, cold, worker, engines or chaos.", "NAME")] = None,
     quick: Quick = False,
     seed: Seed = 0,
@@ -113,7 +116,42 @@ def scale(
         need("pagelink bench scale", "bench", "ray")
     from pagelink.bench.scale.bench import run_and_print
 
-    run_and_print(out, only or [], console, quick=quick, seed=seed)
+    with locked(out):
+        run_and_print(out, only or [], console, quick=quick, seed=seed)
+
+
+@bench.command()
+def fuzz(
+    out: Annotated[Path, output("Folder for fuzz.md, fuzz.json and finished chunks.")] = Path(
+        "out/fuzz"
+    ),
+    graphs: Annotated[
+        int, typer.Option(min=0, help="Random graphs with models, explained and checked.")
+    ] = 0,
+    searches: Annotated[
+        int, typer.Option(min=0, help="Random graphs through extraction, pruning and search.")
+    ] = 0,
+    interrupts: Annotated[
+        int, typer.Option(min=0, help="Ctrl-C at random moments of calls that run a model.")
+    ] = 0,
+    damage: Annotated[
+        int, typer.Option(min=0, help="Random changes of bytes in files that are read back.")
+    ] = 0,
+    first: Annotated[int, typer.Option(min=0, help="The number of the first case.")] = 0,
+    seed: Seed = 0,
+) -> None:
+    """Check promises on random cases. Goes on where it stopped; exit code 1 if one is broken."""
+    from pagelink.bench.fuzz.bench import run_and_print
+
+    wanted = {
+        "graphs": graphs, "searches": searches, "interrupts": interrupts, "damage": damage,
+    }  # fmt: skip
+    if not any(wanted.values()):
+        raise SettingsError(f"Say how many cases to run: --{' N or --'.join(wanted)} N.")
+    with locked(out):
+        faults = run_and_print(out, wanted, console, seed=seed, first=first)
+    if faults:
+        raise typer.Exit(1)
 
 
 @bench.command("useritemattr-reference")
@@ -135,7 +173,7 @@ def useritemattr_reference(
 
 @bench.command()
 def speed(
-    out: Annotated[Path, typer.Option(help="Folder for speed.json and speed.svg.")] = Path("out"),
+    out: Annotated[Path, output("Folder for speed.json and speed.svg.")] = Path("out"),
     quick: Quick = False,
     only: Annotated[Many, repeatable("Only this row.", "NAME")] = None,
     seed: Seed = 0,
@@ -143,16 +181,15 @@ def speed(
     """Measure how fast links are explained, and print it as a Markdown table."""
     from pagelink.bench.speed.bench import run_and_print
 
-    run_and_print(out, quick, only or [], seed, console)
+    with locked(out):
+        run_and_print(out, quick, only or [], seed, console)
 
 
 @bench.command()
 def faithfulness(
     subject: Annotated[Many, repeatable("Only this model.", "NAME")] = None,
     links: Annotated[int, typer.Option(min=2, help="Links per model at most.")] = 200,
-    out: Annotated[
-        Path, typer.Option(help="Folder for faithfulness.json and trained models.")
-    ] = Path("out"),
+    out: Annotated[Path, output("Folder for faithfulness.json and trained models.")] = Path("out"),
     quick: Quick = False,
     rho_curve: Annotated[
         bool, typer.Option("--rho-curve", help="Also the default under other values of rho.")
@@ -166,7 +203,8 @@ def faithfulness(
     from pagelink.bench.faithfulness.report import run_and_print
 
     one_thread()
-    run_and_print(
-        subject or [], out, console, links=links, quick=quick, seed=seed, rho_curve=rho_curve,
-        retrain=retrain,
-    )  # fmt: skip
+    with locked(out):
+        run_and_print(
+            subject or [], out, console, links=links, quick=quick, seed=seed, rho_curve=rho_curve,
+            retrain=retrain,
+        )  # fmt: skip

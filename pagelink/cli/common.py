@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+
+from pagelink.errors import SettingsError
+from pagelink.runtime.files import check_local, locked, write_bytes
 
 if TYPE_CHECKING:
     from pagelink.models.checkpoint import Checkpoint
@@ -29,14 +32,35 @@ Host = Annotated[
 Port = Annotated[
     int, typer.Option(min=0, max=65535, help="Port to serve on; 0 takes any that is free.")
 ]
+PerAddress = Annotated[
+    int,
+    typer.Option(
+        "--connections-per-address", min=1,
+        help="Connections from one address at most. Behind a proxy, all come from its address.",
+    ),
+]  # fmt: skip
 Model = Annotated[Path, typer.Option(help="Checkpoint that `pagelink train` wrote.")]
 Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same result.")]
 Threshold = Annotated[float, typer.Option(help="Links with a lower raw score are not predicted.")]
 RankOnly = Annotated[
     bool, typer.Option("--rank-only", help="The model only ranks: explain every given link.")
 ]
-Out = Annotated[Path, typer.Option(help="Folder to make.")]
 Many = list[str] | None
+
+
+def output(help: str) -> Any:
+    """Return an option for the file or folder that a command writes; no address will do."""
+    return typer.Option(help=help, metavar="PATH", parser=_local_path)
+
+
+def _local_path(given: str | Path) -> Path:
+    try:
+        return check_local(given)
+    except SettingsError as error:
+        raise typer.BadParameter(str(error)) from error
+
+
+Out = Annotated[Path, output("Folder to make.")]
 
 
 def repeatable(help: str, metavar: str | None = None) -> Any:
@@ -53,6 +77,14 @@ def check_target(out: Path | None, *inputs: Path | None) -> None:
             raise typer.BadParameter(f"--out {out} is an input; choose another name.")
     if out.is_dir():
         raise typer.BadParameter(f"--out {out} is a folder; give the name of a file.")
+
+
+@contextmanager
+def writing(out: Path | None, *inputs: Path | None) -> Iterator[None]:
+    """Have a file to this command alone as long as it works on it; None is no file."""
+    check_target(out, *inputs)
+    with nullcontext() if out is None else locked(out):
+        yield
 
 
 def load(graph: Path, model: Path) -> Checkpoint:
@@ -87,8 +119,6 @@ def one_thread() -> None:
 
 def write_files(*wanted: tuple[Path | None, Callable[[], str | bytes]]) -> list[Path]:
     """Write what is requested, each to its path, and return the paths."""
-    from pagelink.runtime.files import write_bytes
-
     written = []
     for path, make in wanted:
         if path is not None:

@@ -22,6 +22,7 @@ from pagelink.cli.common import (
     console,
     errors,
     load,
+    output,
     progress_bar,
     repeatable,
     say_written,
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 
 SECONDS_A_LINE = 30.0
+ALL_FAILED, SOME_FAILED = 1, 3
+"""Exit codes of a table of links; 2 is a wrong option."""
 
 
 def explain(
@@ -46,15 +49,15 @@ def explain(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            help="With --links: result, .parquet, .csv, .tsv or .jsonl; or a folder of parts, "
-            "which several workers fill."
+        output(
+            "With --links: result, .parquet, .csv, .tsv or .jsonl; or a folder of parts, which "
+            "several workers fill: one that exists, or a name without an ending of letters."
         ),
     ] = None,
-    html: Annotated[Path | None, typer.Option(help="Write a web page.")] = None,
-    svg: Annotated[Path | None, typer.Option(help="Write a drawing.")] = None,
-    png: Annotated[Path | None, typer.Option(help="Write a picture.")] = None,
-    json: Annotated[Path | None, typer.Option(help="Write everything as JSON.")] = None,
+    html: Annotated[Path | None, output("Write a web page.")] = None,
+    svg: Annotated[Path | None, output("Write a drawing.")] = None,
+    png: Annotated[Path | None, output("Write a picture.")] = None,
+    json: Annotated[Path | None, output("Write everything as JSON.")] = None,
     paths: Annotated[int | None, typer.Option(help="Number of paths at most.")] = None,
     max_length: Annotated[int | None, typer.Option(help="Facts of a path at most.")] = None,
     max_degree: Annotated[int | None, typer.Option(help="Degree of inner nodes at most.")] = None,
@@ -121,9 +124,14 @@ def explain(
     ] = False,
     seed: Seed = 0,
 ) -> None:
-    """Explain one link, or a table of links."""
+    """Explain one link, or a table of links.
+
+    Of a table, the exit code is 1 if every link failed, and 3 if some did.
+    """
+    from pagelink.views.rows import is_one_file
+
     is_table = links is not None
-    is_folder = out is not None and (out.is_dir() or not out.suffix)
+    is_folder = out is not None and not is_one_file(out)
     of_workers = (engine, workers, address, chunk, store_path, collect or None)
     wrong = {
         "Give either --src and --dst, or --links.":
@@ -219,6 +227,8 @@ def _explain_table(
     given = {name: value for name, value in options.items() if value is not None}
     with _shown() as step:
         summary = explain_table(opening, links, out, engine, progress=step, **given)
+    if summary.damaged:
+        errors.print(f"{summary.damaged} parts of an earlier run were damaged and made again.")
     if summary.resumed:
         console.print(f"{summary.resumed} links were done by an earlier run.")
     counts = ", ".join(f"{count} {name}" for name, count in summary.reasons.items())
@@ -242,6 +252,9 @@ def _explain_table(
     more = summary.reasons.get("invalid", 0) - len(summary.invalid)
     if more > 0:
         errors.print(f"... and {more} more; see the rows with reason invalid.")
+    if summary.failed:
+        errors.print(f"{summary.failed} of {summary.num_links} links failed.")
+        raise typer.Exit(ALL_FAILED if summary.failed == summary.num_links else SOME_FAILED)
 
 
 @contextmanager
@@ -251,16 +264,16 @@ def _shown() -> Iterator[Callable[[int, int], None]]:
         with progress_bar("explaining") as bar:
             yield bar
         return
-    started = said = time.monotonic()
-    before: int | None = None
+    said = time.monotonic()
+    first: tuple[float, int] | None = None  # what an earlier run has done is not our pace
 
     def step(done: int, total: int) -> None:
-        nonlocal said, before
+        nonlocal said, first
         now = time.monotonic()
-        before = done if before is None else before
-        if now - said >= SECONDS_A_LINE:
+        first = first or (now, done)
+        if now - said >= SECONDS_A_LINE and now > first[0]:
             said = now
-            rate = (done - before) / (now - started)
+            rate = (done - first[1]) / (now - first[0])
             left = f", {(total - done) / rate / 60:.0f} minutes left" if rate else ""
             errors.print(f"{done} of {total} links, {rate:.1f} per second{left}")
 

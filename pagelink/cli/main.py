@@ -5,6 +5,7 @@ Groups and longer commands have their own files; the short ones, and `pagelink d
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -20,22 +21,25 @@ from pagelink.cli.common import (
     MaybeModel,
     Model,
     Out,
+    PerAddress,
     Port,
     RankOnly,
     Seed,
     Threshold,
     check_demo,
-    check_target,
     console,
     errors,
     load,
     load_or_demo,
     one_thread,
+    output,
+    writing,
 )
 from pagelink.cli.explain import explain
 from pagelink.cli.store import store
 from pagelink.cli.study import study
 from pagelink.errors import PageLinkError, SettingsError, need
+from pagelink.runtime.files import locked
 
 dataset = typer.Typer(help="Make graphs with known explanations.", no_args_is_help=True)
 
@@ -45,7 +49,8 @@ def useritemattr(out: Out, seed: Seed = 0) -> None:
     """The paper's synthetic graph of users, items and attributes."""
     from pagelink.datasets.useritemattr import make_useritemattr_folder
 
-    console.print(str(make_useritemattr_folder(out, seed=seed)))
+    with locked(out):
+        console.print(str(make_useritemattr_folder(out, seed=seed)))
 
 
 @dataset.command()
@@ -56,7 +61,8 @@ def aminer(
     """A citation graph in our table form, from the public AMiner files."""
     from pagelink.datasets.aminer import make_aminer_folder
 
-    console.print(str(make_aminer_folder(source, out)))
+    with locked(out):
+        console.print(str(make_aminer_folder(source, out)))
 
 
 @dataset.command()
@@ -80,10 +86,11 @@ def augcitation(
 
     if rule not in ("paper", "released"):
         raise typer.BadParameter(f"--rule is paper or released; got {rule!r}.")
-    made = make_augcitation_folder(
-        source, out, num_likes=num_likes, seed=seed,
-        rule="released" if rule == "released" else "paper",
-    )  # fmt: skip
+    with locked(out):
+        made = make_augcitation_folder(
+            source, out, num_likes=num_likes, seed=seed,
+            rule="released" if rule == "released" else "paper",
+        )  # fmt: skip
     console.print(str(made))
 
 
@@ -107,14 +114,15 @@ def _options(
 
 @app.command()
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the page and the picture.")] = Path("out"),
+    out: Annotated[Path, output("Folder for the page and the picture.")] = Path("out"),
     seed: Seed = 0,
 ) -> None:
     """Generate a graph, train a model, and explain one of its predictions."""
     from pagelink.datasets.demo import run_demo
 
     one_thread()  # the graph is tiny, a second thread only costs
-    run_demo(out, seed, console)
+    with locked(out):
+        run_demo(out, seed, console)
 
 
 @app.command()
@@ -130,7 +138,7 @@ def describe(graph: Graph, seed: Seed = 0) -> None:
 def train(
     graph: Graph,
     link: Annotated[str, typer.Option(help="Relation to predict, as user,likes,movie.")],
-    out: Annotated[Path, typer.Option(help="Checkpoint to write.")],
+    out: Annotated[Path, output("Checkpoint to write.")],
     model: Annotated[str, typer.Option(help="rgcn, sage or hgt.")] = "rgcn",
     head: Annotated[str, typer.Option(help="dot, cosine or mlp.")] = "dot",
     hidden: Annotated[int, typer.Option(min=1, help="Length of the embeddings.")] = 64,
@@ -155,13 +163,13 @@ def train(
     """Train a link predictor on a graph and test it beside two plain rivals."""
     from pagelink.models.commands import train_and_save
 
-    check_target(out, graph)
     given = {"epochs": epochs, "lr": lr, "batch_size": batch_size, "paper_split": paper_split}
-    train_and_save(
-        graph, _link_type(link), out, model=model, seed=seed, console=console,
-        options={"head": head, "hidden": hidden, "num_layers": layers, "embeddings": embeddings},
-        settings={key: value for key, value in given.items() if value is not None},
-    )  # fmt: skip
+    options = {"head": head, "hidden": hidden, "num_layers": layers, "embeddings": embeddings}
+    with writing(out, graph):
+        train_and_save(
+            graph, _link_type(link), out, model=model, seed=seed, console=console, options=options,
+            settings={key: value for key, value in given.items() if value is not None},
+        )  # fmt: skip
 
 
 @app.command()
@@ -204,6 +212,7 @@ def serve(
     deadline: Annotated[
         float, typer.Option(help="Seconds an explanation may take; what is found is shown.")
     ] = 60.0,
+    per_address: PerAddress = 128,
     seed: Seed = 0,
 ) -> None:
     """Explore predictions and their explanations on a local web page."""
@@ -211,6 +220,7 @@ def serve(
     if not deadline > 0:
         raise typer.BadParameter(f"--deadline is more than 0 seconds, got {deadline:g}.")
     need("pagelink serve", "web", "fastapi", "uvicorn")
+    from pagelink.web.connections import Limits
     from pagelink.web.serving import address_of, check_binding, listen
     from pagelink.web.serving import serve as run
 
@@ -238,7 +248,8 @@ def serve(
         if open:
             typer.launch(address)
 
-    run(make_app(explorer, token=token), taken, started)
+    limits = Limits(per_address=per_address)
+    run(make_app(explorer, token=token), taken, started, limits)
 
 
 app.command()(store)
@@ -252,14 +263,14 @@ def check(
     retrain: Annotated[
         bool, typer.Option(help="Also train a model on links paired at random, to compare with.")
     ] = True,
-    json: Annotated[Path | None, typer.Option(help="Write all figures as JSON.")] = None,
+    json: Annotated[Path | None, output("Write all figures as JSON.")] = None,
     seed: Seed = 0,
 ) -> None:
     """Check whether explanations of a model are true of it, and say so in words."""
     from pagelink.checks.report import check_and_print
 
-    check_target(json, graph, model)
-    check_and_print(load(graph, model), links, seed, retrain, json, console)
+    with writing(json, graph, model):
+        check_and_print(load(graph, model), links, seed, retrain, json, console)
 
 
 def _link_type(given: str) -> tuple[str, str, str]:
@@ -271,11 +282,23 @@ def _link_type(given: str) -> tuple[str, str, str]:
 
 def _say_interrupted() -> NoReturn:
     errors.print("interrupted (tables of links and benchmarks go on where they stopped)")
+    # Interrupted within an `exec` of a text, as dataclasses do it, Python would end by the signal
+    # whatever we say, unless another one follows.
+    exec("")
     sys.exit(1)
+
+
+def _was_interrupted(error: BaseException | None) -> bool:
+    """Whether an error came up while an interruption was on its way."""
+    return error is not None and (
+        isinstance(error, KeyboardInterrupt) or _was_interrupted(error.__context__)
+    )
 
 
 def main() -> None:
     """Run the command line; errors made on purpose become one line and exit code 1."""
+    # Asked to end, a command ends as by Ctrl-C: its workers, locks and temporary files go with it.
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         app()
     except SystemExit as stop:
@@ -291,3 +314,10 @@ def main() -> None:
         words = " ".join(str(error).split())
         errors.print(Text.assemble(("error:", "bold red"), f" {words}"))
         sys.exit(2 if isinstance(error, SettingsError) else 1)
+    except Exception as error:
+        # Interrupted while a library was imported half, say, cleaning up fails in some other way.
+        if not _debug and _was_interrupted(error):
+            _say_interrupted()
+        raise
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pagelink.cli.common import console
+from pagelink.cli.common import console, output
+from pagelink.runtime.files import TEMPORARY, locked
 
 if TYPE_CHECKING:
     from pagelink.store.graph_store import GraphStore
@@ -24,7 +25,7 @@ def store(
     graph: Annotated[
         Path, typer.Argument(help="Folder of tables, or a file of triples; a store to --verify.")
     ],
-    out: Annotated[Path | None, typer.Option(help="Folder to make.")] = None,
+    out: Annotated[Path | None, output("Folder to make.")] = None,
     model: Annotated[
         Path | None,
         typer.Option(
@@ -32,7 +33,8 @@ def store(
         ),
     ] = None,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Compare the checksums of all files of the store.")
+        bool,
+        typer.Option("--verify", help="Read all files of the store and compare checksums."),
     ] = False,
 ) -> None:
     """Turn a graph of any size into a store, which is explained without being read into memory."""
@@ -40,18 +42,23 @@ def store(
         raise typer.BadParameter("--model goes with --out.")
     if out is None and not verify:
         raise typer.BadParameter("Give --out FOLDER to make a store, or --verify to check one.")
-    from pagelink.store.graph_store import GraphStore
-
     start = time.perf_counter()
     if out is None:
-        _say(GraphStore.open(graph, verify=True), "checked in", start)
+        _say(_verified(graph), "verified in", start)
         return
-    with _steps() as step:
+    with locked(out, lend=True), _steps() as step:
         made = _made(graph, model, out, step)
     _say(made, "built in", start)
     if verify:
         start = time.perf_counter()
-        _say(GraphStore.open(out, verify=True), "checked in", start)
+        _say(_verified(out), "verified in", start)
+
+
+def _verified(folder: Path) -> GraphStore:
+    from pagelink.store.graph_store import GraphStore
+
+    with _steps() as step:
+        return GraphStore.open(folder, verify=step)
 
 
 def _made(graph: Path, model: Path | None, out: Path, step: Step) -> GraphStore:
@@ -70,7 +77,8 @@ def _made(graph: Path, model: Path | None, out: Path, step: Step) -> GraphStore:
         return save_message_store(GraphStore.open(graph), model, out, step)
     with write_errors(out):
         out.absolute().parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=out.absolute().parent, prefix=f".{out.name}.") as folder:
+    place = out.absolute().parent
+    with TemporaryDirectory(TEMPORARY, f".{out.name}.", place) as folder:
         whole = build_store(graph, Path(folder) / "whole", progress=step)
         return save_message_store(whole, model, out, step)
 

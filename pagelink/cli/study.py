@@ -11,15 +11,18 @@ from pagelink.cli.common import (
     Demo,
     Host,
     MaybeModel,
+    PerAddress,
     Port,
     Seed,
     check_demo,
     check_target,
     console,
     load_or_demo,
+    output,
     progress_bar,
     say_written,
     write_files,
+    writing,
 )
 from pagelink.errors import need
 
@@ -30,7 +33,7 @@ study = typer.Typer(help="The blind human study.", no_args_is_help=True)
 
 @study.command()
 def create(
-    out: Annotated[Path, typer.Option(help="File to make; one that exists is never overwritten.")],
+    out: Annotated[Path, output("File to make; one that exists is never overwritten.")],
     graph: Annotated[
         Path | None, typer.Argument(help="Folder of tables, or a file of triples.")
     ] = None,
@@ -56,16 +59,15 @@ def create(
     check_demo(graph, model, demo)
     if not 0 < difference < 1:
         raise typer.BadParameter(f"--difference is between 0 and 1, got {difference:g}.")
-    check_target(out, graph, model)
     from pagelink.study.create import Plan, lines_about
     from pagelink.study.create import create as make
     from pagelink.study.explaining import explainer_names
     from pagelink.study.storage import refuse_existing
 
-    refuse_existing(out)
     plan = Plan(explainer_names(explainers), links, forecasts, budget, per_person, seed=seed)
-    checkpoint = load_or_demo(graph, model, seed)
-    made = make(checkpoint, out, plan, progress_bar)
+    with writing(out, graph, model):
+        refuse_existing(out)
+        made = make(load_or_demo(graph, model, seed), out, plan, progress_bar)
     for line in lines_about(made, plan, difference):
         console.print(line)
 
@@ -100,12 +102,14 @@ def serve(
             "`pagelink study invite`, work without it: their keys cannot be guessed."
         ),
     ] = None,
+    per_address: PerAddress = 128,
 ) -> None:
     """Ask the questions on web pages, one per page, until interrupted."""
     need("pagelink study serve", "study", "fastapi", "uvicorn")
     from pagelink.study.app import WAIT, application
     from pagelink.study.database import Study
     from pagelink.web import serving
+    from pagelink.web.connections import Limits
     from pagelink.web.serving import check_binding
 
     check_binding(host, token)
@@ -117,15 +121,16 @@ def serve(
             console.print(f"The study is at {address}")
             console.print("Stop it by Ctrl-C; no answer is lost.")
 
-        serving.serve(application(opened, token), taken, started)
+        limits = Limits(per_address=per_address)
+        serving.serve(application(opened, token), taken, started, limits)
 
 
 @study.command()
 def report(
     file: File,
-    json: Annotated[Path | None, typer.Option(help="Write all figures as JSON.")] = None,
-    html: Annotated[Path | None, typer.Option(help="Write a page with plots.")] = None,
-    csv: Annotated[Path | None, typer.Option(help="Write the raw data, a row per answer.")] = None,
+    json: Annotated[Path | None, output("Write all figures as JSON.")] = None,
+    html: Annotated[Path | None, output("Write a page with plots.")] = None,
+    csv: Annotated[Path | None, output("Write the raw data, a row per answer.")] = None,
     seed: Seed = 0,
 ) -> None:
     """Say what people chose and understood, how sure that is, and whether they agree."""
@@ -154,7 +159,7 @@ def report(
 @study.command()
 def simulate(
     file: File,
-    out: Annotated[Path, typer.Option(help="File to make: the questions, answered.")],
+    out: Annotated[Path, output("File to make: the questions, answered.")],
     people: Annotated[int, typer.Option(min=1, help="How many people.")] = 30,
     like: Annotated[
         str, typer.Option(help="How likely each is chosen: pagelink=0.6,degree=0.2,none=0.2.")
@@ -174,5 +179,6 @@ def simulate(
         parse_probabilities(like, "--like"), parse_probabilities(understanding, "--understanding"),
         agree,
     )  # fmt: skip
-    simulate_copy(file, out, people, behaviour, seed)
+    with writing(out, file):
+        simulate_copy(file, out, people, behaviour, seed)
     console.print(f"Wrote {out}: {people} simulated people.")

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -26,6 +25,7 @@ from pagelink.explain.building import versions
 from pagelink.graph.reverse_relations import REVERSE_PREFIX
 from pagelink.graph.schema import EdgeType
 from pagelink.models.commands import DATASET_FILE
+from pagelink.runtime.files import temporary_name
 from pagelink.tables.files import file_errors
 from pagelink.tables.load import save_graph
 
@@ -215,7 +215,7 @@ def _new_folder(path: Path) -> Iterator[Path]:
     """Give a folder to fill; it gets its name only if nothing went wrong."""
     check_new_folder(path)
     place = path.resolve()  # of the folder itself, not of a link to it
-    fresh = place.with_name(f".{place.name}.{secrets.token_hex(4)}")
+    fresh = temporary_name(place)
     try:
         with file_errors(path, "written"):
             fresh.mkdir(parents=True)

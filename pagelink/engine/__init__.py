@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pagelink.engine.crew import Engine
-from pagelink.engine.job import Summary, explain_table, stream
+from pagelink.engine.job import explain_table, stream
 from pagelink.engine.opening import FromFiles, Sent
 from pagelink.engine.parts import open_parts, read_parts
 from pagelink.engine.processes import Processes
 from pagelink.engine.ray_engine import Ray
+from pagelink.engine.summary import Summary
 from pagelink.engine.worker import InProcess
 from pagelink.errors import SettingsError
 

@@ -9,7 +9,7 @@ times; it is not explained but gets a row that says so.
 from __future__ import annotations
 
 import time
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -70,9 +70,10 @@ class Tally:
 
     restarts: int = 0
     work: float = 0.0
-    """Seconds spent on explaining, by all workers."""
+    """Seconds spent on explaining what is in the result, by all workers."""
     wall: float = 0.0
-    """Seconds these tasks took in all, from one answer of a worker to its next."""
+    """Seconds of the workers in all: from one answer to the next, and to their death; of those that
+    replace others, from their start."""
 
     @property
     def overhead(self) -> float | None:
@@ -83,8 +84,9 @@ class Tally:
 @dataclass
 class _Worker:
     tasks: deque[Task]
+    since: float | None = None
+    """From when on its time counts; None before a first worker is ready."""
     ready: bool = False
-    since: float = 0.0
 
 
 class Crew:
@@ -105,6 +107,7 @@ class Crew:
         self._again: deque[Task] = deque()
         self._deaths: Counter[tuple[int, int, int]] = Counter()
         self._stillborn = 0
+        self._work_on_pieces: defaultdict[int, float] = defaultdict(float)
         self.tally = Tally()
 
     def run(
@@ -138,8 +141,8 @@ class Crew:
         finally:
             self._engine.close()
 
-    def _hire(self) -> None:
-        self._workers[self._engine.hire()] = _Worker(deque())
+    def _hire(self, since: float | None = None) -> None:
+        self._workers[self._engine.hire()] = _Worker(deque(), since)
 
     def _with_room(self) -> Iterator[int]:
         """Workers for one more task each, those without any first."""
@@ -158,19 +161,28 @@ class Crew:
             raise event.what.raised()
         if isinstance(event.what, Hello):
             _check_versions(event.what)
-            worker.ready, worker.since = True, time.perf_counter()
+            self._clock(worker)
+            worker.ready = True
             self._stillborn = 0
         elif isinstance(event.what, Report):
-            now = time.perf_counter()
+            self._clock(worker)
             self.tally.work += event.what.seconds
-            self.tally.wall += now - worker.since
-            worker.since = now
             task = worker.tasks.popleft()
+            if not task.is_whole:
+                self._work_on_pieces[task.chunk] += event.what.seconds
             self._results.add(task, event.what.product)
             yield from self._finish(task)
         else:
+            if worker.since is not None:
+                self._clock(worker)
             del self._workers[event.worker]
             yield from self._bury(worker, event.how)
+
+    def _clock(self, worker: _Worker) -> None:
+        """Count the time of a worker up to now."""
+        now = time.perf_counter()
+        self.tally.wall += 0.0 if worker.since is None else now - worker.since
+        worker.since = now
 
     def _finish(self, task: Task) -> Iterator[list[Task]]:
         state = self.ledger.finish(task)
@@ -181,6 +193,7 @@ class Crew:
             yield pieces
             return
         self._results.forget_pieces(task.chunk)
+        self.tally.work -= self._work_on_pieces.pop(task.chunk, 0.0)  # it is done again
         whole = joined(pieces)
         self._deaths.pop(whole.key, None)
         self._again.append(whole)
@@ -194,7 +207,7 @@ class Crew:
                 f"model ({how}). Most likely there is not enough memory: use fewer workers."
             )
         self.tally.restarts += 1
-        self._hire()
+        self._hire(time.perf_counter())
         if worker.tasks:
             at_work, *others = worker.tasks
             self._again.extendleft(reversed(others))

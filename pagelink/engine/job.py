@@ -7,45 +7,37 @@ chunks that are missing.
 
 from __future__ import annotations
 
-import heapq
 import json
-import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
-from operator import itemgetter
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
-from pagelink.engine.crew import Crew, Engine, Tally
+from pagelink.engine.crew import Crew, Engine
 from pagelink.engine.opening import Opening, Sent, job_identity
-from pagelink.engine.parts import (
-    FORMATS,
-    SUMMARY_FILE,
-    PartFolder,
-    claimed,
-    join_parts,
-    part_files,
+from pagelink.engine.parts import SUMMARY_FILE, PartFolder, claimed
+from pagelink.engine.summary import Count, Summary
+from pagelink.engine.tasks import (
+    LINKS_A_CHUNK,
+    LINKS_A_WINDOW,
+    Task,
+    apart,
+    check_chunk,
+    chunks,
+    plan,
 )
-from pagelink.engine.tasks import LINKS_A_CHUNK, LINKS_A_WINDOW, Task, check_chunk, chunks, plan
 from pagelink.engine.worker import InProcess, Order
-from pagelink.errors import EngineError, SettingsError
 from pagelink.explain.explainer import MEMORY, PaGELink
 from pagelink.explain.options import ExplainOptions
 from pagelink.explain.result import Explanation
 from pagelink.graph.links import LinkLike
-from pagelink.runtime.files import write_text
+from pagelink.runtime.files import locked, write_text
 from pagelink.tables.link_tables import LinkRow, count_links
+from pagelink.views.rows import is_one_file, write_rows
 
 NOTHING_MORE = ExplainOptions()
 CHUNKS_AHEAD = 4
 """For each worker, the number of chunks that may be under way or wait for an earlier one."""
-SLOWEST = 10
-INVALID = 20
-_OF_SLOWEST = ["line", "src", "dst", "seconds"]
-_COLUMNS = [*_OF_SLOWEST, "reason", "message", "verdict", "path"]
 
 
 def explain_table(
@@ -68,17 +60,19 @@ def explain_table(
         opening: the graph, the model and the settings: `FromFiles(...)`, or `Sent(explainer)`.
         links: the table of links.
         out: a file: Parquet, CSV, TSV or JSON Lines, by its ending, with the rows in the order of
-            the links. Or a folder, one that exists or a name without an ending; there, links of
-            neighbouring sources go together.
+            the links. Or a folder, one that exists or a name without the ending of a file, as
+            `run-1.5`; there, links of neighbouring sources go together.
         engine: where the workers run. None: in this process.
         asked: what the rows are to hold beside the paths.
         memory: about how many gigabytes the links that a worker explains side by side may take.
         chunk: the number of links per part.
         collect: the rows are sent to this process, which writes them: for workers that do not
             share the folder.
-        progress: called with the number of links done and the number of all.
+        progress: called with the number of links done and the number of all; first, before any
+            work, with what an earlier run has done.
 
     Raises:
+        BusyError: another process writes the same file or folder.
         SettingsError: an argument is out of its range, or the folder is another job's.
         GraphError: the table of links cannot be read.
         EngineError: the job cannot go on; what was written is kept.
@@ -87,66 +81,79 @@ def explain_table(
     is_file = is_one_file(out)
     engine = InProcess() if engine is None else engine
     engine.check()
-    total = count_links(links)
-    found = opening.identity()
-    job = {
-        **job_identity(links, opening, asked),
-        "chunk": [chunk, chunk if is_file else LINKS_A_WINDOW],
-        **found,
-    }
-    order = Order(opening.expecting(found), {"memory": memory, **asdict(asked)}, rows=True)
-    path = out.absolute().with_name(f"{out.name}.parts") if is_file else out.absolute()
-    started = time.perf_counter()
-    with claimed(path, job, beside=is_file) as folder:
-        if not collect:
-            order = replace(order, folder=folder.path, job=folder.job)
-        crew = Crew(engine, order, folder)
-        done = _Progress(total, progress)
-        if isinstance(engine, InProcess):
-            engine.step = done.show
-        for tasks in crew.run(_left(plan(links, chunk, sort=not is_file), folder, crew, done)):
-            folder.merge(tasks)
-            done.add(tasks[0].size)
-        summary = _summary(folder.path, done, crew.tally, time.perf_counter() - started, engine)
-        if is_file:
-            join_parts(folder.path, out)
-            folder.remove()
-        else:
+    with locked(out, lend=True):
+        # 1. What the job is, and what an earlier run has done of it.
+        total = count_links(links)
+        found = opening.identity()
+        job = {
+            **job_identity(links, opening, asked),
+            "chunk": [chunk, chunk if is_file else LINKS_A_WINDOW],
+            **found,
+        }
+        order = Order(opening.expecting(found), {"memory": memory, **asdict(asked)}, rows=True)
+        path = out.absolute().with_name(f"{out.name}.parts") if is_file else out.absolute()
+        count = Count()
+
+        def planned() -> Iterator[Task]:
+            return plan(links, chunk, sort=not is_file)
+
+        with claimed(path, job, beside=is_file) as folder:
+            count.damaged = folder.check(planned())
+            done = _Progress(total, progress, folder, chunk)
+            count.resumed = done.done
+            # 2. The rest of it.
+            if not collect:
+                order = replace(order, folder=folder.path, job=folder.job)
+            crew = Crew(engine, order, folder)
+            if isinstance(engine, InProcess):
+                engine.step = done.show
+            for tasks in crew.run(_left(planned(), folder, crew, done)):
+                folder.merge(tasks)
+                done.add(tasks[0])
+            # 3. Every part, by its number, against the links that it is to hold.
+            tables = (count.add(task, folder.read(task)) for task in planned())
+            if is_file:
+                write_rows(tables, out)
+                folder.remove()
+                return count.summary(crew.tally, engine)
+            for _ in tables:
+                pass
+            summary = count.summary(crew.tally, engine)
             write_text(folder.path / SUMMARY_FILE, json.dumps(asdict(summary), indent=1))
-        return summary
+            return summary
 
 
-def is_one_file(out: Path) -> bool:
-    """Return whether results go into a file of this name, and not into a folder.
-
-    Raises:
-        SettingsError: the ending is not known.
-    """
-    if out.is_dir() or not out.suffix:
-        return False
-    if out.suffix not in FORMATS:
-        raise SettingsError(f"{out}: results end in {', '.join(FORMATS)}, not in {out.suffix!r}.")
-    return True
-
-
-@dataclass
 class _Progress:
-    """How many links are done."""
+    """How many links are done: at first, by an earlier run.
 
-    total: int
-    tell: Callable[[int, int], None]
-    done: int = 0
-    resumed: int = 0
-    """Of these, by an earlier run."""
+    Args:
+        total: the number of links.
+        tell: called with the number of links done and the number of all.
+        folder: what an earlier run has done.
+        chunk: the number of links per chunk; the last one may have fewer.
+    """
 
-    def add(self, links: int) -> None:
-        """Take note of a chunk that is complete."""
-        self.done += links
+    def __init__(
+        self, total: int, tell: Callable[[int, int], None], folder: PartFolder, chunk: int
+    ) -> None:
+        self._total = total
+        self._tell = tell
+        self._of_pieces = {
+            number: sum(piece.last - piece.first for piece in apart(pieces))
+            for number, pieces in folder.pieces.items()
+        }
+        whole = sum(min(chunk, total - number * chunk) for number in folder.done)
+        self.done = whole + sum(self._of_pieces.values())
+        self.show()
+
+    def add(self, task: Task) -> None:
+        """Take note of a chunk that is complete; pieces of an earlier run are counted already."""
+        self.done += task.size - self._of_pieces.get(task.chunk, 0)
         self.show()
 
     def show(self, ahead: int = 0) -> None:
         """Tell how many links are done, those of a chunk under way included."""
-        self.tell(self.done + ahead, self.total)
+        self._tell(self.done + ahead, self._total)
 
 
 def _left(
@@ -154,98 +161,13 @@ def _left(
 ) -> Iterator[Task]:
     """Yield what an earlier run has left to do of the chunks."""
     for task in planned:
-        pieces = folder.pieces.get(task.chunk, [])
-        rest = crew.ledger.resume(task, pieces)
         if task.chunk in folder.done:
-            done.resumed += task.size
-            done.add(task.size)
-        elif rest:
+            continue
+        if rest := crew.ledger.resume(task, folder.pieces.get(task.chunk, [])):
             yield from rest
-        elif any(piece.killed for piece in pieces):
+        else:  # its pieces were all there, one of a link that kills among them
             folder.merge(crew.ledger.take(task.chunk))
-            done.add(task.size)
-        else:  # all pieces came through: once more as a whole
-            crew.ledger.take(task.chunk)
-            folder.forget_pieces(task.chunk)
-            yield task
-
-
-# What a job came to, from its parts and what its workers cost.
-
-
-@dataclass(frozen=True)
-class Summary:
-    """What a job came to."""
-
-    num_links: int
-    num_rows: int
-    num_parts: int
-    reasons: dict[str, int]
-    """How many links have each reason; "paths" counts those with paths."""
-    verdicts: dict[str, int]
-    """How many links have each verdict."""
-    slowest: list[dict[str, Any]]
-    """The links that took longest: line, src, dst, seconds of one core."""
-    invalid: list[str]
-    """Messages about the first malformed links and those that killed their worker."""
-    resumed: int
-    """How many links were found done by an earlier run."""
-    seconds: float
-    """Of this run, from its start to its end."""
-    rate: float
-    """Links per second of this run."""
-    engine: str
-    workers: int
-    restarts: int
-    """How many workers died and were replaced, in this run."""
-    overhead: float | None
-    """Share of the workers' time that was not spent on explaining: waiting, wording the rows,
-    writing the parts. None if there was nothing left to do."""
-
-
-def _summary(
-    folder: Path, done: _Progress, tally: Tally, seconds: float, engine: Engine
-) -> Summary:
-    """Go through the parts.
-
-    Raises:
-        EngineError: links are missing, or there twice.
-    """
-    reasons: Counter[str] = Counter()
-    verdicts: Counter[str] = Counter()
-    slowest: list[dict[str, Any]] = []
-    invalid: list[dict[str, Any]] = []
-    num_rows, files = 0, part_files(folder)
-    for file in files:
-        rows = pq.read_table(file, columns=_COLUMNS).to_pylist()
-        num_rows += len(rows)
-        links = [row for row in rows if row["path"] in (None, 1)]
-        reasons.update(row["reason"] or "paths" for row in links)
-        verdicts.update(row["verdict"] for row in links if row["verdict"])
-        slowest = heapq.nlargest(SLOWEST, [*slowest, *links], key=itemgetter("seconds", "line"))
-        invalid += [row for row in links if row["reason"] == "invalid"]
-        invalid = heapq.nsmallest(INVALID, invalid, key=itemgetter("line"))
-    if reasons.total() != done.total:
-        raise EngineError(
-            f"{folder} has the rows of {reasons.total()} links instead of {done.total}: parts were "
-            "removed, or this machine does not see those of others yet. Run the same command again."
-        )
-    return Summary(
-        num_links=done.total,
-        num_rows=num_rows,
-        num_parts=len(files),
-        reasons=dict(sorted(reasons.items())),
-        verdicts=dict(sorted(verdicts.items())),
-        slowest=[{name: row[name] for name in _OF_SLOWEST} for row in slowest],
-        invalid=[f"line {row['line']}: {row['message']}" for row in invalid],
-        resumed=done.resumed,
-        seconds=seconds,
-        rate=(done.total - done.resumed) / seconds,
-        engine=type(engine).__name__.lower(),
-        workers=engine.size,
-        restarts=tally.restarts,
-        overhead=tally.overhead,
-    )
+            done.add(task)
 
 
 # `explain_many` by several workers: explanations come in the order of the links.

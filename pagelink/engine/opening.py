@@ -16,12 +16,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol, Self
 
-from pagelink.errors import EngineError, GraphError, ModelError
+from pagelink.errors import EngineError, GraphError, ModelError, StoreError
 from pagelink.explain.building import versions
 from pagelink.explain.explainer import PaGELink
 from pagelink.explain.options import ExplainOptions
 from pagelink.models.checkpoint import open_checkpoint
 from pagelink.settings import Settings
+from pagelink.store.graph_store import GraphStore
 from pagelink.store.manifest import MANIFEST, is_store
 from pagelink.views.rows import SCHEMA
 from pagelink.views.rows import VERSION as ROWS_VERSION
@@ -148,11 +149,13 @@ class FromFiles:
         """Return hashes of the graph and the model.
 
         Raises:
-            GraphError: there is no such graph.
+            GraphError: there is no such graph, or it is a damaged store.
             ModelError: there is no such checkpoint.
         """
         if not self.graph.exists():
             raise GraphError(f"There is no graph {self.graph}.")
+        if is_store(self.graph):
+            GraphStore.open(self.graph)  # verified here, before workers all wait for one to do so
         return self._identity(self.graph)
 
     def expecting(self, found: Mapping[str, str]) -> Self:
@@ -186,7 +189,12 @@ class FromFiles:
                     f"The {name} at {graph if name == 'graph' else self.model} on {here} is not "
                     "the one that the job was started with. Copy it there anew."
                 )
-        checkpoint = open_checkpoint(self.model, graph)
+        try:
+            # By its manifest a store is the driver's. Its files are what that says: each machine
+            # verifies a store that it has not seen yet.
+            checkpoint = open_checkpoint(self.model, graph)
+        except StoreError as error:
+            raise StoreError(f"On {here}: {error}") from error
         return PaGELink(
             checkpoint.model, checkpoint.source, checkpoint.link_type, self.settings, self.seed,
             threshold=self.threshold,

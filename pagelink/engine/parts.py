@@ -1,102 +1,162 @@
-"""The folder of a job: its identity, its lock, its parts, which are the only record of progress.
+"""The folder of a job: its identity and its parts, which are the only record of progress.
 
     job.json                             what the job is; only the same job goes on in this folder
-    lock                                 who works on it
     part-00000012.parquet                the rows of chunk 12
     part-00000013-0000-0128.parquet      a piece of chunk 13, which killed its workers
     part-00000013-0128-0129-killed.parquet   the one link that did it
     summary.json                         when all chunks are there
 
-Files get their names when they are complete, and on disk.
+Files get their names when they are complete, and on disk. A part is sealed: its metadata have a
+checksum of the file, and a hash of the job and the links whose rows it holds. A part that does not
+agree with one of them is as good as missing.
 """
 
 from __future__ import annotations
 
-import fcntl
+import hashlib
 import json
 import os
 import re
 import shutil
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pyarrow as pa
-import pyarrow.csv
 import pyarrow.dataset
 import pyarrow.parquet
 
 from pagelink.engine.opening import JOB_FILE, as_text, differing
-from pagelink.engine.tasks import Piece, Task, joined
+from pagelink.engine.tasks import Piece, Task, apart, joined, missing
 from pagelink.errors import EngineError, SettingsError
-from pagelink.runtime.files import complete_file, write_text
+from pagelink.runtime.files import complete_file, locked, temporary_name, write_text
 from pagelink.views.rows import SCHEMA
 
-LOCK_FILE = "lock"
 SUMMARY_FILE = "summary.json"
+AGAIN = "Run the same command again, which makes what is missing."
 _PART = re.compile(r"part-(\d{8,})(?:-(\d{4,})-(\d{4,})(-killed)?)?\.parquet")
 _LEFT_OVER = (".part-*", f".{JOB_FILE}.*", f".{SUMMARY_FILE}.*")
 
 
 def part_path(folder: Path, task: Task) -> Path:
     """Return where the rows of a task go."""
-    piece = "" if task.is_whole and not task.killed else f"-{task.first:04d}-{task.last:04d}"
-    killed = "-killed" if task.killed else ""
-    return folder / f"part-{task.chunk:08d}{piece}{killed}.parquet"
+    is_piece = not task.is_whole or task.killed
+    piece = Piece(task.first, task.last, bool(task.killed)) if is_piece else None
+    return _path(folder, task.chunk, piece)
 
 
-def write_part(folder: Path, task: Task, table: pa.Table, job: str | None = None) -> None:
+def _path(folder: Path, chunk: int, piece: Piece | None = None) -> Path:
+    of_chunk = "" if piece is None else f"-{piece.first:04d}-{piece.last:04d}"
+    killed = "-killed" if piece is not None and piece.killed else ""
+    return folder / f"part-{chunk:08d}{of_chunk}{killed}.parquet"
+
+
+def write_part(folder: Path, task: Task, table: pa.Table, job: str) -> None:
     """Write the rows of a task under a temporary name, see them on disk, rename them.
 
     Args:
         folder: where to.
         task: whose rows these are.
         table: the rows.
-        job: the identity of the job, as text. None: the folder is known to be this job's.
+        job: the identity of the job, as it is stored.
 
     Raises:
         EngineError: they cannot be written, or the folder is another job's by now.
     """
+    path, here = part_path(folder, task), socket.gethostname()
+    if not folder.is_dir():
+        raise EngineError(
+            f"There is no folder {folder} on {here}: workers write their parts themselves. Choose "
+            "a folder that all machines share, or have the rows sent to the driver with --collect."
+        )
     # A worker outlives a driver that was killed by some seconds, in which a new job may begin here.
-    if job is not None and folder.is_dir() and _job_of(folder) != job:
+    if _job_of(folder) != job:
         raise EngineError(f"{folder} is another job's by now: nothing is written there.")
-    _write(part_path(folder, task), table)
+    try:
+        with complete_file(path) as temporary, temporary.open("wb") as target:
+            target.write(_sealed(table, _content_of(task, job)))
+            # A machine that loses power must not leave a name without its content.
+            target.flush()
+            os.fsync(target.fileno())
+    except OSError as error:
+        raise EngineError(
+            f"{path} cannot be written on {here}: {error}. The parts written so far are kept: make "
+            "room and run the same command again."
+        ) from error
 
 
 def _job_of(folder: Path) -> str | None:
     try:
-        return (folder / JOB_FILE).read_text("utf-8")
+        return (folder / JOB_FILE).read_text("utf-8", errors="replace")
     except FileNotFoundError:
         return None
 
 
-def _write(path: Path, table: pa.Table) -> None:
-    if not path.parent.is_dir():
-        raise EngineError(
-            f"There is no folder {path.parent} on {socket.gethostname()}: workers write their "
-            "parts themselves. Choose a folder that all machines share, or have the rows sent "
-            "to the driver with --collect."
-        )
+# The seal of a part.
+
+
+_SEAL, _CONTENT = b"pagelink.sha256", b"pagelink.content"
+_NO_SEAL = b"0" * 64
+_BETWEEN = 2
+"""Bytes between a key of the metadata and its value: the kind of the value, and its length."""
+
+
+def _content_of(task: Task, job: str) -> bytes:
+    """Return a hash of what the part of a task is to hold: rows of which job and of which links."""
+    links = [(row.line, *row.link) for row in task.links]
+    what = json.dumps([job, task.chunk, task.first, bool(task.killed), links])
+    return hashlib.sha256(what.encode()).hexdigest().encode()
+
+
+def _sealed(table: pa.Table, content: bytes) -> bytes:
+    """Return a Parquet file whose metadata have its checksum, taken with zeros in that place."""
+    buffer = pa.BufferOutputStream()
+    with pa.parquet.ParquetWriter(buffer, table.schema) as writer:
+        writer.write_table(table)
+        writer.add_key_value_metadata({_CONTENT: content, _SEAL: _NO_SEAL})
+    file = bytearray(buffer.getvalue())
+    start = file.rindex(_SEAL) + len(_SEAL) + _BETWEEN
+    file[start : start + len(_NO_SEAL)] = hashlib.sha256(file).hexdigest().encode()
+    return bytes(file)
+
+
+def _unsealed(path: Path) -> tuple[pa.Table, bytes]:
+    """Return the rows of a part, and the hash of what it is to hold.
+
+    Nothing is made of the file before its checksum is compared.
+
+    Raises:
+        EngineError: it is missing, damaged, or not a part.
+    """
     try:
-        with complete_file(path) as temporary:
-            pa.parquet.write_table(table, temporary)
-            # A machine that loses power must not leave a name without its content.
-            with temporary.open("rb") as written:
-                os.fsync(written.fileno())
+        file = bytearray(path.read_bytes())
     except OSError as error:
-        raise EngineError(
-            f"{path} cannot be written on {socket.gethostname()}: {error}. The parts written so "
-            "far are kept: make room and run the same command again."
-        ) from error
+        raise EngineError(f"{path} cannot be read: {error.strerror}. {AGAIN}") from error
+    start = file.rfind(_SEAL) + len(_SEAL) + _BETWEEN
+    seal = bytes(file[start : start + len(_NO_SEAL)])
+    file[start : start + len(_NO_SEAL)] = _NO_SEAL
+    if hashlib.sha256(file).hexdigest().encode() != seal:
+        raise EngineError(f"{path} is damaged: its checksum is not that of the file. {AGAIN}")
+    with pa.parquet.ParquetFile(pa.BufferReader(bytes(file))) as opened:
+        return opened.read(), opened.metadata.metadata[_CONTENT]
+
+
+# The folder.
 
 
 class PartFolder:
-    """The folder of a job that this process alone works on."""
+    """The folder of a job that this process alone works on.
 
-    def __init__(self, path: Path) -> None:
+    Args:
+        path: the folder.
+        job: the identity of the job, as it is stored.
+    """
+
+    def __init__(self, path: Path, job: str) -> None:
         self.path = path
+        self.job = job
         self.done: set[int] = set()
         """Chunks of which the part is there."""
         self.pieces: dict[int, list[Piece]] = {}
@@ -109,22 +169,71 @@ class PartFolder:
                 else:
                     piece = Piece(int(name[2]), int(name[3]), name[4] is not None)
                     self.pieces.setdefault(chunk, []).append(piece)
-        for chunk in self.done & self.pieces.keys():
-            self.forget_pieces(chunk)  # merged, but not yet removed
+
+    def check(self, planned: Iterable[Task]) -> int:
+        """Compare the parts with the links they are to hold, and remove those that do not agree.
+
+        Args:
+            planned: all chunks of the job.
+
+        Returns:
+            The number of files that did not agree.
+
+        Raises:
+            SettingsError: there are parts of chunks that the job does not have.
+        """
+        found = {*self.done, *self.pieces}
+        if not found:
+            return 0
+        removed = 0
+        for task in planned:
+            found.discard(task.chunk)
+            if task.chunk in self.done and not self.is_there(task):
+                _path(self.path, task.chunk).unlink(missing_ok=True)
+                self.done.discard(task.chunk)
+                removed += 1
+            for piece in list(self.pieces.get(task.chunk, [])):
+                if not self.is_there(task.piece(piece)):
+                    _path(self.path, task.chunk, piece).unlink(missing_ok=True)
+                    self.pieces[task.chunk].remove(piece)
+                    removed += 1
+            # Pieces that were merged; and those that all came through, whose chunk is done once
+            # more as a whole.
+            pieces = self.pieces.get(task.chunk, [])
+            whole = not missing(apart(pieces), task.size) and not any(p.killed for p in pieces)
+            if task.chunk in self.done or whole:
+                self.forget_pieces(task.chunk)
+        if found:
+            raise SettingsError(
+                f"{self.path} has parts that are not of this job, as part-{max(found):08d}: it has "
+                "fewer links. Remove them, or write the results elsewhere."
+            )
+        return removed
 
     def add(self, task: Task, product: pa.Table | None) -> None:
         """Write the rows of a task, unless its worker has written them."""
         if product is not None:
-            write_part(self.path, task, product)
-
-    @property
-    def job(self) -> str | None:
-        """The identity of its job, as it is stored."""
-        return _job_of(self.path)
+            write_part(self.path, task, product, self.job)
 
     def is_there(self, task: Task) -> bool:
-        """Whether the rows of a task are on disk."""
-        return part_path(self.path, task).exists()
+        """Whether the rows of a task are on disk, undamaged."""
+        try:
+            self.read(task)
+        except EngineError:
+            return False
+        return True
+
+    def read(self, task: Task) -> pa.Table:
+        """Return the rows of a task.
+
+        Raises:
+            EngineError: its part is missing, damaged, or holds the rows of other links.
+        """
+        path = part_path(self.path, task)
+        table, content = _unsealed(path)
+        if content != _content_of(task, self.job):
+            raise EngineError(f"{path} holds rows of other links, or of another job. {AGAIN}")
+        return table
 
     def merge(self, pieces: list[Task]) -> None:
         """Put the pieces of a chunk together into its part, unless there is only that.
@@ -134,8 +243,8 @@ class PartFolder:
         """
         whole = joined(pieces)
         if pieces != [whole]:
-            tables = [pa.parquet.read_table(part_path(self.path, piece)) for piece in pieces]
-            _write(part_path(self.path, whole), pa.concat_tables(tables))
+            tables = [self.read(piece) for piece in pieces]
+            write_part(self.path, whole, pa.concat_tables(tables), self.job)
             self.forget_pieces(whole.chunk)
 
     def forget_pieces(self, chunk: int) -> None:
@@ -146,15 +255,10 @@ class PartFolder:
 
     def remove(self) -> None:
         """Remove the folder, with all that is in it."""
-        shutil.rmtree(self.path)
-
-
-def part_files(folder: Path) -> list[Path]:
-    """Return the parts of a folder, in the order of the chunks, without pieces."""
-    named = ((_PART.fullmatch(file.name), file) for file in folder.iterdir())
-    return [
-        file for _, file in sorted((int(n[1]), file) for n, file in named if n and n[2] is None)
-    ]
+        # Whole or not at all, as half of a folder is no job's.
+        gone = temporary_name(self.path)
+        self.path.rename(gone)
+        shutil.rmtree(gone)
 
 
 @contextmanager
@@ -168,63 +272,49 @@ def claimed(path: Path, job: Mapping[str, Any], *, beside: bool = False) -> Iter
             before the first of them.
 
     Raises:
-        SettingsError: another job has parts there, is working there, or the folder holds something
-            else.
+        BusyError: another process works there.
+        SettingsError: another job has parts there, or the folder holds something else.
     """
-    if path.exists() and not path.is_dir():
-        raise SettingsError(f"{path} is a file; the parts of a job go into a folder.")
-    if path.is_dir() and not (path / JOB_FILE).exists():
-        others = [p.name for p in path.iterdir() if p.name != LOCK_FILE and p.name[0] != "."]
-        if others:
-            raise SettingsError(
-                f"{path} is not the folder of a job: it holds {', '.join(sorted(others)[:3])}. "
-                "Choose an empty or a new one."
-            )
-    path.mkdir(parents=True, exist_ok=True)
-    with (path / LOCK_FILE).open("a+", encoding="utf-8") as lock:
-        _lock(lock, path)
+    with locked(path):
+        _check_ours(path)
+        path.mkdir(parents=True, exist_ok=True)
         _remove_left_overs(path)
-        folder = PartFolder(path)
+        folder = PartFolder(path, as_text(job))
         # Go on with the job of the folder, if it is this very one or has not come to anything yet.
-        file = path / JOB_FILE
-        if not (file.exists() and (folder.done or folder.pieces)):
-            write_text(file, as_text(job))
-        elif differs := differing(file.read_text("utf-8"), job):
+        stored = _job_of(path)
+        if stored is None or not (folder.done or folder.pieces):
+            write_text(path / JOB_FILE, folder.job)
+        elif stored != folder.job:
             raise SettingsError(
-                f"{path} holds the parts of another job (other {', '.join(differs)}). Remove the "
-                "folder to start anew, or write the results elsewhere."
+                f"{path} holds the parts of another job (other {_differing(stored, job)}). Remove "
+                "the folder to start anew, or write the results elsewhere."
             )
         (path / SUMMARY_FILE).unlink(missing_ok=True)
         try:
             yield folder
         finally:
             _remove_left_overs(path)
-            lock.truncate(0)
             if beside and path.exists() and not any(map(_PART.fullmatch, os.listdir(path))):
                 folder.remove()
 
 
-def _lock(lock: IO[str], path: Path) -> None:
-    # The kernel lets go of the lock when the process ends, however it ends.
+def _check_ours(path: Path) -> None:
+    if path.exists() and not path.is_dir():
+        raise SettingsError(f"{path} is a file; the parts of a job go into a folder.")
+    if path.is_dir() and not (path / JOB_FILE).exists():
+        others = [each.name for each in path.iterdir() if each.name[0] != "."]
+        if others:
+            raise SettingsError(
+                f"{path} is not the folder of a job: it holds {', '.join(sorted(others)[:3])}. "
+                "Choose an empty or a new one."
+            )
+
+
+def _differing(stored: str, job: Mapping[str, Any]) -> str:
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        lock.seek(0)
-        owner = lock.read().strip() or "another process"
-        raise SettingsError(
-            f"Another job works on {path}: {owner}. Wait for it, or choose another folder."
-        ) from error
-    except OSError as error:
-        raise SettingsError(
-            f"{path} cannot be locked ({error.strerror}), so that two jobs might write there at "
-            "once. Mount its file system with locks (NFS: without nolock), or choose another "
-            "folder."
-        ) from error
-    if not os.fstat(lock.fileno()).st_nlink:
-        raise SettingsError(f"Another job has just finished and removed {path}: start again.")
-    lock.truncate(0)
-    lock.write(f"process {os.getpid()} on {socket.gethostname()}\n")
-    lock.flush()
+        return ", ".join(differing(stored, job))
+    except (ValueError, AttributeError):
+        return f"{JOB_FILE}, which is damaged"
 
 
 def _remove_left_overs(path: Path) -> None:
@@ -233,14 +323,13 @@ def _remove_left_overs(path: Path) -> None:
             file.unlink(missing_ok=True)
 
 
-# Reading the folder of a job, and joining its parts into one file.
-
-
-FORMATS = (".parquet", ".csv", ".tsv", ".jsonl")
+# Reading the folder of a job.
 
 
 def open_parts(folder: Path | str, *, partial: bool = False) -> pyarrow.dataset.Dataset:
     """Return the rows of a job as a dataset, which is read only as far as needed.
+
+    So the checksums of the parts are not compared; `read_parts` does that.
 
     Args:
         folder: what `--out` named.
@@ -248,16 +337,9 @@ def open_parts(folder: Path | str, *, partial: bool = False) -> pyarrow.dataset.
 
     Raises:
         SettingsError: it is not the folder of a job, or the job is not done.
+        EngineError: parts of it are gone.
     """
-    path = Path(folder)
-    if not (path / JOB_FILE).is_file():
-        raise SettingsError(f"{path} is not the folder of a job: it has no {JOB_FILE}.")
-    if not partial and not (path / SUMMARY_FILE).is_file():
-        raise SettingsError(
-            f"The job of {path} is not done. Run its command again to finish it, or take what "
-            "there is with partial=True."
-        )
-    files = [str(file) for file in part_files(path)]
+    files = list(map(str, _part_files(Path(folder), partial)))
     return pyarrow.dataset.dataset(files, schema=SCHEMA, format="parquet")
 
 
@@ -270,45 +352,31 @@ def read_parts(folder: Path | str, *, partial: bool = False) -> pa.Table:
 
     Raises:
         SettingsError: as `open_parts`.
+        EngineError: a part is missing or damaged.
     """
-    return open_parts(folder, partial=partial).to_table().sort_by(
+    tables = [_unsealed(file)[0] for file in _part_files(Path(folder), partial)]
+    return pa.concat_tables([SCHEMA.empty_table(), *tables]).sort_by(
         [("line", "ascending"), ("path", "ascending")]
-    )  # fmt: skip
+    )
 
 
-def join_parts(folder: Path, out: Path) -> None:
-    """Copy the parts of a folder, one at a time, into one file.
-
-    Args:
-        folder: the folder of a job whose chunks have the order of the links.
-        out: the file; its ending, one of `FORMATS`, says which form it has.
-    """
-    tables = (pa.parquet.read_table(file) for file in part_files(folder))
-    with complete_file(out) as temporary:
-        if out.suffix == ".jsonl":
-            with temporary.open("w", encoding="utf-8") as target:
-                for table in tables:
-                    for row in table.to_pylist():
-                        target.write(json.dumps(row, ensure_ascii=False) + "\n")
-        elif out.suffix == ".parquet":
-            with pa.parquet.ParquetWriter(temporary, SCHEMA) as writer:
-                for table in tables:
-                    writer.write_table(table)
-        else:
-            options = pa.csv.WriteOptions(delimiter="\t" if out.suffix == ".tsv" else ",")
-            schema = _flat(SCHEMA.empty_table()).schema
-            with pa.csv.CSVWriter(temporary, schema, write_options=options) as writer:
-                for table in tables:
-                    writer.write_table(_flat(table))
-
-
-def _flat(table: pa.Table) -> pa.Table:
-    """CSV has no lists: they become JSON texts."""
-    for i, column in enumerate(table.schema):
-        if pa.types.is_list(column.type):
-            texts = [
-                None if value is None else json.dumps(value, ensure_ascii=False)
-                for value in table.column(i).to_pylist()
-            ]
-            table = table.set_column(i, column.name, pa.array(texts, pa.string()))
-    return table
+def _part_files(folder: Path, partial: bool) -> list[Path]:
+    """Return the parts of a job in the order of the chunks, without pieces."""
+    if not (folder / JOB_FILE).is_file():
+        raise SettingsError(f"{folder} is not the folder of a job: it has no {JOB_FILE}.")
+    if partial:
+        return [_path(folder, chunk) for chunk in sorted(PartFolder(folder, "").done)]
+    try:
+        summary = json.loads((folder / SUMMARY_FILE).read_text("utf-8"))
+        files = [_path(folder, chunk) for chunk in range(summary["num_parts"])]
+    except FileNotFoundError as error:
+        raise SettingsError(
+            f"The job of {folder} is not done. Run its command again to finish it, or take what "
+            "there is with partial=True."
+        ) from error
+    except (ValueError, LookupError, TypeError) as error:
+        raise EngineError(f"{folder / SUMMARY_FILE} is damaged. {AGAIN}") from error
+    for file in files:
+        if not file.is_file():
+            raise EngineError(f"{file} is missing. {AGAIN}")
+    return files

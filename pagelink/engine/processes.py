@@ -11,7 +11,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import Any
 from pagelink.engine.tasks import Task
 from pagelink.engine.worker import Event, Order, Worker
 from pagelink.errors import SettingsError
+from pagelink.runtime.files import temporary_folder
 
 SECONDS_TO_GO = 5.0
 _WORKER = "from pagelink.engine.processes import work; work()"
@@ -40,7 +40,8 @@ class Processes:
     def __init__(self, workers: int | None = None) -> None:
         check_workers(workers)
         self.size = workers or len(os.sched_getaffinity(0))
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._open = contextlib.ExitStack()
+        self._folder = Path()
         self._processes: dict[int, tuple[subprocess.Popen[bytes], Connection]] = {}
         self._count = 0
 
@@ -48,19 +49,22 @@ class Processes:
         """Processes can be started everywhere."""
 
     def start(self, order: Order) -> None:
-        """Put the order where all workers find it."""
-        self._folder = tempfile.TemporaryDirectory(prefix="pagelink-")
-        (Path(self._folder.name) / "order").write_bytes(order.pickled)
+        """Put the order where all workers find it, in the folder for their temporary files.
+
+        Libraries leave files behind in a process that is killed, and PyTorch Geometric in any.
+        """
+        self._folder = self._open.enter_context(temporary_folder())
+        (self._folder / "order").write_bytes(order.pickled)
 
     def hire(self) -> int:
         """Start a process, with a socket to talk and a pipe that ends when the driver does."""
-        assert self._folder is not None
         ours, theirs = socket.socketpair()
         with theirs:
             process = subprocess.Popen(
                 [sys.executable, "-P", "-c", _WORKER, str(theirs.fileno()),
-                 str(Path(self._folder.name) / "order")],
-                pass_fds=[theirs.fileno()], stdin=subprocess.PIPE, env=_environment(),
+                 str(self._folder / "order")],
+                pass_fds=[theirs.fileno()], stdin=subprocess.PIPE,
+                env={**_environment(), "TMPDIR": str(self._folder)},
                 start_new_session=True,  # Ctrl+C is for the driver, which then lets its workers go
             )  # fmt: skip
         self._count += 1
@@ -96,15 +100,13 @@ class Processes:
 
     def close(self) -> None:
         """End all workers."""
-        for process, connection in self._processes.values():
-            process.kill()
-            connection.close()
-        for process, _ in self._processes.values():
-            _end(process)
-        self._processes.clear()
-        if self._folder is not None:
-            self._folder.cleanup()
-            self._folder = None
+        with self._open:
+            for process, connection in self._processes.values():
+                process.kill()
+                connection.close()
+            for process, _ in self._processes.values():
+                _end(process)
+            self._processes.clear()
 
 
 def check_workers(workers: object) -> None:

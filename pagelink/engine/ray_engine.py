@@ -5,17 +5,25 @@ from __future__ import annotations
 import logging
 import os
 import socket
-from contextlib import suppress
+import time
+from contextlib import ExitStack, suppress
 from typing import Any
 
 from pagelink.engine.processes import check_workers
 from pagelink.engine.tasks import Task
 from pagelink.engine.worker import Event, Order, Worker
 from pagelink.errors import EngineError, need
+from pagelink.runtime.files import temporary_folder
 
 SECONDS_TO_ANSWER = 10.0
+SECONDS_A_LOOK = 2.0
+"""How often we look whether the head of the cluster is there."""
+SECONDS_WITHOUT_HEAD = 20.0
+"""How long it may be away; after 60 seconds Ray ends the process without a word of ours."""
 SMALL_STORE = 128 * 2**20
 """Of a cluster that we start; only the order, and rows on their way, lie in it."""
+LONGEST_FOLDER = 40
+"""Characters; the names of sockets, of at most 107, begin with the folder of a cluster."""
 
 
 class Ray:
@@ -39,9 +47,12 @@ class Ray:
         self._wanted = workers
         self.size = workers or 0
         self._connected_here = False
+        self._folder = ExitStack()
         self._actors: dict[int, Any] = {}
         self._refs: dict[Any, int] = {}
         self._count = 0
+        self._head = ""
+        self._looked = self._seen = 0.0
 
     def check(self) -> None:
         """Refuse to start without Ray.
@@ -67,6 +78,8 @@ class Ray:
         if not cores:
             raise EngineError("The Ray cluster has no cores: start a worker with --num-cpus.")
         self.size = self._wanted or cores
+        self._head = ray.get_runtime_context().gcs_address
+        self._looked = self._seen = time.monotonic()
         self._order = ray.put(order.pickled)
         self._actor = ray.remote(
             num_cpus=1, max_restarts=0, max_task_retries=0, scheduling_strategy="SPREAD"
@@ -85,6 +98,10 @@ class Ray:
                 "object_store_memory": SMALL_STORE + 4 * size,
                 "address": "local",
             }
+            # Ray leaves its logs behind; in a folder of ours they go with the job.
+            folder = str(self._folder.enter_context(temporary_folder()))
+            if len(folder) <= LONGEST_FOLDER:
+                options["_temp_dir"] = folder
         else:
             options["address"] = self._address
             _check_port(self._address)
@@ -111,9 +128,16 @@ class Ray:
         self._refs[self._actors[worker].run.remote(task)] = worker
 
     def events(self, timeout: float) -> list[Event]:
-        """Wait for answers; a call that ends in an error of Ray's own is an actor that died."""
+        """Wait for answers; a call that ends in an error of Ray's own is an actor that died.
+
+        Raises:
+            EngineError: the head of the cluster is gone.
+        """
         import ray
 
+        if not self._has_head():  # what dies now is not to be replaced before it is back
+            time.sleep(timeout)
+            return []
         refs = list(self._refs)
         ready, _ = ray.wait(refs, num_returns=1, timeout=timeout, fetch_local=False)
         if ready:
@@ -134,6 +158,24 @@ class Ray:
             found.append(Event(worker, None, how))
         return found
 
+    def _has_head(self) -> bool:
+        """Whether the head was there when we last looked."""
+        now = time.monotonic()
+        if now - self._looked >= SECONDS_A_LOOK or self._seen < self._looked:
+            self._looked = now
+            if _is_listening(self._head):
+                self._seen = now
+        if now - self._seen > SECONDS_WITHOUT_HEAD:
+            self._actors.clear()  # nobody is there to end them, or to be told of it
+            self._refs.clear()
+            raise EngineError(
+                f"The head of the Ray cluster, {self._head}, has not answered for "
+                f"{SECONDS_WITHOUT_HEAD:.0f} seconds. The parts written so far are kept: start a "
+                "cluster with `ray start --head`, and run the same command again with its address; "
+                "it makes what is missing."
+            )
+        return self._seen == self._looked
+
     def _bury(self, worker: int) -> None:
         import ray
 
@@ -144,15 +186,16 @@ class Ray:
 
     def close(self) -> None:
         """End all actors, and the connection if it was made here."""
-        if not self._actors and not self._connected_here:
-            return
-        import ray
+        with self._folder:
+            if not self._actors and not self._connected_here:
+                return
+            import ray
 
-        for worker in list(self._actors):
-            self._bury(worker)
-        if self._connected_here:
-            ray.shutdown()
-            self._connected_here = False
+            for worker in list(self._actors):
+                self._bury(worker)
+            if self._connected_here:
+                ray.shutdown()
+                self._connected_here = False
 
 
 def _check_port(address: str) -> None:
@@ -164,6 +207,15 @@ def _check_port(address: str) -> None:
         socket.create_connection((host, int(port)), SECONDS_TO_ANSWER).close()
     except OSError as error:
         raise _no_cluster(address, f"{error}.") from error
+
+
+def _is_listening(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), SECONDS_A_LOOK).close()
+    except OSError:
+        return False
+    return True
 
 
 def _no_cluster(address: str | None, why: str) -> EngineError:

@@ -67,6 +67,11 @@ class Task:
         """Return the part of a task between two places of its chunk."""
         return replace(self, first=first, links=self.links[first - self.first : last - self.first])
 
+    def piece(self, piece: Piece) -> Task:
+        """Return the task of a piece that is on disk."""
+        killed = "found on disk" if piece.killed else ""
+        return replace(self.cut(piece.first, piece.last), killed=killed)
+
 
 def check_chunk(chunk: object) -> None:
     """Refuse a size of chunks that is none.
@@ -172,8 +177,7 @@ class Ledger:
         """Take note of the pieces of a chunk that are on disk, and return what is left of it."""
         pieces = apart(pieces)
         for piece in pieces:
-            killed = "found on disk" if piece.killed else ""
-            self.finish(replace(task.cut(piece.first, piece.last), killed=killed))
+            self.finish(task.piece(piece))
         return [task.cut(first, last) for first, last in missing(pieces, task.size)]
 
 

@@ -90,7 +90,7 @@ class Explaining:
             return Report(seconds, explained)
         answers = zip(task.links, explained, strict=True)
         table = to_table([row for link, each in answers for row in to_rows(each, link.line)])
-        if order.folder is None:
+        if order.folder is None or order.job is None:
             return Report(seconds, table)
         write_part(order.folder, task, table, order.job)
         return Report(seconds)

@@ -6,8 +6,6 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Sized
 from typing import TYPE_CHECKING
 
-import torch
-
 from pagelink.errors import SettingsError
 from pagelink.explain.counterfactual import At, Counterfactual
 from pagelink.explain.counterfactual_search import RemovalGoal, find_counterfactual
@@ -16,6 +14,7 @@ from pagelink.explain.preparation import Prepared
 from pagelink.explain.result import Explanation
 from pagelink.graph.links import Key, LinkLike
 from pagelink.graph.schema import EdgeType
+from pagelink.model.borrowing import in_normal_mode
 
 if TYPE_CHECKING:
     from pagelink.engine import Engine
@@ -144,7 +143,7 @@ class PaGELink(Prepared):
         total = len(links) if isinstance(links, Sized) else None
         return iter(track(answers, "explaining", total=total))
 
-    @torch.inference_mode(False)
+    @in_normal_mode
     def counterfactual(
         self,
         src: Key,

@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 
-from pagelink.errors import LinkError
+from pagelink.errors import LinkError, StoreError
 from pagelink.explain.building import ResultBuilder, cut_short
 from pagelink.explain.options import ExplainOptions, with_negatives, with_rank, with_runs
 from pagelink.explain.result import Explanation
@@ -25,6 +24,7 @@ from pagelink.measure.candidates import CandidateFinder, Trials
 from pagelink.measure.evidence import measure_chosen, measured_so_far
 from pagelink.measure.greedy_set import GreedySet, ranked
 from pagelink.measure.selection import select
+from pagelink.model.borrowing import in_normal_mode
 from pagelink.runtime.timer import OutOfTimeError, Timer
 from pagelink.search.mask_learning import LearnedMasks, learn_masks
 from pagelink.search.paths import FoundPaths, best_paths
@@ -156,7 +156,10 @@ class Pipeline:
         if not links:
             return []
         try:
-            return self._answers(batch, options)
+            with self.setup.graph.naming_damage():
+                return self._answers(batch, options)
+        except StoreError:
+            raise  # a damaged graph is no link's fault, and no further one is explained on it
         except OutOfTimeError as error:
             if len(links) == 1:
                 return [self.builder.failed(links[0], error)]
@@ -174,7 +177,7 @@ class Pipeline:
             raise error
         return self.builder.failed(link, error)
 
-    @torch.inference_mode(False)
+    @in_normal_mode
     def _answers(self, batch: Batch, options: ExplainOptions) -> list[Explanation]:
         """Explain links side by side, and add what else is requested."""
         graphs, links = ComputationGraphs.joined(batch.graphs), batch.valid

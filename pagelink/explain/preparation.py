@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
-import torch
 from torch import nn
 from torch_geometric.data import Data, HeteroData
 
@@ -59,7 +58,7 @@ class Prepared:
             self.graph = TypedGraph.from_data(data, self.link_types, reverse)
         self.predictor = LinkPredictor(model, data, self.graph, forward, output)
         on_patch = self.store is not None
-        with torch.inference_mode(False):
+        with self.graph.naming_damage():
             self.receptive_field = inspect_model(
                 self.predictor, self.link_types, seed, on_patch=on_patch
             )

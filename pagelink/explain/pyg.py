@@ -33,6 +33,9 @@ class PaGELinkExplainer(ExplainerAlgorithm):
     full-length `edge_mask` per edge type (the largest value over the explained links), `paths` (the
     paths of each link), and `explanations` (everything known about each link).
 
+    `torch_geometric.explain.Explainer` itself puts the model into eval mode while it is called; if
+    the call is interrupted, it is for you to call `model.train()` again.
+
     Args:
         link_type: the predicted relation.
         settings: how to explain.

@@ -46,7 +46,7 @@ def open_targets(graph: TypedGraph, link: Link, known: Sequence[int] = ()) -> Lo
     first = graph.flat_index(link.type[2], 0)
     last = int(graph.node_offset[graph.node_types.index(link.type[2]) + 1])
     is_open = np.ones(graph.num_nodes, dtype=np.bool_)
-    arcs = slice(graph.arc_ptr[link.src], graph.arc_ptr[link.src + 1])
+    arcs = graph.arcs_of(link.src)
     kind = graph.relation_class[graph.relation[graph.arc_edge[arcs]]]
     same = kind == graph.relation_class[graph.edge_types.index(link.type)]
     is_open[graph.arc_dst[arcs][same]] = False

@@ -195,8 +195,9 @@ class Extractor:
                 _check(deadline)
                 return first, last, found
 
-        in_degree = graph.in_ptr[links[:2] + 1] - graph.in_ptr[links[:2]]
-        return over_ranges(find, 1 + in_degree.sum(axis=0), deadline)
+        with graph.naming_damage():
+            in_degree = graph.in_ptr[links[:2] + 1] - graph.in_ptr[links[:2]]
+            return over_ranges(find, 1 + in_degree.sum(axis=0), deadline)
 
     def extract(
         self,
@@ -244,7 +245,9 @@ class Extractor:
                     )  # fmt: skip
                     _check(deadline)
 
-        over_ranges(fill, np.array([1 + int(part[1].sum()) for *_, part in found]), deadline)
+        with self._graph.naming_damage():
+            over_ranges(fill, np.array([1 + int(part[1].sum()) for *_, part in found]), deadline)
+        self._graph.check_extracted(batch)
         return ComputationGraphs(num_hops=self.num_hops, **batch._asdict())
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pagelink.runtime.arrays import Bools, Ints, Longs
-from pagelink.runtime.kernels import kernel
+from pagelink.runtime.kernels import inlined, kernel
 
 FAR = np.int32(2**31 - 1)
 DENSE = 16
@@ -24,6 +24,8 @@ class GraphArrays(NamedTuple):
 
     in_ptr: Longs
     src: Ints
+    targets: Ints
+    """Of all edges, where `in_ptr` is checked against them: in files. Empty in memory."""
     fact: Ints
     relation: Ints
     opposite: Ints
@@ -68,6 +70,40 @@ def grown_rows(values, size):  # type: ignore[no-untyped-def]
     return longer
 
 
+# What kernels read of the graph may lie in a file that was damaged after it was verified. They use
+# no index out of it before it is known to be in range; `naming_damage` says which file it was.
+
+
+@inlined
+def _in_edges(v, graph):  # type: ignore[no-untyped-def]
+    """Where the edges into v begin and end: all of them, as edges are ordered by target."""
+    first, last, dst = graph.in_ptr[v], graph.in_ptr[v + 1], graph.targets
+    if first < 0 or last < first or last > len(graph.src):
+        raise IndexError("in_ptr is out of range")
+    if len(dst) > 0:
+        if first < last and (dst[first] != v or dst[last - 1] != v):
+            raise IndexError("in_ptr points to edges of another node")
+        if (first > 0 and dst[first - 1] == v) or (last < len(dst) and dst[last] == v):
+            raise IndexError("in_ptr leaves out edges of the node")
+    return first, last
+
+
+@inlined
+def _source(e, graph, num_nodes):  # type: ignore[no-untyped-def]
+    u = graph.src[e]
+    if u < 0 or u >= num_nodes:
+        raise IndexError("src is out of range")
+    return u
+
+
+@inlined
+def _relation(e, graph, num_relations):  # type: ignore[no-untyped-def]
+    kind = graph.relation[e]
+    if kind < 0 or kind >= num_relations:
+        raise IndexError("relation is out of range")
+    return kind
+
+
 @kernel
 def find_egos(  # type: ignore[no-untyped-def]
     first, last, links, num_hops, whole, graph, everything, along, along_all, hops, passed
@@ -87,7 +123,7 @@ def find_egos(  # type: ignore[no-untyped-def]
         hops: as long as the graph, all FAR, and left so, unless it was stopped.
         passed: a flag, set when the time is over; what is returned is then of no use.
     """
-    in_ptr, src, fact = graph.in_ptr, graph.src, graph.fact
+    fact = graph.fact
     node_count = np.zeros(last - first, dtype=np.int64)
     edge_count = np.zeros(last - first, dtype=np.int64)
     nodes = np.empty(64, dtype=np.int32)
@@ -120,16 +156,18 @@ def find_egos(  # type: ignore[no-untyped-def]
         num_edges = 0
         for i in range(n):
             v = mine[i]
+            start, stop = _in_edges(v, graph)
             distance[num_nodes + i] = hops[v]
             if v == s or v == t:  # noqa: SIM109 (slower in a kernel)
                 # Only an edge between s and t can state the link.
-                for e in range(in_ptr[v], in_ptr[v + 1]):
-                    num_edges += (whole or hops[src[e]] != FAR) and fact[e] != out
+                for e in range(start, stop):
+                    u = _source(e, graph, len(hops))
+                    num_edges += (whole or hops[u] != FAR) and (out < 0 or fact[e] != out)
             elif whole or hops[v] < num_hops:
-                num_edges += in_ptr[v + 1] - in_ptr[v]
+                num_edges += stop - start
             else:
-                for e in range(in_ptr[v], in_ptr[v + 1]):
-                    num_edges += hops[src[e]] != FAR
+                for e in range(start, stop):
+                    num_edges += hops[_source(e, graph, len(hops))] != FAR
         for i in range(count):
             hops[found[i]] = FAR
         # 4. Where messages do not come along every relation, distances are by those they come by.
@@ -163,9 +201,12 @@ def _search(s, t, out, num_hops, graph, along, hops, found, passed):  # type: ig
             v = found[i]
             if passed[0]:
                 return found, count
-            for e in range(graph.in_ptr[v], graph.in_ptr[v + 1]):
-                u = graph.src[e]
-                if hops[u] != FAR or not along[graph.relation[e]] or graph.fact[e] == out:
+            first, last = _in_edges(v, graph)
+            for e in range(first, last):
+                u = _source(e, graph, len(hops))
+                if hops[u] != FAR or (out >= 0 and graph.fact[e] == out):
+                    continue
+                if not along[_relation(e, graph, len(along))]:
                     continue
                 hops[u] = hop
                 if count == len(found):
@@ -217,9 +258,11 @@ def fill_egos(  # type: ignore[no-untyped-def]
             into = hops[base + i] < limit
             own = out if v == s or v == t else -1  # noqa: SIM109 (slower in a kernel)
             for e in range(graph.in_ptr[v], graph.in_ptr[v + 1]):
-                j = position[graph.src[e]]
+                j = position[_source(e, graph, len(position))]
                 if j < 0 or (own >= 0 and graph.fact[e] == own):
                     continue
+                if k == batch.edge_ptr[link + 1]:
+                    raise IndexError("there are more edges than were counted")
                 batch.edges[k] = e
                 batch.src[k] = j
                 batch.dst[k] = i
@@ -230,11 +273,13 @@ def fill_egos(  # type: ignore[no-untyped-def]
                     batch.visible[k] = into
                     batch.fact_visible[k] = into or (out_of and graph.opposite[e] >= 0)
                 else:
-                    batch.visible[k] = into and seen[graph.relation[e]]
+                    batch.visible[k] = into and seen[_relation(e, graph, len(seen))]
                     batch.fact_visible[k] = (into and _is_seen_along(e, v, graph, seen, twin)) or (
                         out_of and _is_seen_against(e, v, graph, seen, twin)
                     )
                 k += 1
+        if k < batch.edge_ptr[link + 1]:
+            raise IndexError("there are fewer edges than were counted")
         for i in range(n):
             position[nodes[base + i]] = -1
 
@@ -242,10 +287,9 @@ def fill_egos(  # type: ignore[no-untyped-def]
 @kernel
 def _is_seen_along(e, v, graph, seen, twin):  # type: ignore[no-untyped-def]
     """Whether the model uses some copy of the fact of an edge into v that runs the same way."""
-    other = twin[graph.relation[e]]
-    return seen[graph.relation[e]] or (
-        other >= 0 and seen[other] and _is_stored(graph.src[e], other, v, graph)
-    )
+    kind = _relation(e, graph, len(seen))
+    other = twin[kind]
+    return seen[kind] or (other >= 0 and seen[other] and _is_stored(graph.src[e], other, v, graph))
 
 
 @kernel
@@ -253,7 +297,9 @@ def _is_seen_against(e, v, graph, seen, twin):  # type: ignore[no-untyped-def]
     """Whether the model uses some copy of the fact of an edge into v that runs the other way."""
     if graph.opposite[e] < 0:
         return False
-    known = graph.relation[graph.opposite[e]]
+    if graph.opposite[e] >= len(graph.relation):
+        raise IndexError("opposite is out of range")
+    known = _relation(graph.opposite[e], graph, len(seen))
     if seen[known] or twin[known] < 0:
         return seen[known]
     other = twin[known]

@@ -113,9 +113,9 @@ def edges_between(graph: TypedGraph, src: int, dst: int) -> Longs:
 def edge_walked(graph: TypedGraph, src: int, dst: int, edge_type: EdgeType) -> int:
     """Return the edge by which a path goes from src to dst along a relation (or reverse), or -1."""
     relation_class = graph.relation_class[graph.edge_types.index(edge_type)]
-    first, end = graph.arc_ptr[src : src + 2]
-    low, high = np.searchsorted(graph.arc_dst[first:end], [dst, dst + 1])
-    edges = graph.arc_edge[first + low : first + high]
+    arcs = graph.arcs_of(src)
+    low, high = np.searchsorted(graph.arc_dst[arcs], [dst, dst + 1])
+    edges = graph.arc_edge[arcs][low:high]
     same = edges[graph.relation_class[graph.relation[edges]] == relation_class]
     return int(same[0]) if len(same) else -1
 
@@ -140,7 +140,9 @@ def representatives_of_facts(graph: TypedGraph) -> Longs:
 def edges_of_facts(graph: TypedGraph, facts: Sequence[int] | Ints | Longs) -> Longs:
     """Return all edges that state some facts: every copy and both directions; -1 is no fact."""
     given = np.unique(np.asarray(facts, dtype=np.int64))
-    return np.sort(graph.edges_of_facts.take(given[given >= 0]).values)
+    given = given[given >= 0]
+    graph.check_facts(given)
+    return np.sort(graph.edges_of_facts.take(given).values)
 
 
 def states_facts(graph: TypedGraph, facts: Sequence[int] | Ints | Longs) -> Bools:
@@ -165,6 +167,7 @@ def slots_of_facts(
 def slots_of_same_facts(graph: TypedGraph, batch: ComputationGraphs, slots: Longs) -> Csr:
     """Return, per edge of a batch, all edges of its link's graph that state the same fact."""
     of_facts = graph.edges_of_facts
+    graph.check_facts(graph.fact[batch.edges[slots]])
     return Csr(
         *_slots_of_facts(
             slots, batch.edges, batch.edge_ptr, graph.fact, of_facts.ptr, of_facts.values
@@ -173,7 +176,8 @@ def slots_of_same_facts(graph: TypedGraph, batch: ComputationGraphs, slots: Long
 
 
 def _in_edges(graph: TypedGraph, node: int) -> Longs:
-    return np.arange(graph.in_ptr[node], graph.in_ptr[node + 1])
+    edges = graph.in_edges(node)
+    return np.arange(edges.start, edges.stop)
 
 
 @kernel

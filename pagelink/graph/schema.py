@@ -129,6 +129,17 @@ def fingerprint_of_names(names: Iterable[str]) -> str:
     return digest.text
 
 
+def first_not_finite(values: npt.NDArray[Any]) -> tuple[int, ...] | None:
+    """Return where the first NaN or infinite number is, or None if all are finite.
+
+    Example:
+        >>> first_not_finite(np.array([[1.0, 2.0], [3.0, np.nan]]))
+        (1, 1)
+    """
+    bad = ~np.isfinite(values)
+    return tuple(int(i) for i in np.argwhere(bad)[0]) if bad.any() else None
+
+
 @dataclass(frozen=True)
 class RawGraph:
     """Sizes, edge lists and names by type."""

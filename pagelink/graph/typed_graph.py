@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, Protocol, cast, runtime_checkable
@@ -16,16 +17,16 @@ from typing import Any, Literal, Protocol, cast, runtime_checkable
 import numpy as np
 from torch_geometric.data import Data, HeteroData
 
-from pagelink.errors import GraphError, LinkError, did_you_mean
-from pagelink.graph.ego_kernels import GraphArrays
+from pagelink.errors import LinkError, did_you_mean
+from pagelink.graph.ego_kernels import BatchArrays, GraphArrays
+from pagelink.graph.flattening import flatten
 from pagelink.graph.reverse_relations import (
     REVERSE_PREFIX,
     distinct,
     find_reverse,
     given_reverse,
-    relation_classes,
 )
-from pagelink.graph.schema import EdgeType, RawGraph, check_link_type, read_data
+from pagelink.graph.schema import EdgeType, check_link_type, read_data
 from pagelink.runtime.arrays import Bools, Ints, Longs
 from pagelink.runtime.csr import Csr
 
@@ -131,6 +132,11 @@ class TypedGraph:
         """What kernels read of the graph."""
         return GraphArrays(*(getattr(self, name) for name in GraphArrays._fields))
 
+    @property
+    def targets(self) -> Ints:
+        """Targets of edges that kernels check `in_ptr` against: those in files, so here none."""
+        return np.empty(0, dtype=np.int32)
+
     @cached_property
     def node_type_of(self) -> Ints:
         """Position of the node type of every flat node."""
@@ -159,8 +165,43 @@ class TypedGraph:
             check_link_type(link_type, tuple(raw.sizes))
         edge_types = [*raw.edges, *(t for t in dict.fromkeys(link_types) if t not in raw.edges)]
         if reverse is None:
-            return _flatten(raw, edge_types, find_reverse(raw.edges, edge_types))
-        return _flatten(raw, edge_types, given_reverse(reverse, edge_types))
+            pairs = find_reverse(raw.edges, edge_types)
+        else:
+            pairs = given_reverse(reverse, edge_types)
+        return cls(
+            node_types=tuple(raw.sizes),
+            edge_types=tuple(edge_types),
+            mask_sizes=tuple(raw.mask_sizes.values()),
+            reverse=dict(pairs),
+            names=raw.names,
+            attributes=raw.attributes,
+            ids=raw.ids,
+            **flatten(raw, edge_types, pairs),
+        )
+
+    def in_edges(self, node: int) -> slice:
+        """Return which edges enter a flat node."""
+        return slice(int(self.in_ptr[node]), int(self.in_ptr[node + 1]))
+
+    def arcs_of(self, node: int) -> slice:
+        """Return which arcs leave a flat node."""
+        return slice(int(self.arc_ptr[node]), int(self.arc_ptr[node + 1]))
+
+    # A graph on disk may be damaged; it overrides these. One in memory was checked when made.
+
+    def check_extracted(self, batch: BatchArrays) -> None:
+        """Refuse computation graphs with nodes or edges of which a file says what cannot be."""
+
+    def check_facts(self, facts: Ints | Longs) -> None:
+        """Refuse facts whose lists of edges cannot be."""
+
+    def check_cells(self, cells: Any) -> Any:
+        """Return cells of a table of attributes, if they can be read."""
+        return cells
+
+    def naming_damage(self) -> AbstractContextManager[None]:
+        """Say of what fails on a damaged graph which of its files is damaged."""
+        return nullcontext()
 
     def flat_index(self, node_type: str, index: int) -> int:
         """Return the flat index of a node."""
@@ -168,7 +209,7 @@ class TypedGraph:
 
     def node(self, flat_index: int) -> tuple[str, int]:
         """Return type and index of a flat node."""
-        position = int(self.node_type_of[flat_index])
+        position = int(np.searchsorted(self.node_offset, flat_index, side="right")) - 1
         return self.node_types[position], int(flat_index - self.node_offset[position])
 
     def node_name(self, flat_index: int) -> str:
@@ -189,14 +230,14 @@ class TypedGraph:
         table = self.attributes.get(edge_type)
         if table is None or name not in table.column_names:
             return None
-        return cast("Sequence[Any]", table.column(name).to_pylist())
+        return cast("Sequence[Any]", self.check_cells(table.column(name)).to_pylist())
 
     def edge_attributes(self, edge: int) -> dict[str, object]:
         """Return what else is known of an edge: its source, its date, and the like."""
         table = self.attributes.get(self.edge_types[self.relation[edge]])
         if table is None:
             return {}
-        (row,) = table.slice(int(self.column[edge]), 1).to_pylist()
+        (row,) = self.check_cells(table.slice(int(self.column[edge]), 1)).to_pylist()
         return {key: value for key, value in row.items() if value is not None}
 
     def near_reverses(self, link_type: EdgeType) -> list[EdgeType]:
@@ -222,7 +263,7 @@ class TypedGraph:
         """Return the fact that states the link itself, or -1 if it is not in the graph."""
         link_class = self.relation_class[self.edge_types.index(link_type)]
         for head, tail in ((dst, src), (src, dst)):
-            edges = slice(self.in_ptr[head], self.in_ptr[head + 1])
+            edges = self.in_edges(head)
             same = (self.src[edges] == tail) & (
                 self.relation_class[self.relation[edges]] == link_class
             )
@@ -315,85 +356,3 @@ def _as_index(key: Any, node_type: str) -> int:
         return operator.index(key)
     except (TypeError, RuntimeError):
         raise LinkError(f"A {node_type} is given by index or name, got {key!r}.") from None
-
-
-def _flatten(
-    raw: RawGraph, edge_types: Sequence[EdgeType], pairs: Mapping[EdgeType, EdgeType]
-) -> TypedGraph:
-    sizes, edges, columns = raw.sizes, raw.edges, raw.columns
-    node_types = tuple(sizes)
-    node_offset = np.cumsum([0, *sizes.values()], dtype=np.int64)
-    num_nodes = int(node_offset[-1])
-    offset = dict(zip(node_types, node_offset.tolist(), strict=False))
-    counts = tuple(edges[t].shape[1] if t in edges else 0 for t in edge_types)
-    if max(num_nodes, 2 * sum(counts)) >= 2**31:
-        raise GraphError("Graphs of 2^30 edges or more do not fit the 32-bit indices used here.")
-
-    none = np.empty((2, 0), dtype=np.int64)
-    shift = {t: np.array([[offset[t[0]]], [offset[t[2]]]]) for t in edge_types}
-    stacked = [edges.get(t, none) + shift[t] for t in edge_types]
-    src, dst = np.concatenate([none, *stacked], axis=1)
-    relation = np.repeat(np.arange(len(edge_types)), counts)
-    column = np.concatenate([none[0], *(columns.get(t, none[0]) for t in edge_types)])
-    order = np.argsort((dst * len(edge_types) + relation) * num_nodes + src, kind="stable")
-    src, dst, kind, column = (a[order].astype(np.int32) for a in (src, dst, relation, column))
-    del stacked, relation, order
-
-    relation_class = relation_classes(edge_types, pairs)
-    # Of a relation and its reverse, one direction is the canonical one; within one node type the
-    # ends are put in order, since (u, r, v) and (v, r, u) are one fact there.
-    same_type = np.array([t[0] == t[2] for t in edge_types])[kind]
-    turned = np.where(same_type, src > dst, relation_class[kind] != kind)
-    low = np.where(turned, dst, src).astype(np.int64)
-    high = np.where(turned, src, dst)
-    keys = (relation_class[kind].astype(np.int64) * num_nodes + low) * num_nodes + high
-    order = np.argsort(keys, kind="stable")
-    fact = np.empty(len(keys), dtype=np.int32)
-    fact[order] = np.cumsum(np.diff(keys[order], prepend=-1) != 0) - 1
-    num_facts = int(fact.max(initial=-1)) + 1
-    del same_type, low, high, keys, order
-
-    first = np.full((2, num_facts), -1, dtype=np.int32)
-    edge_ids = np.arange(len(src), dtype=np.int32)
-    for way in (0, 1):
-        ids = edge_ids[turned == bool(way)][::-1]  # backwards: the lowest id is written last
-        first[way, fact[ids]] = ids
-    opposite = np.where(turned, first[0, fact], first[1, fact]).astype(np.int32)
-    loop = src == dst
-    stands = np.where(first[0] >= 0, first[0], first[1])
-    representative = (stands[fact] == edge_ids) & ~loop
-
-    walked = stands[~loop[stands]]
-    forth = np.stack([src[walked], dst[walked], walked, np.zeros_like(walked)])
-    back_edge = np.where(opposite[walked] >= 0, opposite[walked], walked)
-    back = np.stack([dst[walked], src[walked], back_edge, opposite[walked] < 0])
-    arcs = np.concatenate([forth, back], axis=1, dtype=np.int32)
-    del forth, back
-    arc_class = relation_class[kind[arcs[2]]]
-    arcs = arcs[:, np.lexsort((arc_class, arcs[1], arcs[0]))]
-    arc_ptr = Csr.grouped(arcs[0], num_nodes).ptr
-    return TypedGraph(
-        node_types=node_types,
-        node_offset=node_offset,
-        edge_types=tuple(edge_types),
-        edge_counts=counts,
-        mask_sizes=tuple(raw.mask_sizes.values()),
-        reverse=dict(pairs),
-        names=raw.names,
-        relation_class=relation_class,
-        in_ptr=Csr.grouped(dst, num_nodes).ptr,
-        src=src,
-        dst=dst,
-        relation=kind,
-        column=column,
-        fact=fact,
-        opposite=opposite,
-        representative=representative,
-        arc_ptr=arc_ptr,
-        arc_dst=arcs[1].astype(np.int32),
-        arc_edge=arcs[2].astype(np.int32),
-        arc_reversed=arcs[3].astype(bool),
-        degree=np.diff(arc_ptr).astype(np.int32),
-        attributes=raw.attributes,
-        ids=raw.ids,
-    )

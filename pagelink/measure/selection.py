@@ -71,7 +71,7 @@ def select(greedy: GreedySet) -> Selection:
     #    speaks for the link, the one that speaks least against it is shown as what it is.
     sound = sets.valid & sets.every_member_adds(effect)
     within = _highest(np.where(sound, effect, -np.inf))
-    bar = np.where(best > 0, np.minimum(settings.rho * best, within), within)
+    bar = np.where(best > 0, np.minimum(_share(settings.rho, best), within), within)
 
     # 3. Of the sets that reach rho of the best, the most concise one.
     place = np.argmax(np.where(sound & (effect >= bar[:, None]), concise, -np.inf), axis=1)
@@ -156,7 +156,7 @@ def _measured(
     # Of the many largest sets only those that may be chosen: concise enough, and foreseen to have
     # the influence, as far as that follows from the smaller ones.
     foreseen = sets.foreseen(effect)
-    bar = np.where(best > 0, rho * best, best)
+    bar = np.where(best > 0, _share(rho, best), best)
     reach = (effect >= bar[:, None]) & sets.every_member_adds(effect)
     so_far = _highest(np.where(reach, concise, -np.inf))
     needed = np.where(concise > so_far[:, None], bar[:, None], best[:, None])
@@ -164,6 +164,11 @@ def _measured(
     promising = inside & sets.full & ((foreseen >= needed) | sets.greedy)
     effect[promising] = trials.effects(sets.removal(promising), inserted=inserted)
     return effect, np.maximum(best, _highest(effect))
+
+
+def _share(rho: float, best: Doubles) -> Doubles:
+    """Rho of the best influence, where there is a positive one; elsewhere it may be -inf."""
+    return rho * np.maximum(best, 0)
 
 
 def _highest(values: Doubles) -> Doubles:

@@ -7,8 +7,7 @@ no array of one vector per edge, which is where a model spends most of its time 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeGuard, cast
@@ -22,6 +21,7 @@ from torch_geometric.nn import GCNConv, GraphConv, LGConv, MessagePassing, aggr
 
 from pagelink.runtime.arrays import Ints, Longs
 from pagelink.runtime.kernels import kernel, over_ranges
+from pagelink.runtime.undo import Undo
 
 Groups = tuple[Longs, Ints, Ints]
 """Range of each group of edges, the edges in order, and their other ends."""
@@ -177,25 +177,17 @@ def weighted_sum(x: Tensor, weights: Tensor, edges: Neighbours, mean: bool) -> T
 Propagate = Callable[..., Tensor]
 
 
-@contextmanager
-def replaced_propagate(layers: Mapping[MessagePassing, Propagate]) -> Iterator[None]:
-    """Let each layer propagate by another function for as long as the context is open."""
-    with ExitStack() as stack:
-        for module, propagate in layers.items():
-            stack.callback(module.__dict__.pop, "propagate")
-            module.__dict__["propagate"] = propagate
-        yield
+def replace_propagate(layers: Mapping[MessagePassing, Propagate], undo: Undo) -> None:
+    """Let each layer propagate by another function until the context is left."""
+    for module, propagate in layers.items():
+        undo.later(vars(module).pop, "propagate", None)
+        vars(module)["propagate"] = propagate
 
 
-def summed(layers: Mapping[MessagePassing, PlainCall]) -> AbstractContextManager[None]:
+def sum_without_messages(layers: Mapping[MessagePassing, PlainCall], undo: Undo) -> None:
     """Let layers sum their neighbours without writing messages out, without weights."""
-    return replaced_propagate(
-        {
-            module: _summing(module, call)
-            for module, call in layers.items()
-            if is_plain_layer(module)
-        }
-    )
+    plain = {m: _summing(m, call) for m, call in layers.items() if is_plain_layer(m)}
+    replace_propagate(plain, undo)
 
 
 def _summing(module: MessagePassing, call: PlainCall) -> Propagate:

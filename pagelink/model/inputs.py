@@ -1,4 +1,7 @@
-"""What the model is called with: parts of the user's graph, of the user's own class."""
+"""What the model is called with: parts of the user's graph, of the user's own class.
+
+Every tensor that a model gets is a copy: whatever it does to it, the user's own stays as it is.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import copy
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -32,6 +36,22 @@ class ModelInput:
     plain: tuple[PlainCall | None, ...] = ()
     """Per propagation, how it is done without writing the messages out."""
 
+    @cached_property
+    def tensors(self) -> list[Tensor]:
+        """All tensors that the model gets, as plain ones that count their changes."""
+        given = [self.edge_label_index]
+        for store in self.data.stores:
+            given += [value for value in store._mapping.values() if isinstance(value, Tensor)]
+        return [v if type(v) is Tensor else v.as_subclass(Tensor) for v in given]
+
+    def name_of(self, position: int) -> str:
+        """Name one of the tensors for a message."""
+        names = ["edge_label_index"]
+        for store in self.data.stores:
+            where = f" of {store._key}" if store._key is not None else ""
+            names += [f"{key}{where}" for key, value in store.items() if isinstance(value, Tensor)]
+        return names[position]
+
     def renumbered(self, number: Tensor) -> ModelInput:
         """Count the weights otherwise: `number` maps a position in the batch's edges to the new."""
         extended = torch.cat([number, number.new_tensor([-1])])
@@ -56,6 +76,20 @@ class InputMaker:
         self._data, self._graph, self._origin = data, graph, origin
         self._hetero = isinstance(data, HeteroData)
         self.device = _device_of(data)
+        self._copies: dict[int, tuple[Tensor, int, Tensor]] = {}
+
+    def forget_copies(self) -> None:
+        """Copy the user's tensors anew for the next input, because a model has changed some."""
+        self._copies.clear()
+
+    def _copy(self, value: Tensor) -> Tensor:
+        """The one copy of a tensor that goes into every input as a whole."""
+        known = self._copies.get(id(value))
+        changes = 0 if value.is_inference() else value._version
+        if known is None or known[0] is not value or known[1] != changes:
+            known = value, changes, value.detach().clone()
+            self._copies[id(value)] = known
+        return known[2]
 
     def on_all_nodes(
         self, edges: Ints | Longs, slots: Longs, ends: Longs, relation: Longs
@@ -96,9 +130,14 @@ class InputMaker:
         index = torch.from_numpy(edge_index).to(device)
         data = copy.copy(self._data)
         if self._hetero:
+            whole = data.stores[0]  # what is of no node type and of no relation
+            for key, value in list(whole.items()):
+                whole[key] = self._copy(value) if isinstance(value, Tensor) else value
             for node_type, ids in zip(graph.node_types, node_ids, strict=True):
                 keep = torch.from_numpy(ids).to(device)
-                _slice_store(data[node_type], "num_nodes", None if all_nodes else keep, len(keep))
+                self._slice_store(
+                    data[node_type], "num_nodes", None if all_nodes else keep, len(keep)
+                )
                 data[node_type].n_id = (
                     keep if self._origin is None else self._origin[node_type][keep]
                 )
@@ -106,11 +145,11 @@ class InputMaker:
             for k, edge_type in enumerate(graph.edge_types):
                 if k < graph.num_relations:
                     part = slice(int(bounds[k]), int(bounds[k + 1]))
-                    _slice_store(data[edge_type], "edge_index", column[part], 0)
+                    self._slice_store(data[edge_type], "edge_index", column[part], 0)
                     data[edge_type].edge_index = index[:, part]
         else:
             keep = torch.from_numpy(node_ids[0]).to(device)
-            _slice_homogeneous(data, None if all_nodes else keep, column)
+            self._slice_homogeneous(data, None if all_nodes else keep, column)
             data.n_id, data.num_nodes, data.edge_index = keep, len(keep), index
         data.edge_label_type = torch.from_numpy(relation.astype(np.int64)).to(device)
         return ModelInput(
@@ -119,34 +158,40 @@ class InputMaker:
             slots=torch.from_numpy(slots).to(device),
         )
 
+    def _slice_store(self, store: Any, skip: str, keep: Tensor | None, size: int) -> None:
+        """Cut every per-node (per-edge) tensor of a store down to the kept nodes (edges)."""
+        is_edges = skip == "edge_index"
+        total = store["edge_index"].shape[1] if is_edges else store.num_nodes
+        for key, value in list(store.items()):
+            if key == "name" and keep is not None:
+                del store[key]
+            elif isinstance(value, Tensor) and key != skip:
+                whole = key in ("edge_label", "edge_label_index") or value.dim() == 0
+                of_each = not whole and value.shape[0] == total
+                store[key] = _rows(value, keep) if of_each else self._copy(value)
+        if not is_edges:
+            store.num_nodes = size
 
-def _slice_store(store: Any, skip: str, keep: Tensor | None, size: int) -> None:
-    """Cut every per-node (per-edge) tensor of a store down to the kept nodes (edges), in order."""
-    is_edges = skip == "edge_index"
-    total = store["edge_index"].shape[1] if is_edges else store.num_nodes
-    for key, value in list(store.items()):
-        if key in (skip, "edge_label", "edge_label_index") or keep is None:
-            continue
-        if key == "name":
-            del store[key]
-        elif isinstance(value, Tensor) and value.dim() > 0 and value.shape[0] == total:
-            store[key] = value[keep.to(value.device)]
-    if not is_edges:
-        store.num_nodes = size
+    def _slice_homogeneous(self, data: Data, keep: Tensor | None, column: Tensor) -> None:
+        tensors = {key: value for key, value in data.items() if isinstance(value, Tensor)}
+        # Which is which is found out before anything is cut: PyG tells by the sizes of the others.
+        of_edges = [key for key in tensors if key != "edge_index" and data.is_edge_attr(key)]
+        of_nodes = [key for key in tensors if key not in of_edges and data.is_node_attr(key)]
+        for key, value in tensors.items():
+            if key in of_edges:
+                data[key] = _rows(value, column)
+            elif key in of_nodes:
+                data[key] = _rows(value, keep)
+            elif key != "edge_index":
+                data[key] = self._copy(value)
+        if "name" in data:
+            del data["name"]
 
 
-def _slice_homogeneous(data: Data, keep: Tensor | None, column: Tensor) -> None:
-    tensors = {key: value for key, value in data.items() if isinstance(value, Tensor)}
-    # Which is which is found out before anything is cut: PyG tells by the sizes of the others.
-    of_edges = [key for key in tensors if key != "edge_index" and data.is_edge_attr(key)]
-    of_nodes = [key for key in tensors if key not in of_edges and data.is_node_attr(key)]
-    for key in of_edges:
-        data[key] = tensors[key][column.to(tensors[key].device)]
-    if keep is not None:
-        for key in of_nodes:
-            data[key] = tensors[key][keep.to(tensors[key].device)]
-    if "name" in data:
-        del data["name"]
+def _rows(value: Tensor, keep: Tensor | None) -> Tensor:
+    """A copy of some rows of a tensor; None: of all."""
+    value = value.detach()
+    return value.clone() if keep is None else value[keep.to(value.device)]
 
 
 def _device_of(data: HeteroData | Data) -> torch.device:

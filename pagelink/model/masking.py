@@ -1,4 +1,4 @@
-"""How an edge weight reaches any PyG model, and how the model is left as it was.
+"""How an edge weight reaches any PyG model.
 
 1. Tracing. A first pass notes which input edge is behind each message. The model is handed
    `edge_index` tensors of a small `Tensor` subclass that carries, for every entry, the number of
@@ -13,26 +13,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
 from functools import partial
-from threading import Lock, RLock
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
 from torch_geometric.nn import MessagePassing
 
 from pagelink.errors import MaskError, ModelError
+from pagelink.model.borrowing import hook
 from pagelink.model.fused import (
     Neighbours,
     PlainCall,
     Propagate,
     is_plain_layer,
     plain_call,
-    replaced_propagate,
+    replace_propagate,
     weighted_sum,
 )
+from pagelink.runtime.undo import Undo
 
 ADDED = -1
 """Number of a column that is not an edge of the input."""
@@ -183,25 +182,19 @@ class Tracer:
                 found[layer] = calls[0]
         return found
 
-    @contextmanager
-    def listen(self, model: nn.Module) -> Iterator[None]:
+    def listen(self, model: nn.Module, undo: Undo) -> None:
         """Hook into every layer for one forward pass."""
-        hooks: list[Any] = []
         for name, module in model.named_modules():
-            hooks.append(module.register_forward_pre_hook(partial(self._enter, name)))
-            hooks.append(module.register_forward_hook(self._leave, always_call=True))
+            hook(undo, module, "forward_pre", partial(self._enter, name))
+            undo.keep(module._forward_hooks_always_called)
+            hook(undo, module, "forward", self._leave, always_call=True)
             if isinstance(module, MessagePassing):
                 plain = is_plain_layer(module)  # which no layer is any more once it has hooks
-                note_call = partial(self._note_call, name)
-                hooks.append(module.register_propagate_forward_pre_hook(note_call))
+                hook(undo, module, "propagate_forward_pre", partial(self._note_call, name))
                 if plain:
-                    hooks.append(module.register_message_forward_pre_hook(self._note_versions))
-                    hooks.append(module.register_message_forward_hook(self._note_message))
-                    hooks.append(module.register_aggregate_forward_hook(self._note_plain))
-        with ExitStack() as stack:
-            for hook in hooks:
-                stack.callback(hook.remove)
-            yield
+                    hook(undo, module, "message_forward_pre", self._note_versions)
+                    hook(undo, module, "message_forward", self._note_message)
+                    hook(undo, module, "aggregate_forward", self._note_plain)
 
     def _note_versions(self, module: MessagePassing, inputs: Any) -> None:
         self._versions = {k: v._version for k, v in inputs[0].items() if isinstance(v, Tensor)}
@@ -279,19 +272,14 @@ class Weighting:
                 "calls cannot be explained: make its forward pass deterministic in eval mode."
             )
 
-    @contextmanager
-    def attach(self, model: nn.Module) -> Iterator[Weighting]:
+    def attach(self, model: nn.Module, undo: Undo) -> None:
         """Hook into every MessagePassing layer."""
         layers = {m: n for n, m in model.named_modules() if isinstance(m, MessagePassing)}
         plain = [m for m in layers if any(self._plain) and is_plain_layer(m)]
-        with ExitStack() as stack:
-            stack.enter_context(replaced_propagate({m: self._propagate(m) for m in plain}))
-            for module, name in layers.items():
-                begin = module.register_propagate_forward_pre_hook(self._begin)
-                weight = module.register_message_forward_hook(partial(self._weight, name))
-                stack.callback(begin.remove)
-                stack.callback(weight.remove)
-            yield self
+        replace_propagate({m: self._propagate(m) for m in plain}, undo)
+        for module, name in layers.items():
+            hook(undo, module, "propagate_forward_pre", self._begin)
+            hook(undo, module, "message_forward", partial(self._weight, name))
 
     def _begin(self, module: MessagePassing, inputs: Any) -> None:
         self._next += 1
@@ -357,40 +345,6 @@ def check_maskable(model: nn.Module) -> None:
                     f"{layer_name(name, module)} has a lazy parameter {parameter_name!r} that was "
                     "never initialised. Run the model once on the data, or load its weights."
                 )
-
-
-_locks: WeakKeyDictionary[nn.Module, Any] = WeakKeyDictionary()
-_making_a_lock = Lock()
-
-
-def _lock_of(model: nn.Module) -> Any:
-    """One thread at a time may borrow a model."""
-    with _making_a_lock:
-        return _locks.setdefault(model, RLock())
-
-
-@contextmanager
-def borrowed(model: nn.Module) -> Iterator[None]:
-    """Put the model into eval mode without parameter gradients, and give it back as it was."""
-    with _lock_of(model), ExitStack() as stack:
-        training = [(module, module.training) for module in model.modules()]
-        requires = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
-        if any(
-            hasattr(module, "_orig_mod") or getattr(module, "_compiled_call_impl", None)
-            for module, _ in training
-        ):
-            stack.enter_context(torch.compiler.set_stance("force_eager"))
-        try:
-            for module, _ in training:
-                module.training = False
-            for parameter, _ in requires:
-                parameter.requires_grad_(False)
-            yield
-        finally:
-            for module, mode in training:
-                module.training = mode
-            for parameter, flag in requires:
-                parameter.requires_grad_(flag)
 
 
 def layer_name(name: str, module: nn.Module) -> str:

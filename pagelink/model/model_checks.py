@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +23,7 @@ from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.edited_graphs import Edits
 from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
+from pagelink.model.borrowing import in_normal_mode, keeping_its_tensors
 from pagelink.model.edited_logits import EditedLogits
 from pagelink.model.inputs import ModelInput
 from pagelink.model.masking import Tracer, layer_name
@@ -43,6 +43,7 @@ from pagelink.model.receptive_field import (
 )
 from pagelink.runtime.arrays import Bools, Longs
 from pagelink.runtime.csr import Csr
+from pagelink.runtime.undo import Undo
 
 EDITS = 3
 """Edited graphs that share nodes are compared with this number of graphs edited by themselves."""
@@ -50,6 +51,7 @@ GRID = 2
 """Links between this number of sources and of targets have parts of their graphs in common."""
 
 
+@in_normal_mode
 def inspect_model(
     predictor: LinkPredictor, link_types: Sequence[EdgeType], seed: int, *, on_patch: bool = False
 ) -> ReceptiveField:
@@ -66,15 +68,16 @@ def inspect_model(
 
     Raises:
         ModelError: the model fails on the graph, or its score has no gradient by the edges; or it
-            needs all nodes, and the graph is not in memory.
+            changes its input, its buffers or its parameters; or it needs all nodes, and the graph
+            is not in memory.
         MaskError: messages are passed outside of what can be weighted; the layer is named.
     """
     if predictor.graph.num_edges == 0:
         raise GraphError("The graph has no edges, so there is no path that could explain a link.")
     if not on_patch:
-        return _inspect(predictor, link_types, seed)
+        return keeping_its_tensors(predictor.model, _inspect, predictor, link_types, seed)
     tried = patch_predictor(predictor, link_types, seed)
-    field = _inspect(tried, link_types, seed)
+    field = keeping_its_tensors(predictor.model, _inspect, tried, link_types, seed)
     if field.mode != "subgraphs":
         raise ModelError(
             "The model needs all nodes of the graph, or its score depends on the whole graph, so "
@@ -291,23 +294,21 @@ def check_weights(
         weights = torch.ones(len(batch.edges), device=predictor.device, requires_grad=True)
         with predictor.weighted(recorded) as run:
             started = time.perf_counter()
-            with _saved_bytes() as saved:
-                weighted = run(weights)
+            weighted, saved = _saved_bytes(run, weights)
             seconds = time.perf_counter() - started
-            if not torch.allclose(weighted.detach(), logits, rtol=1e-4, atol=1e-5):
-                if predictor.fuses:  # then a layer only looked plain
-                    predictor.fuses = False
-                    return check_weights(predictor, probe, field)
-                raise MaskError(
-                    "Edge weights of 1 change the model's scores from "
-                    f"{logits.tolist()[:3]} to {weighted.tolist()[:3]}. A model with a random "
-                    "forward pass in eval mode cannot be explained."
-                )
-            # Going back makes gradients as large as what was kept.
-            size = max(int(inputs.slots.shape[0]), 1)
-            memory = max(taken.memory, 2 * sum(saved.values()) / size)
-            taken = PerEdge(memory, max(taken.seconds, seconds / size))
             reached = _has_gradient(weighted, weights) or _has_gradient(run(weights / 2), weights)
+        if not torch.allclose(weighted.detach(), logits, rtol=1e-4, atol=1e-5):
+            if predictor.fuses:  # then a layer only looked plain
+                predictor.fuses = False
+                return check_weights(predictor, probe, field)
+            raise MaskError(
+                "Edge weights of 1 change the model's scores from "
+                f"{logits.tolist()[:3]} to {weighted.tolist()[:3]}. A model with a random "
+                "forward pass in eval mode cannot be explained."
+            )
+        # Going back makes gradients as large as what was kept.
+        size = max(int(inputs.slots.shape[0]), 1)
+        taken = PerEdge(max(taken.memory, 2 * saved / size), max(taken.seconds, seconds / size))
         if not checked:
             checked = True
             _check_nothing_passes_outside(predictor, inputs, recorded, len(batch.edges))
@@ -345,13 +346,21 @@ def _has_gradient(logits: torch.Tensor, weights: torch.Tensor) -> bool:
 def _check_nothing_passes_outside(
     predictor: LinkPredictor, inputs: ModelInput, recorded: ModelInput, num_edges: int
 ) -> None:
-    """With all weights 0, it must not matter where the edges come from."""
+    """With all weights 0, it must not matter where the edges come from.
+
+    The messages that a model adds itself get a weight of 0 here, too: in a softmax over a node's
+    messages its self-loop tells of the others.
+    """
     scores = []
-    zero = torch.zeros(num_edges, device=inputs.slots.device)
+    zero = torch.zeros(max(num_edges, 1), device=inputs.slots.device)
     for turned in (False, True):
         if turned:  # one of the two at a time, as they may be large
             recorded = predictor.record(predictor.with_other_sources(inputs))[1]
-        with predictor.weighted(recorded) as run, torch.no_grad():
+        calls = tuple(call.clamp(min=0) for call in recorded.calls)
+        with (
+            predictor.weighted(dataclasses.replace(recorded, calls=calls)) as run,
+            torch.no_grad(),
+        ):
             scores.append(run(zero))
     scale = 1 + scores[0].abs()
     if bool(((scores[0] - scores[1]).abs() > TOLERANCE * scale).any()):
@@ -363,10 +372,11 @@ def _check_nothing_passes_outside(
         )
 
 
-@contextmanager
-def _saved_bytes() -> Iterator[dict[int, int]]:
-    """Sizes of what a forward pass keeps for going back, by address."""
-    saved: dict[int, int] = {}
+def _saved_bytes(
+    run: Callable[[torch.Tensor], torch.Tensor], weights: torch.Tensor
+) -> tuple[torch.Tensor, int]:
+    """Run a forward pass; return its answer and the bytes that it keeps for going back."""
+    saved: dict[int, int] = {}  # by address
 
     def pack(tensor: torch.Tensor) -> torch.Tensor:
         if tensor.layout == torch.strided:
@@ -374,5 +384,11 @@ def _saved_bytes() -> Iterator[dict[int, int]]:
             saved[storage.data_ptr()] = storage.nbytes()
         return tensor
 
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        yield saved
+    # What torch.autograd.graph.saved_tensors_hooks does, left by C functions.
+    hooks = torch._C._autograd
+    with Undo() as undo:
+        undo.change(
+            (hooks._push_saved_tensors_default_hooks, pack, lambda tensor: tensor),
+            (hooks._pop_saved_tensors_default_hooks,),
+        )
+        return run(weights), sum(saved.values())

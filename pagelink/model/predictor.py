@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import cached_property
 from typing import Any, Literal
 
@@ -26,11 +26,13 @@ from pagelink.graph.edited_graphs import EditedGraphs
 from pagelink.graph.ego_kernels import FAR
 from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
-from pagelink.model.fused import PlainCall, summed
+from pagelink.model.borrowing import Borrowed
+from pagelink.model.fused import PlainCall, sum_without_messages
 from pagelink.model.inputs import InputMaker, ModelInput
-from pagelink.model.masking import Tracer, Weighting, borrowed, check_maskable
+from pagelink.model.masking import Tracer, Weighting, check_maskable
 from pagelink.runtime.arrays import Bools, Ints, Longs
 from pagelink.runtime.csr import Csr
+from pagelink.runtime.undo import Undo
 
 Forward = Callable[[nn.Module, Any, Tensor], Tensor]
 Mode = Literal["subgraphs", "all_nodes", "full"]
@@ -80,7 +82,7 @@ class LinkPredictor:
         self._plain_layers: Mapping[MessagePassing, PlainCall] = {}
         self.data = data
         self._hetero = isinstance(data, HeteroData)
-        self.before_pass: Callable[[], None] = lambda: None
+        self.before_pass: Callable[[], None] = _nothing
         """Called before each pass of the model: what shows progress or gives up listens here."""
         self._forward = forward or (_call_hetero if self._hetero else _call_homogeneous)
         self.described_call = "forward(model, data, edge_label_index)" if forward else (
@@ -201,14 +203,25 @@ class LinkPredictor:
         stored = self.graph.edge_types[: self.graph.num_relations]
         return [data[edge_type] for edge_type in stored] if self._hetero else [data]
 
-    def logits(self, inputs: ModelInput) -> Tensor:
-        """Return the model's logits of the links, without weights and without gradients."""
-        with (
-            borrowed(self.model),
-            torch.no_grad(),
-            summed(self._plain_layers if self.fuses else {}),
-        ):
-            return self._run(inputs.data, inputs.edge_label_index)
+    def logits(
+        self, inputs: ModelInput, listen: Callable[[nn.Module, Undo], None] | None = None
+    ) -> Tensor:
+        """Return the model's logits of the links, without weights and without gradients.
+
+        Args:
+            inputs: the links.
+            listen: hooks into the model for this pass; no layer sums without messages then.
+        """
+
+        def prepare(undo: Undo) -> None:
+            torch.set_grad_enabled(False)
+            if listen is not None:
+                listen(self.model, undo)
+            elif self.fuses:
+                sum_without_messages(self._plain_layers, undo)
+
+        with Borrowed(self.model, prepare):
+            return self._run(inputs)
 
     def record(self, inputs: ModelInput) -> tuple[Tensor, ModelInput, Tracer]:
         """Return the logits, the inputs ready for `weighted`, and what was noted on the way."""
@@ -219,36 +232,42 @@ class LinkPredictor:
             edge_index = store.edge_index
             store.edge_index = tracer.trace(edge_index, first)
             first += edge_index.shape[1]
-        with borrowed(self.model), torch.no_grad(), tracer.listen(self.model):
-            logits = self._run(data, inputs.edge_label_index)
+        logits = self.logits(dataclasses.replace(inputs, data=data), tracer.listen)
         self._plain_layers = tracer.plain_layers()
         slots = torch.cat([inputs.slots, inputs.slots.new_tensor([-1])])
         calls = tuple(slots[numbers] for numbers in tracer.calls)
         return logits, dataclasses.replace(inputs, calls=calls, plain=tuple(tracer.plain)), tracer
 
-    @contextmanager
-    def weighted(self, recorded: ModelInput) -> Iterator[Callable[[Tensor], Tensor]]:
+    def weighted(self, recorded: ModelInput) -> AbstractContextManager[Callable[[Tensor], Tensor]]:
         """Give a function from edge weights to logits, with gradients.
 
         The weights are one per number in `recorded.calls`.
 
-        The model is borrowed for as long as the context is open.
+        The model is borrowed for as long as the context is open; nothing else is to run it then.
         """
         weighting = Weighting(recorded.calls, recorded.plain if self.fuses else ())
 
         def run(weights: Tensor) -> Tensor:
             weighting.set(weights)
-            logits = self._run(recorded.data, recorded.edge_label_index)
+            logits = self._run(recorded)
             weighting.finish()
             return logits
 
-        with borrowed(self.model), torch.enable_grad(), weighting.attach(self.model):
-            yield run
+        def prepare(undo: Undo) -> Callable[[Tensor], Tensor]:
+            torch.set_grad_enabled(True)
+            weighting.attach(self.model, undo)
+            return run
 
-    def _run(self, data: Any, edge_label_index: Tensor) -> Tensor:
+        return Borrowed(self.model, prepare)
+
+    def _run(self, inputs: ModelInput) -> Tensor:
         self.before_pass()
-        output = self._forward(self.model, data, edge_label_index)
-        count = edge_label_index.shape[1]
+        before = _changes(inputs.tensors)
+        output = self._forward(self.model, inputs.data, inputs.edge_label_index)
+        if _changes(inputs.tensors) != before:
+            self._maker.forget_copies()
+            raise _edits_in_place(inputs, before)
+        count = inputs.edge_label_index.shape[1]
         if not isinstance(output, Tensor) or output.numel() != count:
             got = list(output.shape) if isinstance(output, Tensor) else type(output).__name__
             raise ModelError(
@@ -333,6 +352,26 @@ class LinkPredictor:
         """Per node type, the indices of flat nodes within it; `start` is the range of each."""
         shifted = nodes - np.repeat(self.graph.node_offset[:-1], np.diff(start))
         return np.split(shifted, start[1:-1])
+
+
+def _nothing() -> None:
+    pass
+
+
+def _changes(tensors: Sequence[Tensor]) -> list[int]:
+    """Per tensor, how often it was changed in place; those of inference mode do not count."""
+    return [0 if tensor.is_inference() else tensor._version for tensor in tensors]
+
+
+def _edits_in_place(inputs: ModelInput, before: Sequence[int]) -> ModelError:
+    pairs = enumerate(zip(_changes(inputs.tensors), before, strict=True))
+    names = [inputs.name_of(i) for i, (now, then) in pairs if now != then]
+    return ModelError(
+        f"The model changes its input in place: {', '.join(names)}. Its score then depends on how "
+        "often it was run, so it cannot be explained. Let it change a copy: `x = x + 1` instead of "
+        "`x += 1`, `x.relu()` instead of `x.relu_()`, `inplace=False` in its layers. Your own "
+        "tensors are as they were."
+    )
 
 
 def _edges_of(batch: ComputationGraphs, wanted: Bools, links: Longs) -> Longs:

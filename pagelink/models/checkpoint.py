@@ -12,11 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import io
-import json
-import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -28,11 +24,16 @@ import torch
 from torch import Tensor
 from torch_geometric.data import HeteroData
 
-from pagelink.errors import CheckpointError, PageLinkError
+from pagelink.errors import CheckpointError
 from pagelink.graph.reverse_relations import reverse_name
 from pagelink.graph.schema import EdgeType, Schema, differences, graph_schema
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.models.architectures import MODELS
+from pagelink.models.checkpoint_file import (
+    damage_named,
+    read_checkpoint_file,
+    write_checkpoint_file,
+)
 from pagelink.models.feeds import scorer
 from pagelink.models.figures import Score
 from pagelink.models.link_model import LinkModel, node_inputs, one_of
@@ -40,18 +41,15 @@ from pagelink.models.links import LinkSplit
 from pagelink.models.messages import message_graph, pair_codes
 from pagelink.models.training import TrainReport, TrainSettings
 from pagelink.runtime.arrays import Longs
-from pagelink.runtime.files import write_bytes
 from pagelink.store.facts import Step
 from pagelink.store.graph_store import GraphStore
 from pagelink.store.manifest import is_store
 from pagelink.store.writer import StoreWriter
 from pagelink.tables.load import load_graph
 
-FORMAT = "pagelink checkpoint"
-VERSION = 1
 SEEN_BY = "seen by"
 """Where the manifest of a store says for which model it was made."""
-_HEADER = "header"
+_WEIGHTS = "weights/"
 _PARTS = ("train", "valid", "test")
 PIECE = 2_000_000
 """Nodes or edges of a message store that are copied at a time."""
@@ -127,8 +125,6 @@ def save_checkpoint(
             "weights of your own model by torch.save(model.state_dict(), ...)."
         )
     header = {
-        "format": FORMAT,
-        "version": VERSION,
         "model": names[0],
         "config": model.config,
         "link_type": link_type,
@@ -136,12 +132,9 @@ def save_checkpoint(
         "report": report.to_dict(),
         "schema": graph_schema(data),
     }
-    arrays = {f"weights/{name}": w.cpu().numpy() for name, w in model.state_dict().items()}
-    arrays |= {f"split/{part}": getattr(split, part).cpu().numpy() for part in _PARTS}
-    arrays[_HEADER] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
-    buffer = io.BytesIO()
-    np.savez(buffer, **arrays)
-    return write_bytes(Path(path), buffer.getvalue())
+    arrays = {f"{_WEIGHTS}{name}": weight for name, weight in model.state_dict().items()}
+    arrays |= {f"split/{part}": getattr(split, part) for part in _PARTS}
+    return write_checkpoint_file(Path(path), header, arrays)
 
 
 def load_checkpoint(path: Path | str, data: HeteroData | GraphStore) -> Checkpoint:
@@ -165,9 +158,9 @@ def load_checkpoint(path: Path | str, data: HeteroData | GraphStore) -> Checkpoi
     if isinstance(data, GraphStore):
         if _is_as_seen(data, trained):
             return Checkpoint(**vars(trained), data=data.data, store=data)
-        data = data.data
+        data = data.whole_data()
     link_type, paper_split = trained.link_type, trained.settings.paper_split
-    with _damage_named(path):
+    with damage_named(path):
         seen = message_graph(data, link_type, trained.split.train, paper_split=paper_split)
     return Checkpoint(**vars(trained), data=seen)
 
@@ -189,26 +182,57 @@ def read_model(path: Path, given: Schema) -> TrainedModel:
     Raises:
         CheckpointError: as for `load_checkpoint`.
     """
-    header, arrays = _read(path)
-    with _damage_named(path):
+    header, arrays = read_checkpoint_file(path)
+    with damage_named(path):
         differing = list(differences(header["schema"], given))
     if differing:
         shown = "; ".join(differing[:5]) + ("; ..." if len(differing) > 5 else "")
         raise CheckpointError(f"The graph is not the one {path} was trained on: {shown}.")
-    with _damage_named(path):
+    with damage_named(path):
         link_type = _edge_type(header["link_type"])
-        config = dict(header["config"])
-        config["edge_types"] = [_edge_type(edge_type) for edge_type in config["edge_types"]]
-        config["link_type"] = link_type
-        model = one_of("A model", MODELS, header["model"])(**config)
-        model.load_state_dict(
-            {n.removeprefix("weights/"): w for n, w in arrays.items() if n.startswith("weights/")}
-        )
-        split = LinkSplit(*(arrays[f"split/{part}"] for part in _PARTS))
+        model = _model(header, arrays)
+        parts = [arrays[f"split/{part}"] for part in _PARTS]
+        for part, links in zip(_PARTS, parts, strict=True):
+            _check_links(part, links, [given["nodes"][end]["count"] for end in link_type[::2]])
         fanout = tuple(header["settings"]["fanout"])
         settings = TrainSettings(**{**header["settings"], "fanout": fanout})
         report = TrainReport.from_dict(header["report"])
-    return TrainedModel(model.eval(), link_type, split, report, settings)
+    return TrainedModel(model, link_type, LinkSplit(*parts), report, settings)
+
+
+def _model(header: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> LinkModel:
+    """Make the model of a checkpoint. Its sizes are those of the weights in the file, or it fails.
+
+    The model is made without memory for its weights, which are then those of the file.
+    """
+    weights = {
+        name.removeprefix(_WEIGHTS): array
+        for name, array in arrays.items()
+        if name.startswith(_WEIGHTS)
+    }
+    config = dict(header["config"])
+    config["edge_types"] = [_edge_type(edge_type) for edge_type in config["edge_types"]]
+    config["link_type"] = _edge_type(header["link_type"])
+    # Each layer has weights of its own for each relation.
+    if config["num_layers"] * max(1, len(config["edge_types"])) > len(weights):
+        raise ValueError(f"it has no weights for {config['num_layers']} layers")
+    kind = one_of("A model", MODELS, header["model"])
+    with torch.device("meta"):
+        model = kind(**config)
+    wanted = {name: weight.dtype for name, weight in model.state_dict().items()}
+    if any(weight.dtype != wanted.get(name, weight.dtype) for name, weight in weights.items()):
+        raise ValueError("its weights are numbers of another kind")
+    model.load_state_dict(weights, assign=True)
+    return model.eval()
+
+
+def _check_links(part: str, links: Tensor, counts: Sequence[int]) -> None:
+    """Refuse links that are none of the graph's."""
+    if links.dtype != torch.long or links.dim() != 2 or len(links) != 2:
+        raise ValueError(f"its {part} links are not pairs of nodes")
+    for ends, count in zip(links, counts, strict=True):
+        if len(ends) and not 0 <= int(ends.min()) <= int(ends.max()) < count:
+            raise ValueError(f"its {part} links have nodes that the graph has not")
 
 
 def check_checkpoint(path: Path) -> None:
@@ -217,7 +241,7 @@ def check_checkpoint(path: Path) -> None:
     Raises:
         CheckpointError: the file is missing, damaged, or no checkpoint.
     """
-    _read(path)
+    read_checkpoint_file(path)
 
 
 def _schema_of(store: GraphStore, path: Path) -> Schema:
@@ -249,51 +273,9 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Read header and arrays; what is no complete checkpoint is refused."""
-    if not path.is_file():
-        raise CheckpointError(f"There is no checkpoint {path}.")
-    try:
-        archive = np.load(io.BytesIO(path.read_bytes()), allow_pickle=False)
-    except (zipfile.BadZipFile, ValueError, OSError, EOFError) as error:
-        raise CheckpointError(
-            f"{path} is not a pagelink checkpoint, or only a part of one: {_first_line(error)}"
-        ) from error
-    if not isinstance(archive, np.lib.npyio.NpzFile) or _HEADER not in archive:
-        raise CheckpointError(f"{path} is not a pagelink checkpoint.")
-    with _damage_named(path), archive:
-        header = json.loads(archive[_HEADER].tobytes())
-        if header["format"] != FORMAT:
-            raise CheckpointError(f"{path} is not a pagelink checkpoint.")
-        if header["version"] != VERSION:
-            raise CheckpointError(
-                f"{path} has version {header['version']}, this pagelink reads {VERSION}."
-            )
-        arrays = {name: torch.from_numpy(archive[name]) for name in archive if name != _HEADER}
-    return header, arrays
-
-
-@contextmanager
-def _damage_named(path: Path) -> Iterator[None]:
-    """Say of whatever fails on what is in a checkpoint that the file is damaged."""
-    try:
-        yield
-    except CheckpointError:
-        raise
-    except (
-        PageLinkError, zipfile.BadZipFile, LookupError, TypeError, ValueError, AttributeError,
-        RuntimeError,
-    ) as error:  # fmt: skip
-        raise CheckpointError(f"{path} is damaged: {_first_line(error)}") from error
-
-
 def _edge_type(given: list[str]) -> EdgeType:
     src_type, relation, dst_type = given
     return src_type, relation, dst_type
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0] if str(error) else type(error).__name__
 
 
 def save_message_store(

@@ -19,6 +19,7 @@ from torch_geometric.data import HeteroData
 from pagelink.errors import ModelError, did_you_mean
 from pagelink.graph.schema import EdgeType
 from pagelink.models.messages import Adjacency, message_relations
+from pagelink.runtime.undo import Undo
 
 T = TypeVar("T")
 
@@ -264,7 +265,8 @@ class LinkModel(nn.Module, ABC):
         self.edge_types: tuple[EdgeType, ...] = tuple(edge_types)
         self.link_type: EdgeType = link_type
         self.dropout = dropout
-        with torch.random.fork_rng(devices=[]):
+        with Undo() as undo:
+            undo.later(torch.default_generator.set_state, torch.get_rng_state())
             torch.manual_seed(seed)
             self.inputs = NodeInputs(num_nodes, num_features, hidden, embeddings)
             self.layers = nn.ModuleList([self.make_layer(hidden) for _ in range(num_layers)])

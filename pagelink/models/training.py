@@ -27,6 +27,7 @@ from pagelink.models.figures import EvaluationPairs, Separation, TestFigures, li
 from pagelink.models.link_model import LinkModel, node_inputs
 from pagelink.models.links import LinkSplit, Negatives, check_split
 from pagelink.models.messages import Messages, message_graph, reverse_of
+from pagelink.runtime.undo import Undo
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -315,7 +316,8 @@ class _Training:
     ) -> float:
         self.model.train()
         optimizer.zero_grad()
-        with torch.random.fork_rng(devices=[]):  # dropout draws from the global random state
+        with Undo() as undo:  # dropout draws from the global random state
+            undo.later(torch.default_generator.set_state, torch.get_rng_state())
             torch.manual_seed(seed)
             logits = self.model(*inputs)
         truth = torch.zeros_like(logits)

@@ -10,8 +10,7 @@ that v gets, collected). A `MaskPredictor` goes from these to the mask of an edg
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,9 +21,11 @@ from torch_geometric.nn import MessagePassing
 
 from pagelink.errors import ModelError
 from pagelink.graph.computation_graph import ComputationGraphs
+from pagelink.model.borrowing import hook
 from pagelink.model.inputs import ModelInput
 from pagelink.model.predictor import LinkPredictor
 from pagelink.runtime.arrays import Longs
+from pagelink.runtime.undo import Undo
 
 
 @dataclass(frozen=True)
@@ -54,8 +55,7 @@ def edge_vectors(
             relation.
     """
     listener = _Listener()
-    with listener.attached(predictor.model):
-        predictor.logits(recorded)
+    predictor.logits(recorded, listener.listen)
     if len(listener.sent) != len(recorded.calls):
         raise ModelError(
             f"The model propagated {len(listener.sent)} times where it did {len(recorded.calls)} "
@@ -98,19 +98,13 @@ class _Listener:
         self.sent: list[Tensor] = []
         self.heard: list[Tensor] = []
 
-    @contextmanager
-    def attached(self, model: nn.Module) -> Iterator[None]:
-        """Hook into every layer; none sums without messages then."""
-        with ExitStack() as stack:
-            for module in model.modules():
-                if isinstance(module, MessagePassing):
-                    for hook in (
-                        module.register_propagate_forward_pre_hook(self._begin),
-                        module.register_message_forward_hook(self._send),
-                        module.register_aggregate_forward_hook(self._hear),
-                    ):
-                        stack.callback(hook.remove)
-            yield
+    def listen(self, model: nn.Module, undo: Undo) -> None:
+        """Hook into every layer."""
+        for module in model.modules():
+            if isinstance(module, MessagePassing):
+                hook(undo, module, "propagate_forward_pre", self._begin)
+                hook(undo, module, "message_forward", self._send)
+                hook(undo, module, "aggregate_forward", self._hear)
 
     def _begin(self, module: MessagePassing, inputs: Any) -> None:
         self._target = inputs[0][1 if module.flow == "source_to_target" else 0]

@@ -23,6 +23,7 @@ from pagelink.explain.explainer import MEMORY
 from pagelink.graph.batches import GIGABYTE
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.links import Link, LinkLike
+from pagelink.model.borrowing import in_normal_mode
 from pagelink.model.inputs import ModelInput
 from pagelink.rivals.edge_vectors import Features, MaskPredictor, edge_vectors
 from pagelink.rivals.rival import LOWEST, Options, Rival, made_masks
@@ -97,7 +98,7 @@ class PGExpLink(Rival):
             logits = predictor.logits(predictor.features(work.batch, vectors), LOWEST)
         return made_masks(work, logits.numpy())
 
-    @torch.inference_mode(False)
+    @in_normal_mode
     def fit(self, seed: int | None = None) -> MaskPredictor:
         """Train the mask predictor, unless that was done; the seed decides how it starts.
 
@@ -135,7 +136,7 @@ class PGExpLink(Rival):
                 adam.zero_grad()
                 loss = self._loss(predictor, steps[number], temperature, generator)
                 if loss is not None:
-                    loss.backward()
+                    loss.backward(inputs=predictor.parameters())  # and nothing of the user's
                     adam.step()
         return predictor
 

@@ -24,6 +24,8 @@ from numba.core import event
 
 kernel: Any = njit(cache=True, nogil=True)
 """Decorator of functions on plain arrays."""
+inlined: Any = njit(cache=True, nogil=True, inline="always")
+"""The same for what kernels call for every node: handing on arrays costs more than such a step."""
 
 COMPILING = "pagelink: compiling, once (about half a minute)"
 

@@ -145,6 +145,8 @@ def _earlier(dates: Sequence[Any], date: str) -> tuple[Bools, Bools]:
     Dates are compared as numbers where they are numbers, else as ISO text, which sorts by time.
     """
     there = np.array([each is not None for each in dates], dtype=np.bool_)
+    if not there.any():  # then nothing tells which kind of dates the column holds
+        return there, there
     if all(isinstance(each, int | float) for each in dates if each is not None):
         try:
             limit = float(date)

@@ -7,13 +7,11 @@ read page by page, and the pages are shared by all processes of a machine.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import torch
 from torch_geometric.data import HeteroData
 
@@ -26,17 +24,21 @@ from pagelink.graph.reverse_relations import (
 )
 from pagelink.graph.schema import EdgeType, Schema, check_link_type
 from pagelink.graph.typed_graph import TypedGraph
-from pagelink.runtime.csr import Csr
+from pagelink.store.facts import Step
+from pagelink.store.layout import check_layout
 from pagelink.store.manifest import (
     MANIFEST,
     Array,
+    Entry,
     Signature,
     check_file,
-    map_array,
     read_manifest,
     signature,
 )
+from pagelink.store.mapping import map_array, map_table
+from pagelink.store.stored_graph import StoredGraph
 from pagelink.store.strings import PARTS, StoredStrings
+from pagelink.store.verification import remember, verify_files, verify_once
 
 FLAT_ARRAYS = (
     "in_ptr", "src", "dst", "relation", "column", "fact", "opposite", "representative", "arc_ptr",
@@ -59,30 +61,72 @@ class GraphStore:
         self._maps: dict[str, Any] = {}
 
     @classmethod
-    def open(cls, folder: Path | str, *, verify: bool = False) -> GraphStore:
+    def open(cls, folder: Path | str, *, verify: bool | Step = False) -> GraphStore:
         """Open a store.
 
         Args:
             folder: that `pagelink store` or `save_store` made.
-            verify: also compare the sha256 of every file, which reads all of them.
+            verify: compare the sha256 of every file, which reads all of them; a function is told
+                of what is done, the bytes read, and those there are. False: this is done once on a
+                machine, remembered by inode, size and times of the files.
 
         Raises:
             StoreError: the folder is no store, half-written, of another version, or a file of it
                 is missing or not the one that was written; with its name.
         """
-        folder = Path(folder)
+        store = cls._opened(Path(folder))
+        if verify:
+            store.verify(*([verify] if callable(verify) else []))
+        else:
+            verify_once(store.folder, store.files, store._seen)
+        return store
+
+    @classmethod
+    def as_made(cls, folder: Path) -> GraphStore:
+        """Open a store that this process has just made, and which it need not verify."""
+        store = cls._opened(folder)
+        remember(folder, store._seen)
+        return store
+
+    @classmethod
+    def _opened(cls, folder: Path) -> GraphStore:
         manifest, digest = read_manifest(folder)
-        seen = {MANIFEST: signature(folder / MANIFEST)}
-        try:
-            for file, entry in manifest["files"].items():
-                seen[file] = check_file(folder / file, entry, verify=verify)
-        except (LookupError, TypeError, AttributeError) as error:
-            raise StoreError(f"{folder / MANIFEST}: damaged. Build the store again.") from error
-        return cls(folder, manifest, digest, seen)
+        check_layout(manifest, folder)
+        files = manifest["files"].items()
+        seen = {file: check_file(folder / file, entry) for file, entry in files}
+        return cls(folder, manifest, digest, {**seen, MANIFEST: signature(folder / MANIFEST)})
+
+    @property
+    def files(self) -> dict[str, Entry]:
+        """What the manifest says of each file."""
+        files: dict[str, Entry] = self.manifest["files"]
+        return files
+
+    def verify(self, step: Step = lambda word, done, total: None) -> None:
+        """Compare the sha256 of every file with the manifest, and remember that it was done.
+
+        Args:
+            step: told of what is done, the bytes read, and those there are.
+
+        Raises:
+            StoreError: a file was changed; with its name.
+        """
+        read_manifest(self.folder)
+        verify_files(self.folder, self.files, step)
+        remember(self.folder, self._seen)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy in another process opens the files anew; no array is sent."""
         return _opened_again, (self.folder.absolute(), self.digest)
+
+    @cached_property
+    def damage(self) -> StoreError | None:
+        """What `verify` finds wrong, looked at once; asked for when something fails."""
+        try:
+            self.verify()
+        except StoreError as error:
+            return error
+        return None
 
     def check_unchanged(self) -> None:
         """Refuse to go on with a store that was changed since it was opened.
@@ -91,7 +135,8 @@ class GraphStore:
             StoreError: with the file that was written, replaced or removed.
         """
         for file, before in self._seen.items():
-            if signature(self.folder / file) != before:
+            # Without the last time, which is another one when a backup gives a file a second name.
+            if signature(self.folder / file)[:3] != before[:3]:
                 raise StoreError(
                     f"{self.folder / file}: the file was changed while the store was open. "
                     "Open the store again."
@@ -115,7 +160,7 @@ class GraphStore:
         for each in self.manifest["nodes"]:
             store = data[each["type"]]
             for key, value in each["values"].items():
-                store[key] = self._value(value)
+                store[key] = self._value(value, each["count"])
             store.num_nodes = each["count"]
         columns = torch.from_numpy(self._map("edge_index.npy"))
         start = 0
@@ -125,8 +170,26 @@ class GraphStore:
             store.edge_index = columns[start:stop].view(2, each["count"])
             start = stop
             for key, value in each["values"].items():
-                store[key] = self._value(value)
+                store[key] = self._value(value, each["count"])
         return data
+
+    def whole_data(self) -> HeteroData:
+        """Return `data` to be used as a whole: all edges are read, and their ends checked.
+
+        Raises:
+            StoreError: an edge has an end that is no node.
+        """
+        sizes = {each["type"]: each["count"] for each in self.manifest["nodes"]}
+        for edge_type in self.edge_types:
+            for ends, node_type in zip(
+                self.data[edge_type].edge_index.numpy(), edge_type[::2], strict=True
+            ):
+                if ends.min(initial=0) < 0 or ends.max(initial=-1) >= sizes[node_type]:
+                    raise StoreError(
+                        f"{self.folder / 'edge_index.npy'}: damaged, an edge of {edge_type} has an "
+                        "end that is no node. Copy the store anew, or build it again."
+                    )
+        return self.data
 
     def graph(
         self,
@@ -164,7 +227,7 @@ class GraphStore:
                 f"{pairs}. Leave reverse out, or explain on the graph in memory: "
                 "load_graph(...) of its tables, or GraphStore.data."
             )
-        flat: dict[str, Any] = {name: self._map(f"{name}.npy") for name in FLAT_ARRAYS}
+        flat: dict[str, Any] = {name: self.array(name) for name in FLAT_ARRAYS}
         return StoredGraph(
             node_types=node_types,
             node_offset=np.cumsum([0, *(each["count"] for each in nodes)], dtype=np.int64),
@@ -183,59 +246,35 @@ class GraphStore:
     def _values(self, part: str, key: str) -> dict[Any, Any]:
         """Return one of the values of all node types (`nodes`) or `relations` that have it."""
         return {
-            t if isinstance(t := each["type"], str) else _edge_type(t): self._value(values[key])
+            t if isinstance(t := each["type"], str) else _edge_type(t): self._value(
+                values[key], each["count"]
+            )
             for each in self.manifest[part]
             if key in (values := each["values"])
         }
 
-    def _value(self, value: dict[str, Any]) -> Any:
+    def _value(self, value: dict[str, Any], count: int) -> Any:
         ((kind, said),) = value.items()
         if kind == "array":
             return torch.from_numpy(self._map(said))
         if kind == "strings":
-            return StoredStrings(*(self._map(f"{said}.{part}.npy") for part in PARTS))
+            text, start, hash, place = (self._map(f"{said}.{part}.npy") for part in PARTS)
+            return StoredStrings(text, start, hash, place, self.folder / said)
         if kind == "table":
             if said not in self._maps:
-                source = pa.memory_map(str(self.folder / said))
-                self._maps[said] = pa.ipc.open_file(source).read_all()
+                self._maps[said] = map_table(self.folder / said, count)
             return self._maps[said]
         return said
+
+    def array(self, name: str) -> Array:
+        """Return one of the arrays of the flat graph."""
+        return self._map(f"{name}.npy")
 
     def _map(self, file: str) -> Array:
         if file not in self._maps:
             self._maps[file] = map_array(self.folder / file, self.manifest["files"][file])
         array: Array = self._maps[file]
         return array
-
-
-@dataclass(frozen=True)
-class StoredGraph(TypedGraph):
-    """A `TypedGraph` over the files of a store, which also has what others work out."""
-
-    store: GraphStore = field(kw_only=True, repr=False)
-
-    @cached_property
-    def num_facts(self) -> int:
-        """Number of facts: an edge, its copies and its reverse are one."""
-        return len(self.edges_of_facts.ptr) - 1
-
-    @cached_property
-    def edges_of_facts(self) -> Csr:
-        """All edges of each fact: every copy and both directions, in order."""
-        return Csr(self.store._map("fact_ptr.npy"), self.store._map("fact_edges.npy"))
-
-    @cached_property
-    def node_type_of(self) -> Any:
-        """Position of the node type of every flat node."""
-        return self.store._map("node_type.npy")
-
-    def near_reverses(self, link_type: EdgeType) -> list[EdgeType]:
-        """Relations that mirror a link type so nearly that they may be its reverse, but are not."""
-        if link_type in self.reverse or link_type not in self.store.edge_types:
-            return []
-        position = self.store.edge_types.index(link_type)
-        near = self.store.manifest["relations"][position]["near_reverses"]
-        return [_edge_type(other) for other in near]
 
 
 def _opened_again(folder: Path, digest: str) -> GraphStore:

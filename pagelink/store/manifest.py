@@ -2,16 +2,15 @@
 
 A store is a folder. Its `manifest.json` is written last, so that a folder without it is no store
 yet; while one is being made, a file `half-written` says so. Each file stands in the manifest with
-its size, its checksum and, if it is an array, its type and shape.
+its size, its checksum and, if it is an array, its type and shape; the manifest has a checksum of
+its own.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import mmap
 import shutil
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from io import BytesIO
@@ -22,25 +21,23 @@ import numpy as np
 import numpy.typing as npt
 
 from pagelink.errors import StoreError
-from pagelink.runtime.files import write_bytes
-
-if sys.platform != "win32":
-    import fcntl
+from pagelink.runtime.files import locked, write_bytes
 
 FORMAT = "pagelink store"
-VERSION = 1
+VERSION = 2
+READS = (1, 2)
+"""Version 1 is the same without the checksum of the manifest."""
 MANIFEST = "manifest.json"
 HALF_WRITTEN = "half-written"
 
 Array = npt.NDArray[Any]
 Entry = dict[str, Any]
 """What the manifest says of a file: bytes, sha256, and dtype and shape of an array."""
-Signature = tuple[int, int, int]
+Signature = tuple[int, int, int, int]
+"""Inode, size, and times of the last change of the content and of the file, in nanoseconds."""
 
+_NO_CHECKSUM = "0" * 64
 _BLOCK = 1 << 22
-# Private pages that are only read are not memory of ours; without this flag the system may count
-# them as such and refuse to map a file that is larger than its memory.
-_NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000 if sys.platform == "linux" else 0)
 
 
 def is_store(path: Path | str) -> bool:
@@ -57,9 +54,10 @@ def is_store(path: Path | str) -> bool:
 
 def finish_store(folder: Path, manifest: Mapping[str, Any]) -> None:
     """Write the manifest, which makes the folder a store."""
-    head = {"format": FORMAT, "version": VERSION}
-    text = json.dumps({**head, **manifest}, ensure_ascii=False, indent=1)
-    write_bytes(folder / MANIFEST, text.encode() + b"\n")
+    head = {"format": FORMAT, "version": VERSION, "checksum": _NO_CHECKSUM}
+    text = json.dumps({**head, **manifest}, ensure_ascii=False, indent=1).encode() + b"\n"
+    checksum = hashlib.sha256(text).hexdigest()
+    write_bytes(folder / MANIFEST, text.replace(_NO_CHECKSUM.encode(), checksum.encode(), 1))
     (folder / HALF_WRITTEN).unlink()
 
 
@@ -83,15 +81,23 @@ def read_manifest(folder: Path) -> tuple[dict[str, Any], str]:
     try:
         manifest = json.loads(content)
         format, version = manifest["format"], manifest["version"]
-    except (ValueError, LookupError, TypeError) as error:
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise StoreError(f"{path}: damaged, or not the manifest of a graph store.") from error
     if format != FORMAT:
         raise StoreError(f"{path}: not the manifest of a graph store, its format is {format!r}.")
-    if version != VERSION:
+    if version not in READS:
         raise StoreError(
-            f"{path}: the store has version {version!r}, this pagelink reads {VERSION}. "
-            "Build it again."
+            f"{path}: the store has version {version!r}, this pagelink reads "
+            f"{' and '.join(map(str, READS))}. Build it again."
         )
+    if version == VERSION:
+        checksum = str(manifest.get("checksum")).encode(errors="replace")
+        as_made = content.replace(checksum, _NO_CHECKSUM.encode(), 1)
+        if hashlib.sha256(as_made).hexdigest().encode() != checksum:
+            raise StoreError(
+                f"{path}: the file was changed, its sha256 is not the one it states. Build the "
+                "store again."
+            )
     return manifest, hashlib.sha256(content).hexdigest()
 
 
@@ -101,17 +107,13 @@ def signature(path: Path) -> Signature:
     Raises:
         StoreError: the file is missing.
     """
-    try:
+    with read_errors(path):
         found = path.stat()
-    except OSError as error:
-        raise StoreError(
-            f"{path}: cannot be read: {error.strerror}. Build the store again."
-        ) from error
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
-def check_file(path: Path, entry: Entry, *, verify: bool) -> Signature:
-    """Compare a file with its entry: its size and, of an array, its header; its sha256 if asked.
+def check_file(path: Path, entry: Entry) -> Signature:
+    """Compare a file with its entry: its size and, of an array, its header.
 
     Raises:
         StoreError: it is missing, or another file.
@@ -122,48 +124,35 @@ def check_file(path: Path, entry: Entry, *, verify: bool) -> Signature:
             f"{path}: the file has {found[1]:,} bytes instead of {entry['bytes']:,}. "
             "Build the store again."
         )
-    with path.open("rb") as file:
+    with read_errors(path), path.open("rb") as file:
         header = b"" if entry["dtype"] is None else npy_header(entry["dtype"], entry["shape"])
         if file.read(len(header)) != header:
             raise StoreError(
                 f"{path}: not an array of type {entry['dtype']} and shape {entry['shape']}. "
                 "Build the store again."
             )
-        if verify and sha256_of(file) != entry["sha256"]:
-            raise StoreError(
-                f"{path}: the file was changed, its sha256 is not that of {MANIFEST}. "
-                "Build the store again."
-            )
     return found
 
 
-def map_array(path: Path, entry: Entry) -> Array:
-    """Return an array that lies in a file; only the pages that are used are read.
-
-    Writing to it changes a private copy of the page, never the file.
-    """
-    # Copy on write rather than read-only: torch takes such arrays without a warning, and kernels
-    # that are compiled for arrays in memory take them as they are.
-    with path.open("rb") as file:
-        if sys.platform == "win32":
-            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
-        else:
-            mapped = mmap.mmap(
-                file.fileno(), 0, flags=mmap.MAP_PRIVATE | _NO_RESERVE,
-                prot=mmap.PROT_READ | mmap.PROT_WRITE,
-            )  # fmt: skip
-    start = len(npy_header(entry["dtype"], entry["shape"]))
-    array: Array = np.frombuffer(mapped, entry["dtype"], offset=start).reshape(entry["shape"])
-    return array
-
-
-def sha256_of(file: BinaryIO) -> str:
-    """Return the checksum of a whole file."""
+def sha256_of(file: BinaryIO, step: Callable[[int], None] = lambda done: None) -> str:
+    """Return the checksum of a whole file; `step` is told of the bytes of each block read."""
     file.seek(0)
     digest = hashlib.sha256()
     while block := file.read(_BLOCK):
         digest.update(block)
+        step(len(block))
     return digest.hexdigest()
+
+
+@contextmanager
+def read_errors(path: Path) -> Iterator[None]:
+    """Turn what the operating system complains about while a file is read into a StoreError."""
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(
+            f"{path}: cannot be read: {error.strerror or error}. Build the store again."
+        ) from error
 
 
 @contextmanager
@@ -206,21 +195,6 @@ def check_free(folder: Path) -> None:
         raise StoreError(f"{folder}: the folder is not empty. Give another.")
 
 
-def _lock(mark: BinaryIO, folder: Path) -> None:
-    if sys.platform == "win32":
-        return
-    # The kernel lets go of the lock when the process ends, however it ends.
-    try:
-        fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        raise StoreError(
-            f"{folder}: another process is making a store there. Wait for it, or give another "
-            "folder."
-        ) from error
-    except OSError:
-        return  # a file system without locks
-
-
 def _clear(folder: Path, but: str = "") -> None:
     for each in folder.iterdir():
         if each.name != but:
@@ -234,8 +208,8 @@ class StoreFiles:
         folder: made empty; what is left of a half-written store is removed.
 
     Raises:
-        StoreError: there is something else in the folder, it cannot be made, or another process
-            is making a store there.
+        StoreError: there is something else in the folder, or it cannot be made.
+        BusyError: another process is making a store there.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -244,32 +218,26 @@ class StoreFiles:
         self.entries: dict[str, Entry] = {}
         self.open: set[BinaryIO] = set()
         self._is_new = not folder.is_dir()
-        with write_errors(folder):
+        with write_errors(folder), ExitStack() as stack:
+            stack.enter_context(locked(folder))
+            check_free(folder)  # another process may have completed it just now
             folder.mkdir(parents=True, exist_ok=True)
-            self._mark = (folder / HALF_WRITTEN).open("ab")
-            try:
-                _lock(self._mark, folder)
-                if (folder / MANIFEST).exists():  # completed by another process just now
-                    (folder / HALF_WRITTEN).unlink()
-                check_free(folder)
-                _clear(folder, but=HALF_WRITTEN)
-                self._mark.truncate(0)
-                self._mark.write(b"This graph store is being written, or was left half-written.\n")
-                self._mark.flush()
-            except BaseException:
-                self._mark.close()
-                raise
+            (folder / HALF_WRITTEN).write_text(
+                "This graph store is being written, or was left half-written.\n"
+            )
+            _clear(folder, but=HALF_WRITTEN)
+            self._lock = stack.pop_all()
 
     def close(self, failed: bool) -> None:
         """Let go of the folder; if the store could not be completed, nothing is left of it."""
         while self.open:
             with suppress(OSError):  # what a full disk did not take is lost anyway
                 self.open.pop().close()
-        if failed:
-            _clear(self.folder)
-            if self._is_new:
-                self.folder.rmdir()
-        self._mark.close()
+        with self._lock:
+            if failed:
+                _clear(self.folder)
+                if self._is_new:
+                    self.folder.rmdir()
 
     def array(self, name: str, values: Array) -> str:
         """Write an array to `<name>.npy` and return the name of the file."""

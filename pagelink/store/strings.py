@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from pagelink.errors import StoreError
 from pagelink.graph.schema import Fingerprint
 from pagelink.runtime.arrays import Longs
 from pagelink.runtime.kernels import kernel
@@ -28,6 +30,10 @@ class StoredStrings(Sequence[str]):
         start: where each begins, and where the last ends.
         hash: hashes of all texts, in ascending order.
         place: which text each hash is of; ascending where hashes are equal.
+        file: how the names of their files begin, for errors.
+
+    Raises:
+        StoreError: when a text is read whose place or bytes are damaged.
 
     Example:
         >>> strings = StoredStrings(*string_arrays(pa.array(["Ada", "Bo", "Ada"])))
@@ -35,8 +41,11 @@ class StoredStrings(Sequence[str]):
         ('Bo', [0, 2], [])
     """
 
-    def __init__(self, text: Array, start: Array, hash: Array, place: Array) -> None:
+    def __init__(
+        self, text: Array, start: Array, hash: Array, place: Array, file: Path = Path()
+    ) -> None:
         self._text, self._start, self._hash, self._place = text, start, hash, place
+        self._file = file
 
     def __len__(self) -> int:
         return len(self._start) - 1
@@ -53,7 +62,10 @@ class StoredStrings(Sequence[str]):
             position += len(self)
         if not 0 <= position < len(self):
             raise IndexError(f"index {index} is out of range, there are {len(self)} texts")
-        return self._bytes(position).decode()
+        try:
+            return self._bytes(position).decode()
+        except UnicodeDecodeError as error:
+            raise self._damage("text") from error
 
     def __iter__(self) -> Iterator[str]:
         for first in range(0, len(self), _BLOCK):
@@ -61,7 +73,15 @@ class StoredStrings(Sequence[str]):
 
     def block(self, first: int, last: int) -> pa.LargeStringArray:
         """Return the texts from one position to before another, as a copy."""
-        return texts_between(self._text, self._start, first, last)
+        starts = np.array(self._start[first : last + 1])
+        if starts[0] < 0 or starts[-1] > len(self._text) or (np.diff(starts) < 0).any():
+            raise self._damage("start")
+        found = texts_between(self._text, self._start, first, last)
+        try:
+            found.validate(full=True)
+        except pa.ArrowInvalid as error:
+            raise self._damage("text") from error
+        return found
 
     def find(self, text: str) -> list[int]:
         """Return where a text is, in order; by binary search on disk."""
@@ -73,11 +93,22 @@ class StoredStrings(Sequence[str]):
         sought = hashes(content, np.array([0, len(wanted)]))
         first = int(np.searchsorted(self._hash, sought, side="left")[0])
         last = int(np.searchsorted(self._hash, sought, side="right")[0])
-        return [int(p) for p in self._place[first:last] if self._bytes(int(p)) == wanted]
+        places = [int(place) for place in self._place[first:last]]
+        if not all(0 <= place < len(self) for place in places):
+            raise self._damage("place")
+        return [place for place in places if self._bytes(place) == wanted]
 
     def _bytes(self, position: int) -> bytes:
         first, last = int(self._start[position]), int(self._start[position + 1])
+        if not 0 <= first <= last <= len(self._text):
+            raise self._damage("start")
         return self._text[first:last].tobytes()
+
+    def _damage(self, part: str) -> StoreError:
+        return StoreError(
+            f"{self._file}.{part}.npy: damaged, there is no text at a place that it names. Copy "
+            "the store anew, or build it again."
+        )
 
     def __contains__(self, text: object) -> bool:
         return isinstance(text, str) and bool(self.find(text))

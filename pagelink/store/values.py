@@ -9,16 +9,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy.typing as npt
 import pyarrow as pa
 import torch
 from torch_geometric.data import HeteroData
 
-from pagelink.errors import StoreError
-from pagelink.graph.schema import EdgeType, Schema
+from pagelink.errors import GraphError, StoreError
+from pagelink.graph.schema import EdgeType, Schema, first_not_finite
 from pagelink.store.manifest import StoreFiles
 from pagelink.store.strings import StringsWriter, write_strings
 
 TEXT_KEYS = ("name", "id")
+FEATURES = ("x", "edge_attr", "edge_weight")
+"""What models read, by the names that PyG has for it."""
 # Rows of a table that lie together. All stores have the same, so that equal tables are equal files.
 BATCH_ROWS = 1 << 14
 
@@ -51,9 +54,12 @@ def _write_value(
     value = store[key]
     if isinstance(value, torch.Tensor):
         try:
-            return {"array": files.array(name, value.detach().cpu().numpy())}
+            values = value.detach().cpu().numpy()
         except TypeError as error:
             raise StoreError(f"{where} cannot be stored: NumPy has no {value.dtype}.") from error
+        if key in FEATURES:
+            check_finite(values, where)
+        return {"array": files.array(name, values)}
     if key in TEXT_KEYS:
         texts = [str(text) for text in value]
         if key == "name" and "id" in store and texts == [str(text) for text in store["id"]]:
@@ -73,6 +79,25 @@ def _write_value(
         f"{where} is a {type(value).__name__}, which cannot be stored. Make it a tensor or a "
         "column of attributes, or delete it first."
     )
+
+
+def check_finite(values: npt.NDArray[Any], where: str, first_row: int = 0) -> None:
+    """Refuse features that no model can compute with.
+
+    Args:
+        values: the features, a row per node or edge.
+        where: what they are, for the error.
+        first_row: the number of the first row.
+
+    Raises:
+        GraphError: one of them is NaN or infinite; with its row.
+    """
+    if (place := first_not_finite(values)) is not None:
+        row = ", ".join(map(str, (place[0] + first_row, *place[1:])))
+        raise GraphError(
+            f"{where}: [{row}] is {values[place]}, but features are finite numbers. Replace it, "
+            "or leave the feature out."
+        )
 
 
 def _file_name(key: str) -> str:

@@ -31,7 +31,14 @@ from pagelink.store.facts import FlatBuild, Step, write_flat_graph
 from pagelink.store.graph_store import GraphStore
 from pagelink.store.manifest import ArrayWriter, StoreFiles, finish_store, write_errors
 from pagelink.store.strings import StringsWriter
-from pagelink.store.values import NodeValues, TableSpool, Value, write_ipc, write_values
+from pagelink.store.values import (
+    NodeValues,
+    TableSpool,
+    Value,
+    check_finite,
+    write_ipc,
+    write_values,
+)
 
 EDGES_IN_MEMORY = 4_000_000
 MOST_EDGES = 2**30
@@ -131,7 +138,11 @@ class StoreWriter:
         pieces: Iterable[npt.NDArray[Any]],
         names: Sequence[str] | None = None,
     ) -> None:
-        """Give all nodes of a type their features, rows in pieces of shape [n, num_features]."""
+        """Give all nodes of a type their features, rows in pieces of shape [n, num_features].
+
+        Raises:
+            GraphError: one of them is NaN or infinite; with its row.
+        """
         nodes = self._of(node_type)
         pieces = iter(pieces)
         first = next(pieces, None)
@@ -142,9 +153,12 @@ class StoreWriter:
             write_errors(self.folder),
             ArrayWriter(self.files, f"{nodes.prefix}.x", first.dtype, shape) as writer,
         ):
+            row = 0
             for piece in chain([first], pieces):
+                check_finite(piece, f"The features of {node_type!r}", row)
                 writer.write(piece)
                 digest.add(piece)
+                row += len(piece)
         nodes.schema |= {"num_features": first.shape[1], "features": digest.text}
         nodes.values["x"] = {"array": writer.file}
         if names is not None:
@@ -210,7 +224,7 @@ class StoreWriter:
             manifest = self._write(self._checked_edges(), add_reverse)
             shutil.rmtree(self.temporary)
             finish_store(self.folder, {**manifest, **(notes or {})})
-        return GraphStore.open(self.folder)
+        return GraphStore.as_made(self.folder)
 
     def _table(self, prefix: str, schema: pa.Schema, pieces: Iterable[pa.Table]) -> Value:
         with write_errors(self.folder):

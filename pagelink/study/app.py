@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import re
+import sys
 from importlib.resources import files
 from typing import Annotated, Any
 from urllib.parse import parse_qsl, urlsplit
@@ -19,7 +20,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
-from pagelink.errors import StudyBusyError, StudyError
+from pagelink.errors import StudyBusyError, StudyDamagedError, StudyError
 from pagelink.study.database import Study
 from pagelink.study.questions import BACKGROUNDS, LONGEST_LINE
 from pagelink.views.templates import render
@@ -229,6 +230,12 @@ def _add_refusals(app: FastAPI, title: str) -> None:
         answer = message(503, "Busy just now", text, onward, again)
         answer.headers["Retry-After"] = str(_RETRY_AFTER)
         return answer
+
+    @app.exception_handler(StudyDamagedError)
+    def damaged(request: Request, why: StudyDamagedError) -> Response:
+        print(f"pagelink: {why}", file=sys.stderr)
+        text = "The fault is on this side: please tell whoever sent you here."
+        return message(500, "Something went wrong", text)
 
     @app.exception_handler(StudyError)
     def unfit(request: Request, why: StudyError) -> Response:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pagelink.errors import StudyBusyError, StudyError
+from pagelink.study.integrity import FAILURES, damaged, is_damage
 from pagelink.study.questions import (
     BACKGROUNDS,
     LONGEST_LINE,
@@ -87,6 +88,7 @@ class Study(contextlib.AbstractContextManager["Study"]):
 
         Raises:
             StudyBusyError: the file cannot be read or written just now.
+            StudyDamagedError: it was changed since it was opened.
         """
         # Bounded, so that people do not queue behind each other's waiting for the file.
         if not self._lock.acquire(timeout=self._wait):
@@ -97,7 +99,9 @@ class Study(contextlib.AbstractContextManager["Study"]):
             with self._connection:  # commits, or rolls back what raises
                 self._connection.execute("BEGIN IMMEDIATE")
                 yield self._connection
-        except sqlite3.Error as error:
+        except FAILURES as error:
+            if is_damage(error):
+                raise damaged(self.path, error) from error
             raise StudyBusyError(
                 f"{self.path} cannot be read or written ({error}), and nothing was saved. Is "
                 "the disk full, the file read-only, or held by another program?"

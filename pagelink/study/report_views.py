@@ -19,6 +19,7 @@ from rich.text import Text
 from pagelink.study.questions import BACKGROUNDS, NONE, NONE_LABEL, WITHOUT, Answer
 from pagelink.study.report import PAPER_SHARE, Report
 from pagelink.study.statistics import Figure, Interval
+from pagelink.views.rows import not_a_formula
 from pagelink.views.templates import render
 from pagelink.views.text import shorten
 
@@ -32,7 +33,6 @@ COLUMNS = (
 WIDTH, LEFT, RIGHT, TOP, ROW = 720.0, 172.0, 70.0, 14.0, 40.0
 _STEPS = (0.05, 0.1, 0.2, 0.25, 0.5)
 _MOST_TICKS = 6
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _INTERVALS = ("over questions", "over people")
 
 
@@ -336,10 +336,5 @@ def to_csv(answers: Sequence[Answer]) -> str:
             "+".join(each.chosen) if best else "", each.truth,
             "" if best else int(each.correct), f"{each.seconds:.1f}", each.level, each.line,
         )  # fmt: skip
-        writer.writerow(map(_safe, cells))
+        writer.writerow(map(not_a_formula, cells))
     return text.getvalue()
-
-
-def _safe(cell: object) -> object:
-    """A text that a spreadsheet would take for a formula is marked as text."""
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell

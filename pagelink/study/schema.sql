@@ -1,4 +1,7 @@
 -- One study in one file: what is asked is written once by `create`, what people say is added to it.
+-- A file has just these statements, comments included: any change of one is a new version.
+
+CREATE TABLE seal (digest TEXT NOT NULL);  -- sha256 of what is asked, see integrity.py
 
 CREATE TABLE about (value TEXT NOT NULL);  -- one row of JSON, see StudyAbout
 
@@ -30,12 +33,17 @@ CREATE TABLE option (
     PRIMARY KEY (question, number)
 );
 
+-- What people say is there twice, so that a changed byte is found: see integrity.py.
+
 CREATE TABLE participant (
     id INTEGER PRIMARY KEY,
     key TEXT NOT NULL UNIQUE,
     joined REAL NOT NULL,
     level TEXT,
-    line TEXT
+    line TEXT,
+    id_copy INTEGER AS (id) STORED, key_copy TEXT AS (key) STORED,
+    joined_copy REAL AS (joined) STORED, level_copy TEXT AS (level) STORED,
+    line_copy TEXT AS (line) STORED
 );
 
 CREATE TABLE assignment (
@@ -45,6 +53,9 @@ CREATE TABLE assignment (
     shown TEXT NOT NULL,      -- JSON list: the options in the order shown
     first_seen REAL NOT NULL,
     last_seen REAL NOT NULL,
+    participant_copy INTEGER AS (participant) STORED, question_copy INTEGER AS (question) STORED,
+    number_copy INTEGER AS (number) STORED, shown_copy TEXT AS (shown) STORED,
+    first_seen_copy REAL AS (first_seen) STORED, last_seen_copy REAL AS (last_seen) STORED,
     PRIMARY KEY (participant, question),
     UNIQUE (participant, number)
 );
@@ -54,6 +65,8 @@ CREATE TABLE answer (
     question INTEGER NOT NULL,
     choice TEXT NOT NULL,
     given REAL NOT NULL,
+    participant_copy INTEGER AS (participant) STORED, question_copy INTEGER AS (question) STORED,
+    choice_copy TEXT AS (choice) STORED, given_copy REAL AS (given) STORED,
     PRIMARY KEY (participant, question),
     FOREIGN KEY (participant, question) REFERENCES assignment
 );

@@ -9,17 +9,17 @@ import random
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from pagelink.errors import StudyError
 from pagelink.runtime.files import complete_file
+from pagelink.study.integrity import FAILURES, check, check_log, damaged, is_damage, schema, seal
 from pagelink.study.questions import Kind, Shown, StudyAbout, StudyQuestion
 
 APPLICATION = 0x50674C6B
 """SQLite's `application_id` of a study: "PgLk"."""
-VERSION = 1
+VERSION = 2
 WAIT = 30.0
 """Seconds to wait for others who write."""
 _MAGIC = b"SQLite format 3\0"
@@ -35,13 +35,14 @@ def write_study(path: Path, about: StudyAbout, questions: Sequence[StudyQuestion
     with _new_file(path) as connection:
         connection.execute(f"PRAGMA application_id = {APPLICATION}")
         connection.execute(f"PRAGMA user_version = {VERSION}")
-        connection.executescript(files("pagelink.study").joinpath("schema.sql").read_text())
+        connection.executescript(schema())
         drawings: dict[Shown, int] = {}
         with connection:
             connection.execute("BEGIN")
             connection.execute("INSERT INTO about VALUES (?)", (_as_json(about),))
             for number, question in enumerate(questions, start=1):
                 _write(connection, number, question, drawings)
+            seal(connection)
     return path
 
 
@@ -65,6 +66,7 @@ def copy_without_answers(path: Path, out: Path, simulated: Mapping[str, Any]) ->
         told = {**(about.settings or {}), "simulated": dict(simulated)}
         changed = _as_json(dataclasses.replace(about, settings=told))
         copy.execute("UPDATE about SET value = ?", (changed,))
+        seal(copy)
 
 
 @contextmanager
@@ -130,6 +132,7 @@ def connect(path: Path, wait: float = WAIT) -> sqlite3.Connection:
     with path.open("rb") as file:
         if file.read(len(_MAGIC)) != _MAGIC:
             raise StudyError(f"{path} is not a study. Make one by `pagelink study create`.")
+    check_log(path)
     # The address of a file, as mode=rw does not make a new one if it goes away just now.
     connection = sqlite3.connect(
         f"{path.resolve().as_uri()}?mode=rw", uri=True, timeout=wait, isolation_level=None,
@@ -145,16 +148,16 @@ def connect(path: Path, wait: float = WAIT) -> sqlite3.Connection:
                 f"{path} is a study of version {version}, this pagelink reads {VERSION}. Use the "
                 "pagelink that made it."
             )
-        (said,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-        if said != "ok":
-            raise StudyError(f"{path} is damaged: {said}. Take a copy of it that is whole.")
+        check(connection, path)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute(_SYNCHRONOUS)
         connection.execute("PRAGMA foreign_keys = ON")
     except BaseException as error:
         connection.close()
-        if isinstance(error, sqlite3.Error):
-            raise StudyError(f"{path} is damaged, or cannot be written to: {error}.") from error
+        if isinstance(error, FAILURES):
+            if is_damage(error):
+                raise damaged(path, error) from error
+            raise StudyError(f"{path} cannot be read or written: {error}.") from error
         raise
     return connection
 
@@ -169,8 +172,8 @@ def read_about(connection: sqlite3.Connection, path: Path) -> StudyAbout:
         (value,) = connection.execute("SELECT value FROM about").fetchone()
         told = json.loads(value)
         return StudyAbout(**{**told, "explainers": tuple(told["explainers"])})
-    except (sqlite3.Error, TypeError, ValueError, LookupError) as error:
-        raise StudyError(f"{path} is damaged: it does not say what it is about.") from error
+    except (*FAILURES, TypeError, ValueError, LookupError) as error:
+        raise damaged(path, "it does not say what it is about") from error
 
 
 # Who is asked what next: the question with fewest answers, in an order of the person's own.

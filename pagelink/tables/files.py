@@ -27,6 +27,8 @@ PIECE_ROWS = 1 << 18
 """Rows of a piece of a Parquet file."""
 BLOCK_SIZE = 1 << 24
 """Bytes of a piece of a text file. A row has to fit into two of them."""
+MOST_CHARACTERS = BLOCK_SIZE
+"""Of a field of a text file."""
 
 
 @dataclass(frozen=True)
@@ -269,15 +271,36 @@ def _records(path: Path, strict: bool = False) -> Iterator[tuple[int, list[str]]
         reader = csv.reader(file, delimiter=_delimiter(path), strict=strict)
         line = 1
         try:
-            for fields in reader:
+            for fields in long_fields(reader):
                 if fields:
                     yield line, fields
                 line = reader.line_num + 1
         except csv.Error as error:
-            raise GraphError(
-                f'{path}, line {line}: the quotes (") in this row do not match. Write a quote '
-                "within a quoted text twice."
-            ) from error
+            raise GraphError(f"{path}, line {line}: {csv_fault(error)}") from error
+
+
+def long_fields(reader: Iterator[list[str]]) -> Iterator[list[str]]:
+    """Yield the rows of a csv.reader, whose fields may be longer than it allows by default."""
+    while True:
+        # The limit is one for all readers of the process: it is put back before anybody else runs.
+        before = csv.field_size_limit(MOST_CHARACTERS)
+        try:
+            fields = next(reader, None)
+        finally:
+            csv.field_size_limit(before)
+        if fields is None:
+            return
+        yield fields
+
+
+def csv_fault(error: csv.Error) -> str:
+    """Say what is wrong with a row that a csv.reader cannot read, and what to do."""
+    if "field limit" in str(error):
+        return (
+            f"a field that begins in this row has more than {MOST_CHARACTERS:,} characters. "
+            'Shorten it; or, if a quote (") before it is never closed, close that.'
+        )
+    return 'the quotes (") in this row do not match. Write a quote within a quoted text twice.'
 
 
 def _check_quotes(path: Path) -> None:

@@ -14,7 +14,7 @@ import pyarrow.parquet
 
 from pagelink.errors import GraphError
 from pagelink.graph.links import LinkLike
-from pagelink.tables.files import DELIMITERS, SUFFIXES
+from pagelink.tables.files import DELIMITERS, SUFFIXES, csv_fault, long_fields
 
 REQUIRED = ("src", "dst")
 OPTIONAL = ("link_type",)
@@ -71,12 +71,13 @@ def _iter_text(path: Path) -> Iterator[LinkRow]:
     with path.open(encoding="utf-8-sig", newline="") as file:
         reader = csv.reader(file, delimiter=DELIMITERS[path.suffix.lower()])
         try:
-            places = _places(path, next(reader, []))
-            for cells in reader:
+            rows = long_fields(reader)
+            places = _places(path, next(rows, []))
+            for cells in rows:
                 if cells:
                     yield LinkRow(reader.line_num, _link(cells, places))
         except csv.Error as error:
-            raise GraphError(f"{path}, line {reader.line_num}: {error}.") from error
+            raise GraphError(f"{path}, line {reader.line_num}: {csv_fault(error)}") from error
         except UnicodeDecodeError as error:
             raise GraphError(f"{path}: not UTF-8 text: {error}.") from error
 

@@ -26,6 +26,7 @@ from pagelink.graph.schema import EdgeType, RawGraph, read_data
 from pagelink.store.facts import Step
 from pagelink.store.graph_store import GraphStore
 from pagelink.store.manifest import is_store
+from pagelink.store.values import check_finite
 from pagelink.store.writer import EDGES_IN_MEMORY, StoreWriter
 from pagelink.tables.columns import as_integers
 from pagelink.tables.files import PIECE_ROWS, SUFFIXES, file_errors
@@ -63,8 +64,9 @@ def load_graph(path: Path | str, *, add_reverse: bool = True) -> HeteroData:
 
     A cell of CSV is a number if the whole column is and nothing is lost by it; dates stay text.
 
-    A *graph store* (see `pagelink store`) is opened, not read: it has all of this in files that
-    are mapped into memory, and the reverse relations it was made with.
+    A *graph store* (see `pagelink store`) is opened, not copied: it has all of this in files that
+    are mapped into memory, and the reverse relations it was made with. To explain on a store of
+    any size, open it as a `GraphStore`, of which no edge is read before it is needed.
 
     Args:
         path: the folder or the file.
@@ -89,7 +91,7 @@ def load_graph(path: Path | str, *, add_reverse: bool = True) -> HeteroData:
     path = Path(path)
     with file_errors(path, "read"):
         if is_store(path):
-            return GraphStore.open(path).data
+            return GraphStore.open(path).whole_data()
         graph = GraphInMemory()
         find_tables(path).read_into(graph)
     return graph.finish(add_reverse=add_reverse)
@@ -255,6 +257,7 @@ def _node_table(store: Any, node_type: str, raw: RawGraph) -> pa.Table:
         x = store["x"].detach().cpu()
         if x.dim() != 2 or len(x) != size:
             raise GraphError(f"{where}.x must have the shape [{size}, number of features].")
+        check_finite(x.numpy(), f"{where}.x")
         x_names = store["x_names"] if "x_names" in store else [f"x{i}" for i in range(x.shape[1])]
         if len(x_names) != x.shape[1]:
             raise GraphError(f"{where}.x_names must hold {x.shape[1]} names, one per feature.")

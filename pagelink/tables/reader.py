@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pagelink.errors import GraphError, did_you_mean
-from pagelink.graph.schema import EdgeType
+from pagelink.graph.schema import EdgeType, first_not_finite
 from pagelink.runtime.arrays import Floats, Longs
 from pagelink.store.writer import StoreWriter
 from pagelink.tables.columns import as_texts, is_empty
@@ -192,7 +192,15 @@ def _numbers(file: TableFile, features: list[str]) -> Iterator[Floats]:
     for piece in file.pieces():
         table = piece.further.select(features)
         columns = [column.cast(pa.float32(), safe=False).to_numpy() for column in table.columns]
-        yield np.stack(columns, axis=1)
+        found = np.stack(columns, axis=1)
+        if (place := first_not_finite(found)) is not None:
+            row, column = place
+            raise GraphError(
+                f"{piece.place(row)}: {features[column]} is {table[column][row].as_py()}, but a "
+                "feature is a finite number (32 bits). Give one in every row; or empty the cell: "
+                "a column with empty cells is kept as an attribute, which no model reads."
+            )
+        yield found
 
 
 def _refuse_duplicate(file: TableFile, earlier: int, row: int) -> None:

@@ -1,13 +1,23 @@
-"""Explanations as rows of a table: one per path, and one for each link without paths."""
+"""Explanations as rows of a table: one per path, and one for each link without paths.
+
+Rows go into Parquet, JSON Lines, CSV or TSV.
+"""
 
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
 
+from pagelink.errors import SettingsError
 from pagelink.explain.result import Explanation
+from pagelink.runtime.files import check_local, complete_file
 from pagelink.views.wording import PathWords, paths_in_words
 
 SCHEMA = pa.schema([
@@ -102,3 +112,97 @@ def _path_columns(words: PathWords) -> dict[str, Any]:
 def to_table(rows: list[dict[str, Any]]) -> pa.Table:
     """Return rows as a pyarrow table."""
     return pa.Table.from_pylist(rows, schema=SCHEMA)
+
+
+# Files of rows.
+
+
+FORMATS = (".parquet", ".csv", ".tsv", ".jsonl")
+_FORMAT_LIKE = re.compile(r"\.[A-Za-z][A-Za-z0-9]*")
+# The last four are the wide forms of the first four, which some spreadsheets take for them.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+
+
+def is_one_file(out: Path) -> bool:
+    """Return whether rows go into a file of this name, and not into a folder.
+
+    A folder that exists is a folder, whatever its name. Otherwise an ending is that of a file if it
+    is one of `FORMATS`, and a name whose ending no format could have, as `run-1.5`, is a folder's.
+
+    Raises:
+        SettingsError: it is an address, or its ending is that of some other format.
+
+    Example:
+        >>> is_one_file(Path("rows.CSV")), is_one_file(Path("run-1.5")), is_one_file(Path("run"))
+        (True, False, False)
+        >>> is_one_file(Path("rows.xlsx"))  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        ...
+        pagelink.errors.SettingsError: rows.xlsx: results end in .parquet, .csv, .tsv, .jsonl, ...
+    """
+    if check_local(out).is_dir():
+        return False
+    if not _FORMAT_LIKE.fullmatch(out.suffix):
+        return False
+    if out.suffix.lower() not in FORMATS:
+        raise SettingsError(
+            f"{out}: results end in {', '.join(FORMATS)}, not in {out.suffix!r}. For a folder of "
+            "this name, make it first."
+        )
+    return True
+
+
+def write_rows(tables: Iterable[pa.Table], out: Path) -> None:
+    """Write tables of rows, one at a time, into one file, which gets its name when it is complete.
+
+    CSV and TSV have no lists: they become JSON texts. They may be opened by a spreadsheet, too: a
+    text that it would take for a formula is marked as text.
+
+    Args:
+        tables: with the columns of `SCHEMA`.
+        out: the file; its ending, one of `FORMATS`, says which form it has.
+    """
+    form = out.suffix.lower()
+    with complete_file(out) as temporary:
+        if form == ".jsonl":
+            with temporary.open("w", encoding="utf-8") as target:
+                for table in tables:
+                    for row in table.to_pylist():
+                        target.write(json.dumps(row, ensure_ascii=False) + "\n")
+        elif form == ".parquet":
+            with pa.parquet.ParquetWriter(temporary, SCHEMA) as writer:
+                for table in tables:
+                    writer.write_table(table)
+        else:
+            options = pa.csv.WriteOptions(delimiter="\t" if form == ".tsv" else ",")
+            schema = _flat(SCHEMA.empty_table()).schema
+            with pa.csv.CSVWriter(temporary, schema, write_options=options) as writer:
+                for table in tables:
+                    writer.write_table(_flat(table))
+
+
+def _flat(table: pa.Table) -> pa.Table:
+    """Return a table of numbers and texts that a spreadsheet takes for numbers and texts."""
+    for i, column in enumerate(table.schema):
+        values = table.column(i)
+        if pa.types.is_list(column.type):
+            texts = [
+                None if value is None else json.dumps(value, ensure_ascii=False)
+                for value in values.to_pylist()
+            ]
+        elif pa.types.is_string(column.type):
+            texts = [not_a_formula(value) for value in values.to_pylist()]
+        else:
+            continue
+        table = table.set_column(i, column.name, pa.array(texts, pa.string()))
+    return table
+
+
+def not_a_formula(cell: Any) -> Any:
+    """Return the value of a CSV cell; a text that spreadsheets take for a formula gets a `'`.
+
+    Example:
+        >>> not_a_formula("=HYPERLINK(...)"), not_a_formula("a=b"), not_a_formula(-2.5)
+        ("'=HYPERLINK(...)", 'a=b', -2.5)
+    """
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell

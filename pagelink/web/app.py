@@ -23,6 +23,7 @@ from pagelink.explain.explainer import PaGELink
 from pagelink.views.verdict_wording import VERDICT_WORDS
 from pagelink.web import contract
 from pagelink.web.answers import MEDIA_TYPES, Format, saved
+from pagelink.web.connections import Limits
 from pagelink.web.explorer import Explorer
 from pagelink.web.questions import PROBLEMS, Questions, Responses, add_problems, answer
 from pagelink.web.serving import Guard, address_of, check_binding, listen, serve
@@ -146,6 +147,7 @@ def explore(
     port: int = 8000,
     token: str | None = None,
     deadline: float | None = 60.0,
+    limits: Limits | None = None,
     started: Callable[[str], None] = print,
 ) -> None:
     """Serve a page that explores the predictions of an explainer's model, until interrupted.
@@ -160,6 +162,7 @@ def explore(
         port: 0 takes any that is free.
         token: who opens the page with `?token=...` is let in, nobody else.
         deadline: seconds an explanation may take.
+        limits: of the connections; None: those of `Limits()`.
         started: called with the address to open.
 
     Raises:
@@ -168,4 +171,4 @@ def explore(
     check_binding(host, token)
     taken = listen(host, port)
     app = make_app(Explorer(explainer, known, score, title=title, deadline=deadline), token=token)
-    serve(app, taken, lambda: started(address_of(taken, token)))
+    serve(app, taken, lambda: started(address_of(taken, token)), limits)

@@ -178,7 +178,7 @@ class Neighbours:
         graph = self._graph
         first, last = np.searchsorted(self._known_src, [src, src + 1])
         flat = self._first_src + src
-        arcs = slice(graph.arc_ptr[flat], graph.arc_ptr[flat + 1])
+        arcs = graph.arcs_of(flat)
         kinds = graph.relation_class[graph.relation[graph.arc_edge[arcs]]]
         stated = graph.arc_dst[arcs][kinds == self._link_class].astype(np.int64) - self._first_dst
         return np.union1d(self._known_dst[first:last], stated)
@@ -197,7 +197,8 @@ class Neighbours:
         """The facts of a source by relation, but for the predicted one; most facts first."""
         graph = self._graph
         flat = self._first_src + src
-        arcs = np.arange(graph.arc_ptr[flat], graph.arc_ptr[flat + 1])
+        leaving = graph.arcs_of(flat)
+        arcs = np.arange(leaving.start, leaving.stop)
         groups: dict[tuple[str, bool], list[int]] = {}
         relations = graph.relation[graph.arc_edge[arcs]]
         for arc, relation in zip(arcs.tolist(), relations.tolist(), strict=True):

@@ -114,6 +114,7 @@ class Questions:
                 return answered
             question = self._open.get(key)
             if question is None or question.is_given_up:
+                self._drop_forgotten()
                 if len(self._queue) >= self._limit:
                     raise BusyError
                 question = PendingAnswer(key, next(self._numbers), compute)
@@ -178,6 +179,10 @@ class Questions:
     def _is_forgotten(self, question: PendingAnswer) -> bool:
         return not question.watchers and time.monotonic() - question.last_seen > self._patience
 
+    def _drop_forgotten(self) -> None:
+        for question in [q for q in self._queue if self._is_forgotten(q)]:
+            self._give_up(question)
+
     def _give_up(self, question: PendingAnswer) -> None:
         question.is_given_up = True
         if question in self._queue:
@@ -188,8 +193,7 @@ class Questions:
     def _next(self) -> PendingAnswer:
         with self._changed:
             while True:
-                for question in [q for q in self._queue if self._is_forgotten(q)]:
-                    self._give_up(question)
+                self._drop_forgotten()
                 if self._queue:
                     self._current = self._queue.popleft()
                     self._current.began = time.monotonic()

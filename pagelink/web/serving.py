@@ -13,11 +13,12 @@ from urllib.parse import parse_qs, quote, unquote_plus
 
 import uvicorn
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import cookie_parser
+from starlette.requests import ClientDisconnect, cookie_parser
 from starlette.responses import PlainTextResponse, RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pagelink.errors import SettingsError
+from pagelink.web.connections import Limits
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
@@ -32,6 +33,8 @@ HEADERS = {
     "Cache-Control": "no-cache",
 }
 _LEAST_TOKEN = 16
+_QUEUE = 2048
+"""Connections that may wait until they are accepted, as far as the system allows."""
 
 
 def is_loopback(host: str) -> bool:
@@ -104,7 +107,9 @@ class Guard:
             await send(message)
 
         refusal = self._refusal(scope)
-        await (self._app if refusal is None else refusal)(scope, receive, send_guarded)
+        # Who goes away in the middle of a request is no fault of the pages, and nothing to log.
+        with suppress(ClientDisconnect):
+            await (self._app if refusal is None else refusal)(scope, receive, send_guarded)
 
     def _refusal(self, scope: Scope) -> ASGIApp | None:
         headers = Headers(scope=scope)
@@ -151,6 +156,14 @@ class Guard:
 # Runs an application on an address until it is interrupted.
 
 
+class _Listening(socket.socket):
+    """A socket whose queue is long, however few connections asyncio accepts from it at once."""
+
+    def listen(self, backlog: int = 0) -> None:
+        # asyncio has one number for both. Clients beyond a full queue try again after seconds.
+        super().listen(max(backlog, _QUEUE))
+
+
 def listen(host: str, port: int) -> socket.socket:
     """Take an address; port 0 takes any free one.
 
@@ -159,7 +172,7 @@ def listen(host: str, port: int) -> socket.socket:
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # Only a socket that says TCP is sent on without delay by asyncio: 40 milliseconds per answer.
-    taken = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    taken = _Listening(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         taken.bind((host.strip("[]"), port))
@@ -169,7 +182,7 @@ def listen(host: str, port: int) -> socket.socket:
             f"Cannot serve on {host}, port {port}: {error.strerror or error}. Choose another by "
             "--port; --port 0 takes any that is free."
         ) from error
-    taken.listen(128)
+    taken.listen()
     return taken
 
 
@@ -182,17 +195,22 @@ def address_of(taken: socket.socket, token: str | None = None) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{port}/{query}"
 
 
-def serve(app: ASGIApp, taken: socket.socket, started: Callable[[], None]) -> None:
+def serve(
+    app: ASGIApp, taken: socket.socket, started: Callable[[], None], limits: Limits | None = None
+) -> None:
     """Serve until interrupted; requests under way are finished first, for some seconds.
 
     Args:
         app: what is served.
         taken: where, from `listen`.
         started: called when the first request can be answered.
+        limits: of the connections; fewer, where a process may not have that many files open.
     """
+    limits = (limits or Limits()).fitted()
     config = uvicorn.Config(
-        app, log_level="warning", access_log=False, server_header=False,
-        timeout_graceful_shutdown=5, lifespan="off",
+        app, http=limits.protocol(), backlog=limits.connections, loop="asyncio", ws="none",
+        lifespan="off", log_level="warning", access_log=False, server_header=False,
+        timeout_graceful_shutdown=5,
     )  # fmt: skip
     started()
     with taken, suppress(KeyboardInterrupt):

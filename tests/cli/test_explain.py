@@ -70,7 +70,8 @@ def test_tables_hold_what_is_asked_for(folder: Path) -> None:
     (folder / "pairs.csv").write_text("src,dst\nUser 3,Item 4\nUser 5,Item 6\nUser 5,Nothing\n")
     asked = (*EXPLAIN, "--links", "pairs.csv", "--out", "rows.jsonl")
     done = shell(*asked, "--rank", "--runs", "2", "--rank-only", "--memory", "0.5", cwd=folder)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 3, done.stderr
+    assert done.stderr.endswith("1 of 3 links failed.\n")
     rows = [json.loads(line) for line in (folder / "rows.jsonl").read_text("utf-8").splitlines()]
     good, bad = rows[:-1], rows[-1]
     assert {(row["runs"], row["path_runs"]) for row in good} == {(2, 2)}
@@ -79,7 +80,7 @@ def test_tables_hold_what_is_asked_for(folder: Path) -> None:
     assert (bad["reason"], bad["rank"], bad["runs"]) == ("invalid", None, None)
 
     done = shell(*asked, "--negatives", "--threshold", "1000", cwd=folder)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 3, done.stderr
     rows = [json.loads(line) for line in (folder / "rows.jsonl").read_text("utf-8").splitlines()]
     negative = [row for row in rows if row["reason"] == "predicted_negative"]
     assert len(negative) > 2

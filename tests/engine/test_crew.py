@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +20,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pagelink.engine import open_parts, read_parts
-from pagelink.engine.crew import Crew
+from pagelink.engine.crew import Crew, Tally
 from pagelink.engine.job import InMemory
 from pagelink.engine.opening import graph_fingerprint
-from pagelink.engine.parts import PartFolder, claimed, part_path, write_part
+from pagelink.engine.parts import PartFolder, claimed, part_path
 from pagelink.engine.tasks import Ledger, Task, chunks, plan
 from pagelink.engine.worker import Event, Failure, Hello, Order, Report
-from pagelink.errors import EngineError, SettingsError
+from pagelink.errors import BusyError, EngineError, SettingsError
 from pagelink.explain.building import versions
 from pagelink.tables.link_tables import LinkRow
 from pagelink.views.rows import SCHEMA, to_table
@@ -86,20 +89,13 @@ class Toy:
     sizes=st.lists(st.integers(1, 9), max_size=6),
     workers=st.integers(1, 3),
     deadly=st.sets(st.integers(0, 8).flatmap(lambda n: st.sampled_from([n, 100 + n, 300 + n]))),
-    accidents=st.lists(st.booleans(), max_size=40),
+    # A link that has seen three deaths by itself is a deadly one.
+    accidents=st.sets(st.integers(0, 60), max_size=2),
 )
 def test_every_link_is_done_once_and_only_the_deadly_are_given_up(
-    sizes: list[int], workers: int, deadly: set[int], accidents: list[bool]
+    sizes: list[int], workers: int, deadly: set[int], accidents: set[int]
 ) -> None:
-    def chance() -> Iterator[bool]:
-        # Three in a row on one link would be a deadly link: accidents keep apart.
-        for accident in accidents:
-            yield accident
-            yield from [False] * (3 * workers)
-        while True:
-            yield False
-
-    toy = Toy(workers, deadly, chance())
+    toy = Toy(workers, deadly, (n in accidents for n in count()))
     results = InMemory()
     found: dict[int, list[tuple[int, str]]] = {}
     tasks = [task_of(n, size) for n, size in enumerate(sizes)]
@@ -210,20 +206,21 @@ def test_the_folder_knows_what_is_there(tmp_path: Path) -> None:
     left, right = cut.halves()
     with claimed(out, JOB) as folder:
         assert not folder.is_there(whole)
-        write_part(out, whole, rows_of(whole))
+        folder.add(whole, rows_of(whole))
         assert folder.is_there(whole)
-        write_part(out, left, rows_of(left))
+        folder.add(left, rows_of(left))
         (out / ".part-00000002.parquet.abc").write_bytes(b"PAR1 half")
     with pytest.raises(SettingsError, match="is not done"):
         read_parts(out)
     assert read_parts(out, partial=True).num_rows == 4
     with claimed(out, JOB) as folder:
         assert not list(out.glob(".part*"))
+        assert folder.check([whole, cut]) == 0
         assert folder.done == {0}
         ledger = Ledger()
         (rest,) = ledger.resume(cut, folder.pieces[1])
         assert rest == right
-        write_part(out, rest, rows_of(rest))
+        folder.add(rest, rows_of(rest))
         assert ledger.finish(rest) == "again"
         folder.merge(ledger.take(1))
         assert sorted(p.name for p in out.glob("part-*")) == [
@@ -235,10 +232,11 @@ def test_the_folder_knows_what_is_there(tmp_path: Path) -> None:
 
 def test_merged_pieces_that_were_not_removed_are_not_counted_again(tmp_path: Path) -> None:
     task = task_of(0, 4)
-    with claimed(tmp_path, JOB):
-        write_part(tmp_path, task, rows_of(task))
-        write_part(tmp_path, task.halves()[0], rows_of(task.halves()[0]))
     with claimed(tmp_path, JOB) as folder:
+        folder.add(task, rows_of(task))
+        folder.add(task.halves()[0], rows_of(task.halves()[0]))
+    with claimed(tmp_path, JOB) as folder:
+        assert folder.check([task]) == 0
         assert folder.done == {0}
         assert not folder.pieces
     assert not part_path(tmp_path, task.halves()[0]).exists()
@@ -247,9 +245,9 @@ def test_merged_pieces_that_were_not_removed_are_not_counted_again(tmp_path: Pat
 def test_a_piece_that_was_cut_further_since_doubles_no_row(tmp_path: Path) -> None:
     task = task_of(0, 8)
     late, right = task.halves()
-    with claimed(tmp_path, JOB):
+    with claimed(tmp_path, JOB) as folder:
         for piece in (*late.halves(), right, late):  # its worker was taken for dead
-            write_part(tmp_path, piece, rows_of(piece))
+            folder.add(piece, rows_of(piece))
     with claimed(tmp_path, JOB) as folder:
         ledger = Ledger()
         assert not ledger.resume(task, folder.pieces[0])
@@ -260,14 +258,11 @@ def test_a_piece_that_was_cut_further_since_doubles_no_row(tmp_path: Path) -> No
 
 def test_a_folder_is_for_one_job(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    with (
-        claimed(out, JOB),
-        pytest.raises(SettingsError, match=rf"Another job works on .*process {os.getpid()} on"),
-        claimed(out, JOB),
-    ):
+    words = rf"out is being written by process {os.getpid()} on .* since 2.* UTC: .*pytest"
+    with claimed(out, JOB), pytest.raises(BusyError, match=words), claimed(out, JOB):
         pass
-    with claimed(out, {"seed": 1}):  # the first one came to nothing, so it holds no claim
-        write_part(out, task_of(0, 2), rows_of(task_of(0, 2)))
+    with claimed(out, {"seed": 1}) as folder:  # the first one came to nothing, so it holds no claim
+        folder.add(task_of(0, 2), rows_of(task_of(0, 2)))
     with (
         pytest.raises(SettingsError, match=r"parts of another job \(other chunk, seed\)"),
         claimed(out, {"seed": 2, "chunk": 5}),
@@ -311,3 +306,37 @@ def test_a_link_is_given_up_after_three_deaths_of_its_own() -> None:
     ]  # fmt: skip
     assert crew.tally.restarts == 3 + 1 + 3  # the chunk, its half, the link
     assert "killed the worker, 3 times (died)" in done[1].killed
+
+
+def test_the_overhead_counts_work_that_was_lost() -> None:
+    seconds = 0.02
+
+    class Timed(Toy):
+        def events(self, timeout: float) -> list[Event]:
+            time.sleep(seconds)  # each task of the one worker takes as long, to its death too
+            return [
+                replace(each, what=replace(each.what, seconds=seconds))
+                if isinstance(each.what, Report)
+                else each
+                for each in super().events(timeout)
+            ]
+
+    def spent(deadly: set[int], chance: Iterator[bool]) -> Tally:
+        crew = Crew(Timed(1, deadly, chance), ORDER, InMemory())
+        list(crew.run(iter([task_of(0, 4), task_of(1, 4)])))
+        return crew.tally
+
+    def accidents(*deaths: int) -> Iterator[bool]:
+        return (n in deaths for n in count())
+
+    calm, killed, twice = (
+        spent(set(), accidents()),
+        spent(set(), accidents(1)),  # the second chunk, once
+        spent(set(), accidents(0, 1, 2)),  # the first chunk is cut, and done again as a whole
+    )
+    assert calm.work == pytest.approx(2 * seconds)
+    assert killed.work == pytest.approx(2 * seconds)
+    assert killed.wall >= 3 * seconds
+    assert twice.work == pytest.approx(2 * seconds)
+    assert twice.wall >= (3 + 2 + 2) * seconds  # deaths, halves, both chunks
+    assert (killed.overhead or 0) > 0.3

@@ -87,5 +87,8 @@ def test_a_folder_that_cannot_be_locked_is_said_as_such(
         raise OSError(37, "No locks available")
 
     monkeypatch.setattr("fcntl.flock", refuse)
-    with pytest.raises(SettingsError, match=r"No locks available.*nolock"), claimed(tmp_path, {}):
+    with (
+        pytest.raises(SettingsError, match=r"cannot be locked.*No locks available.*nolock"),
+        claimed(tmp_path, {}),
+    ):
         pass

@@ -40,6 +40,7 @@ from pagelink.errors import EngineError, ModelError, SettingsError
 from pagelink.views.rows import to_rows
 
 DEADLY_ITEM = 3
+TESTS = Path(__file__).parents[1]
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +88,7 @@ def test_workers_killed_on_the_way_change_no_row(
     assert 0 < (summary.overhead or 0) < 1
     assert json.loads((out / "summary.json").read_text()) == asdict(summary)
     names = sorted(path.name for path in out.iterdir() if not path.name.startswith("part-"))
-    assert names == ["job.json", "lock", "summary.json"]
+    assert names == ["job.json", "summary.json"]
     assert parts_of(out) == NUM_LINKS // CHUNK
     assert not workers_of(os.getpid())
     again = run(shop, out)  # nothing to do: no worker is started
@@ -96,32 +97,44 @@ def test_workers_killed_on_the_way_change_no_row(
 
 
 @pytest.mark.slow
-def test_a_driver_that_is_interrupted_or_killed_goes_on(
-    shop: Path, rows: list[dict[str, Any]], tmp_path: Path
+def test_a_driver_that_is_ended_or_killed_goes_on_and_leaves_nothing_behind(
+    shop: Path, rows: list[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    out = tmp_path / "out"
-    for number, wanted in ((signal.SIGINT, 1), (signal.SIGKILL, 4)):
+    out, temporary = tmp_path / "out", tmp_path / "temporary"
+    temporary.mkdir()
+    env = {
+        **os.environ, "TMPDIR": str(temporary),
+        "PYTHONPATH": os.pathsep.join([str(TESTS.parent), str(TESTS)]),
+    }  # fmt: skip
+    # Workers that take their time, so that it is well before the end that the driver is hit.
+    code = "import pagelink.engine as engine; from support.engine_world import Slow\n"
+    code += "engine.FromFiles = Slow; from pagelink.cli.main import main; main()"
+    arguments = command(shop, out, "--workers", "1")
+    slow = [sys.executable, "-c", code, *arguments[arguments.index("explain") :]]
+    for number, wanted in ((signal.SIGTERM, 1), (signal.SIGKILL, 4)):
         with subprocess.Popen(
-            command(shop, out, "--workers", "1"), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+            slow, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
         ) as driver:
-            wait_until(lambda pid=driver.pid: bool(workers_of(pid)))  # type: ignore[misc]
+            wait_until(lambda least=wanted: parts_of(out) >= least)  # type: ignore[misc]
             workers = workers_of(driver.pid)
-            while parts_of(out) < wanted and driver.poll() is None:
-                pass  # at once: all parts together take a fraction of a second
             driver.send_signal(number)
             _, said = driver.communicate(timeout=60)
         assert len(workers) == 1
-        assert driver.returncode == (1 if number == signal.SIGINT else -signal.SIGKILL), said
+        assert driver.returncode == (1 if number == signal.SIGTERM else -signal.SIGKILL), said
         assert b"Traceback" not in said
         wait_until(lambda pids=workers: not any(map(is_alive, pids)), 20)  # type: ignore[misc]
         assert not (out / "summary.json").exists()
+        assert bool(list(temporary.iterdir())) == (number == signal.SIGKILL)
     before = parts_of(out)
     assert before < NUM_LINKS // CHUNK
     (out / ".part-00000014.parquet.half").write_bytes(b"PAR1 half")
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
     summary = run(shop, out)
     assert summary.resumed == before * CHUNK
     assert plain(read_parts(out)) == rows
     assert not list(out.glob(".*"))
+    assert not list(temporary.iterdir())
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "temporary"]
 
 
 @dataclass(frozen=True)
@@ -206,7 +219,9 @@ def test_a_part_that_is_gone_is_missed(shop: Path, tmp_path: Path) -> None:
         if done == total:
             (out / "part-00000002.parquet").unlink()
 
-    with pytest.raises(EngineError, match=r"rows of 56 links instead of 60.*same command again"):
+    with pytest.raises(
+        EngineError, match=r"part-00000002\.parquet cannot be read.*same command again"
+    ):
         run(shop, out, progress=lose)
     assert run(shop, out).resumed == NUM_LINKS - CHUNK
 

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from support.comparing import equal, same, snapshot
+from support.comparing import equal
 from support.threads import num_threads
 from support.zoo import USERS, Case, links_of, make_case
 
 from pagelink import PaGELink, Settings
+from pagelink.bench.fuzz.oracles.untouched import same, snapshot
 
 BUYS, VIEWS = ("user", "buys", "item"), ("user", "views", "item")
 CASES: list[tuple[str, str, Any]] = [

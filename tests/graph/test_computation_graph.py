@@ -8,16 +8,18 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.brute_force import BruteForce, DrawnLink, brute_force, draw_link, draw_links, extract
-from support.multigraphs import (
-    Multigraph,
-    edge_of,
-    hetero,
-    random_multigraph,
-    seeds,
-    sizes,
-)
+from support.multigraphs import hetero, seeds, sizes
 
+from pagelink.bench.fuzz.oracles.brute_force import (
+    BruteForce,
+    DrawnLink,
+    brute_force,
+    draw_link,
+    draw_links,
+    extract,
+)
+from pagelink.bench.fuzz.oracles.multigraphs import Multigraph, edge_of, random_multigraph
+from pagelink.bench.fuzz.searches import check_extraction
 from pagelink.graph.computation_graph import ComputationGraphs, Extractor
 from pagelink.graph.ego_kernels import FAR
 from pagelink.graph.schema import EdgeType
@@ -29,27 +31,6 @@ def assert_same(first: ComputationGraphs, second: ComputationGraphs) -> None:
         one, other = getattr(first, each.name), getattr(second, each.name)
         assert np.array_equal(one, other), each.name
         assert np.asarray(one).dtype == np.asarray(other).dtype, each.name
-
-
-def assert_is(
-    graph: TypedGraph, batch: ComputationGraphs, drawn: Multigraph, expected: BruteForce
-) -> None:
-    """The first link of a batch is what brute force says."""
-    nodes = batch.nodes[: batch.node_ptr[1]]
-    assert (np.diff(nodes) > 0).all()
-    found = {graph.node(int(v)): int(hop) for v, hop in zip(nodes, batch.hops, strict=False)}
-    assert found == expected.hops
-
-    ids = batch.edges[: batch.edge_ptr[1]]
-    assert (np.diff(ids) > 0).all()
-    edges = [edge_of(graph, int(e)) for e in ids]
-    assert set(edges) == expected.edges
-    for i, edge in enumerate(edges):
-        assert graph.node(int(nodes[batch.src[i]])) == edge.src
-        assert graph.node(int(nodes[batch.dst[i]])) == edge.dst
-        assert batch.visible[i] == (edge in expected.visible), edge
-        if edge.src != edge.dst:  # a self-loop lies on no path
-            assert batch.fact_visible[i] == (drawn.fact(edge) in expected.visible_facts), edge
 
 
 many_graphs = settings(deadline=None, derandomize=True, max_examples=50)
@@ -68,7 +49,7 @@ def test_by_the_definition(seed: int, size: int, num_hops: int) -> None:
             continue
         graph = TypedGraph.from_data(drawn.data(), reverse=drawn.reverse)
         batch = extract(graph, Extractor(graph, num_hops), [link])
-        assert_is(graph, batch, drawn, brute_force(drawn, link, num_hops))
+        check_extraction(graph, batch, drawn, brute_force(drawn, link, num_hops))
 
 
 @many_graphs
@@ -86,12 +67,12 @@ def test_relations_that_the_model_does_not_use_are_not_visible(
         used = rng.random(len(graph.edge_types)) < 0.5
         seen = {t for t, use in zip(graph.edge_types, used, strict=True) if use}
         batch = extract(graph, Extractor(graph, num_hops, used), [link])
-        assert_is(graph, batch, drawn, brute_force(drawn, link, num_hops, seen))
+        check_extraction(graph, batch, drawn, brute_force(drawn, link, num_hops, seen))
         # Messages may be said to come by more relations, or by fewer.
         by = rng.random(len(graph.edge_types)) < 0.5
         along = {t for t, use in zip(graph.edge_types, by, strict=True) if use}
         batch = extract(graph, Extractor(graph, num_hops, used, along_relations=by), [link])
-        assert_is(graph, batch, drawn, brute_force(drawn, link, num_hops, seen, along=along))
+        check_extraction(graph, batch, drawn, brute_force(drawn, link, num_hops, seen, along=along))
 
 
 @many_graphs
@@ -107,7 +88,9 @@ def test_a_wider_graph_shows_the_model_no_more(
     graph = TypedGraph.from_data(drawn.data(), reverse=drawn.reverse)
     radius = visible_hops + wider
     batch = extract(graph, Extractor(graph, radius, visible_hops=visible_hops), [link])
-    assert_is(graph, batch, drawn, brute_force(drawn, link, radius, visible_hops=visible_hops))
+    check_extraction(
+        graph, batch, drawn, brute_force(drawn, link, radius, visible_hops=visible_hops)
+    )
     narrow = brute_force(drawn, link, visible_hops)
     ids = batch.edges[batch.visible]
     assert {edge_of(graph, int(e)) for e in ids} == narrow.visible
@@ -131,7 +114,7 @@ def test_the_whole_graph_by_the_definition(seed: int, size: int, all_visible: bo
             visible = {edge for edge in expected.edges if edge.type in seen}
             facts = {drawn.fact(edge) for edge in visible}
             expected = BruteForce(expected.hops, expected.edges, visible, facts)
-        assert_is(graph, batch.only(i), drawn, expected)
+        check_extraction(graph, batch.only(i), drawn, expected)
 
 
 @many_graphs
@@ -286,7 +269,7 @@ def test_more_nodes_than_the_first_guess() -> None:
     link = DrawnLink(("user", 0), ("item", 0), LIKES)
     graph = TypedGraph.from_data(drawn.data(), [LIKES])
     batch = extract(graph, Extractor(graph, 3), [link])
-    assert_is(graph, batch, drawn, brute_force(drawn, link, 3))
+    check_extraction(graph, batch, drawn, brute_force(drawn, link, 3))
 
 
 def test_the_result_does_not_depend_on_the_rest_of_the_graph() -> None:

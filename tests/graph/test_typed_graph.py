@@ -7,19 +7,17 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
-from support.multigraphs import (
+from support.multigraphs import hetero, seeds, sizes
+from torch_geometric.data import Data
+from torch_geometric.transforms import ToUndirected
+
+from pagelink.bench.fuzz.oracles.multigraphs import (
     Fact,
     both_ways,
     edge_of,
     flat,
-    hetero,
     random_multigraph,
-    seeds,
-    sizes,
 )
-from torch_geometric.data import Data
-from torch_geometric.transforms import ToUndirected
-
 from pagelink.errors import GraphError, LinkError
 from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
@@ -100,11 +98,11 @@ class TestFlattening:
             found = [edge_of(graph, e) for e in range(graph.num_edges)]
             position = {t: i for i, t in enumerate(graph.edge_types)}
             expected = sorted(
-                drawn.edges(),
+                drawn.edges,
                 key=lambda e: (flat(graph, e.dst), position[e.type], flat(graph, e.src), e.column),
             )
             assert found == expected, drawn
-            for node in drawn.nodes():
+            for node in drawn.nodes:
                 first, last = graph.in_ptr[flat(graph, node) :][:2]
                 assert found[first:last] == [e for e in expected if e.dst == node]
 
@@ -291,14 +289,14 @@ class TestFacts:
                 by_number[int(graph.fact[e])].add(drawn.fact(edge))
             # One number, one fact; one fact, one number.
             assert all(len(facts) == 1 for facts in by_number.values()), drawn
-            assert len(by_number) == len(drawn.facts()), drawn
+            assert len(by_number) == len(drawn.facts), drawn
 
-            assert {node: int(graph.degree[flat(graph, node)]) for node in drawn.nodes()} == {
-                node: drawn.degree(node) for node in drawn.nodes()
+            assert {node: int(graph.degree[flat(graph, node)]) for node in drawn.nodes} == {
+                node: drawn.degree(node) for node in drawn.nodes
             }, drawn
 
             standing = [drawn.fact(stored[e]) for e in np.flatnonzero(graph.representative)]
-            walkable = {fact for fact in drawn.facts() if len(fact[1]) == 2}
+            walkable = {fact for fact in drawn.facts if len(fact[1]) == 2}
             assert len(standing) == len(set(standing)), drawn
             assert set(standing) == walkable, drawn
 
@@ -311,7 +309,7 @@ class TestFacts:
                 assert graph.opposite[e] == (back[0] if back else -1), drawn
 
             arcs = []
-            for node in drawn.nodes():
+            for node in drawn.nodes:
                 first, last = graph.arc_ptr[flat(graph, node) :][:2]
                 for arc in range(first, last):
                     edge = stored[graph.arc_edge[arc]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from itertools import combinations
 from types import SimpleNamespace
 from typing import Any
@@ -252,3 +253,18 @@ def test_evidence_does_not_depend_on_the_batch(name: str) -> None:
         one = len(answer.paths) == 1 and not answer.evidence.inserted
         if one:
             assert answer.paths[0].marginal == pytest.approx(answer.evidence.influence, abs=1e-4)
+
+
+def test_rho_0_beside_a_link_without_paths() -> None:
+    case = make_case("HeteroConv SAGE")
+    explainer = PaGELink(
+        case.model, case.data, case.link_type, Settings(rho=0, epochs=1), threshold=None
+    )
+    user, item = case.data["user", "buys", "item"].edge_index[:, 0].tolist()
+    far = (case.data["user"].num_nodes - 1, item)  # a user without any edge
+    # Not as errors: after one the links of a batch are explained one by one.
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        answers = list(explainer.explain_many([(user, item), far]))
+    assert [answer.reason for answer in answers] == [None, "not_connected"]
+    assert [str(each.message) for each in seen] == []

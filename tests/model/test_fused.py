@@ -25,6 +25,7 @@ from torch_geometric.nn import (
 from pagelink import PaGELink
 from pagelink.model.fused import EDGES_FOR_THREADS, Neighbours, is_plain_layer, weighted_sum
 from pagelink.model.masking import Tracer, Weighting
+from pagelink.runtime.undo import Undo
 
 NODES, DIM = 30, 5
 
@@ -112,7 +113,8 @@ def graph(seed: int = 0, edges: int = 120) -> tuple[Tensor, Tensor, Tensor]:
 
 def record(model: nn.Module, x: Tensor, edge_index: Tensor) -> Tracer:
     tracer = Tracer()
-    with torch.no_grad(), tracer.listen(model):
+    with torch.no_grad(), Undo() as undo:
+        tracer.listen(model, undo)
         model(x, tracer.trace(edge_index, 0))
     return tracer
 
@@ -130,7 +132,8 @@ def test_equals_the_messages_written_out(name: str) -> None:
     for ways in (tracer.plain, []):
         features, values = x.clone().requires_grad_(), weights.clone().requires_grad_()
         weighting = Weighting(tracer.calls, ways)
-        with weighting.attach(model):
+        with Undo() as undo:
+            weighting.attach(model, undo)
             for _ in range(2):  # the second pass uses what the first one prepared
                 weighting.set(values)
                 out = model(features, edge_index)
@@ -150,7 +153,8 @@ def test_a_layer_with_hooks_of_the_users_keeps_its_messages() -> None:
     x, edge_index, weights = graph()
     tracer = record(layer, x, edge_index)
     weighting = Weighting(tracer.calls, tracer.plain)
-    with weighting.attach(layer):
+    with Undo() as undo:
+        weighting.attach(layer, undo)
         weighting.set(torch.ones(len(weights)))
         assert torch.allclose(layer(x, edge_index), layer_without_weights(layer, x, edge_index))
     handle.remove()
@@ -169,7 +173,8 @@ def test_other_number_types_have_their_messages_written_out() -> None:
     x, edge_index, weights = graph()
     tracer = record(layer, x.double(), edge_index)
     weighting = Weighting(tracer.calls, tracer.plain)
-    with weighting.attach(layer):
+    with Undo() as undo:
+        weighting.attach(layer, undo)
         weighting.set(weights.double())
         assert layer(x.double(), edge_index).dtype == torch.float64
 
@@ -179,10 +184,12 @@ def test_weights_of_another_number_type_have_their_messages_written_out() -> Non
     x, edge_index, weights = graph()
     scale = weights.double()
     tracer = Tracer()
-    with torch.no_grad(), tracer.listen(layer):
+    with torch.no_grad(), Undo() as undo:
+        tracer.listen(layer, undo)
         layer(x, tracer.trace(edge_index, 0), scale)
     weighting = Weighting(tracer.calls, tracer.plain)
-    with weighting.attach(layer):
+    with Undo() as undo:
+        weighting.attach(layer, undo)
         weighting.set(torch.ones(len(weights)))
         assert torch.allclose(layer(x, edge_index, scale), layer_of(x, edge_index, scale))
 

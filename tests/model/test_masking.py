@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from support.comparing import same, snapshot
 from support.zoo import (
     DIM,
     LINK_TYPE,
@@ -35,6 +34,7 @@ from torch_geometric.utils import (
 )
 
 from pagelink import PaGELink
+from pagelink.bench.fuzz.oracles.untouched import same, snapshot
 from pagelink.errors import MaskError, ModelError, PageLinkError
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.model.inputs import ModelInput

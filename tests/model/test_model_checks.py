@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from support.zoo import ZOO, Case, make_case
+from support.zoo import DIM, ZOO, Case, Homogeneous, make_case, make_homogeneous
+from torch_geometric.nn import GATConv
 
 from pagelink.errors import ModelError
 from pagelink.graph.typed_graph import TypedGraph
@@ -52,3 +53,12 @@ def test_a_rare_relation_is_found_without_looking_through_all_edges() -> None:
             edges = next(found)
             assert len(np.unique(edges)) == min(count, EXAMPLES)
             assert (graph.relation[edges] == position).all()
+
+
+def test_attention_over_self_loops_passes_nothing_outside_of_its_layer() -> None:
+    # Its softmax tells a self-loop of the other edges, however small their weights are.
+    case = Case(
+        Homogeneous(lambda: GATConv(DIM, DIM)), make_homogeneous(), ("node", "likes", "node")
+    )
+    found = inspect_model(predictor_of(case), [case.link_type], 0)
+    assert (found.mode, found.num_hops) == ("subgraphs", 2)

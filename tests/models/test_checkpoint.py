@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 import pickle
@@ -42,6 +43,10 @@ def test_what_was_saved_comes_back(tmp_path: Path, settings: TrainSettings, kind
     weights = saved.model.state_dict()
     assert loaded.model.state_dict().keys() == weights.keys()
     assert all(torch.equal(w, weights[n]) for n, w in loaded.model.state_dict().items())
+    links = loaded.split.test
+    assert torch.equal(
+        loaded.score(links), dataclasses.replace(loaded, model=saved.model).score(links)
+    )
     assert (loaded.link_type, loaded.settings) == (LIKES, settings)
     assert loaded.report == saved.report
     assert loaded.report.seconds == saved.report.seconds

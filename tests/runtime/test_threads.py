@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.brute_force import draw_links, extract
-from support.multigraphs import random_multigraph, seeds, sizes
+from support.multigraphs import seeds, sizes
 from support.threads import num_threads
 
+from pagelink.bench.fuzz.oracles.brute_force import draw_links, extract
+from pagelink.bench.fuzz.oracles.multigraphs import random_multigraph
 from pagelink.graph import computation_graph
 from pagelink.graph.computation_graph import Extractor
 from pagelink.graph.ego_kernels import FAR

@@ -124,6 +124,16 @@ def test_only_facts_before_a_date() -> None:
     assert early == {path for path in every if all(graph.fact[e] in facts for e in path)}
 
 
+def test_a_relation_without_any_date_asks_for_no_kind_of_date() -> None:
+    data = dense_graph(3)
+    count = data["user", "views", "item"].num_edges
+    data["user", "views", "item"].attributes = pa.table({"date": pa.nulls(count, pa.string())})
+    graph = TypedGraph.from_data(data)
+    s, t = 0, graph.flat_index("item", 1)
+    early = Settings(before="2013-01-01", metapaths=[["views"]])
+    assert search(graph, early, s, t) == search(graph, early.replace(before=None), s, t)
+
+
 @pytest.mark.parametrize(
     ("settings", "error", "words"),
     [

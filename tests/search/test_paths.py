@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import networkx as nx
@@ -9,193 +8,33 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.brute_force import (
-    DrawnLink,
+from support.multigraphs import seeds, sizes
+
+from pagelink.bench.fuzz.oracles.brute_force import DrawnLink, brute_force, draw_links, extract
+from pagelink.bench.fuzz.oracles.multigraphs import Multigraph, random_multigraph
+from pagelink.bench.fuzz.oracles.walks import (
+    Costs,
     Step,
     Walk,
     WalkedArc,
+    all_paths,
     arcs_of,
-    brute_force,
-    draw_links,
-    extract,
-    pruned,
+    walks_of,
 )
-from support.multigraphs import (
-    Fact,
-    Multigraph,
-    Node,
-    random_multigraph,
-    seeds,
-    sizes,
-)
-
 from pagelink.graph.computation_graph import Extractor
 from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.search.paths import (
-    FoundPaths,
     allowed_facts,
     best_paths,
     build_path_graphs,
     cheapest_paths,
 )
-from pagelink.search.pruning import prune
-
-# The oracle: all simple paths, by recursion over facts.
-
-
-def all_paths(
-    drawn: Multigraph,
-    link: DrawnLink,
-    facts: set[Fact],
-    max_length: int,
-    max_degree: int | None = None,
-) -> list[Walk]:
-    def extend(walk: Walk, here: Node) -> Iterator[Walk]:
-        if here == link.dst:
-            yield walk
-            return
-        if len(walk) == max_length:
-            return
-        if here != link.src and max_degree is not None and drawn.degree(here) > max_degree:
-            return
-        been = {link.src, *(step[1] for step in walk)}
-        for relations, ends in facts:
-            if here in ends and len(ends) == 2:
-                (there,) = ends - {here}
-                if there not in been:
-                    yield from extend((*walk, (here, there, relations)), there)
-
-    return list(extend((), link.src))
-
-
-def steps_on_walks(
-    drawn: Multigraph,
-    link: DrawnLink,
-    facts: set[Fact],
-    max_length: int,
-    max_degree: int | None = None,
-) -> set[Step]:
-    """The steps of all walks from s to t of at most some length that meet either end once."""
-    steps = {
-        (u, v, relations)
-        for relations, ends in facts if len(ends) == 2
-        for u in ends for v in ends - {u}
-        if u != link.dst and v != link.src
-    }  # fmt: skip
-
-    def open_to(node: Node) -> bool:
-        return max_degree is None or drawn.degree(node) <= max_degree
-
-    # Where one can be after, and before the last, so many steps.
-    after, before = [{link.src}], [{link.dst}]
-    for _ in range(max_length - 1):
-        after.append({v for u, v, _ in steps if u in after[-1] and v != link.dst and open_to(v)})
-        before.append({u for u, v, _ in steps if v in before[-1] and u != link.src and open_to(u)})
-    return {
-        step for step in steps
-        for i, starts in enumerate(after) for j, stops in enumerate(before)
-        if i + 1 + j <= max_length and step[0] in starts and step[1] in stops
-    }  # fmt: skip
-
-
-def in_order(drawn: Multigraph, walks: list[Walk], cost: Callable[[Step], float]) -> list[Walk]:
-    """By cost, then by the sequence of (node, relation) in the order of the data."""
-    node_types, edge_types = list(drawn.sizes), list(drawn.pairs)
-
-    def key(walk: Walk) -> tuple[float, list[tuple[int, int, int]]]:
-        sequence = [
-            (node_types.index(head[0]), head[1], min(map(edge_types.index, relations)))
-            for _, head, relations in walk
-        ]
-        return sum(map(cost, walk)), sequence
-
-    return sorted(walks, key=key)
-
-
-# What the code under test says, in the oracle's words.
-
-
-def walks_of(found: FoundPaths, row: int, arcs: dict[int, WalkedArc]) -> list[Walk]:
-    walks = []
-    for numbers, length in zip(found.arcs[row], found.lengths[row], strict=True):
-        assert (numbers[length:] == -1).all()
-        if length:
-            walks.append(tuple(arcs[int(arc)].step for arc in numbers[:length]))
-    # Best first, and nothing behind the last one.
-    assert (found.lengths[row] > 0).tolist() == [
-        i < len(walks) for i in range(len(found.arcs[row]))
-    ]
-    return walks
-
-
-class Costs:
-    """Whole costs of steps, drawn once for each; few different ones, so that many are equal."""
-
-    def __init__(self, rng: np.random.Generator, highest: int) -> None:
-        self._rng = rng
-        self._highest = highest
-        self._drawn: dict[Step, int] = {}
-
-    def __call__(self, step: Step) -> int:
-        if step not in self._drawn:
-            self._drawn[step] = int(self._rng.integers(0, self._highest + 1))
-        return self._drawn[step]
-
-    def of(self, arcs: dict[int, WalkedArc]) -> np.ndarray:
-        return np.array([self(arcs[arc].step) for arc in sorted(arcs)], dtype=np.int64)
-
 
 many_graphs = settings(deadline=None, derandomize=True, max_examples=60)
 GRAPHS_AN_EXAMPLE = 10
 lengths = st.integers(1, 5)
 degrees = st.sampled_from([None, None, 1, 2, 3, 5])
-
-
-@many_graphs
-@given(
-    seeds, sizes, st.integers(1, 3), lengths, degrees, st.sampled_from([1, 3, 50]),
-    st.sampled_from([0, 1, 3]), st.sampled_from([None, None, 3, 4]),
-)  # fmt: skip
-def test_the_cheapest_paths_by_enumeration(
-    seed: int, size: int, num_hops: int, max_length: int, max_degree: int | None, num_paths: int,
-    highest_cost: int, core: int | None,
-) -> None:  # fmt: skip
-    rng = np.random.default_rng(seed)
-    for _ in range(GRAPHS_AN_EXAMPLE):
-        drawn = random_multigraph(rng, size)
-        links = draw_links(rng, drawn, 3)
-        if not links:
-            continue
-        graph = TypedGraph.from_data(drawn.data(), reverse=drawn.reverse)
-        batch = extract(graph, Extractor(graph, num_hops), links)
-        kept = None if core is None else prune(graph, batch, core)
-        allowed = allowed_facts(graph, batch, kept)
-        paths = build_path_graphs(graph, batch, allowed, max_length, max_degree)
-        costs = Costs(rng, highest_cost)
-        arcs = [arcs_of(graph, drawn, batch, paths, i) for i in range(len(links))]
-        arc_cost = np.concatenate([costs.of(each) for each in arcs])
-        found = cheapest_paths(paths, arc_cost, num_paths)
-        for i, link in enumerate(links):
-            inside = brute_force(drawn, link, num_hops)
-            facts = inside.visible_facts
-            if core is not None:
-                facts = facts & {drawn.fact(e) for e in pruned(drawn, inside, link, core, None)}
-            every = all_paths(drawn, link, facts, max_length, max_degree)
-            assert paths.has_path()[i] == bool(every), (drawn, link)
-            # No more is searched than can lead to the target in time.
-            on_walks = steps_on_walks(drawn, link, facts, max_length, max_degree)
-            steps = [arc.step for arc in arcs[i].values()]
-            assert len(steps) == len(set(steps)), (drawn, link)
-            assert set(steps) == on_walks, (drawn, link)
-            expected = in_order(drawn, every, costs)[:num_paths]
-            assert walks_of(found, i, arcs[i]) == expected, (drawn, link)
-            for arc in arcs[i].values():
-                if arc.reversed:
-                    assert not any(
-                        (edge.src, edge.dst) == arc.step[:2] and drawn.fact(edge)
-                        == drawn.fact(arc.edge) for edge in drawn.edges()
-                    ), (drawn, link)  # fmt: skip
 
 
 @many_graphs

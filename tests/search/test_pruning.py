@@ -5,15 +5,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.brute_force import DrawnLink, brute_force, draw_links, extract, pruned
-from support.multigraphs import (
-    Multigraph,
-    edge_of,
-    random_multigraph,
-    seeds,
-    sizes,
-)
+from support.multigraphs import seeds, sizes
 
+from pagelink.bench.fuzz.oracles.brute_force import (
+    DrawnLink,
+    brute_force,
+    draw_links,
+    extract,
+    pruned,
+)
+from pagelink.bench.fuzz.oracles.multigraphs import Multigraph, edge_of, random_multigraph
 from pagelink.graph.computation_graph import Extractor
 from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph

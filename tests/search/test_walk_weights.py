@@ -10,9 +10,16 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.brute_force import DrawnLink, Step, Walk, arcs_of, brute_force, draw_links, extract
-from support.multigraphs import Fact, Node, random_multigraph, seeds, sizes
+from support.multigraphs import seeds, sizes
 
+from pagelink.bench.fuzz.oracles.brute_force import (
+    DrawnLink,
+    brute_force,
+    draw_links,
+    extract,
+)
+from pagelink.bench.fuzz.oracles.multigraphs import Fact, Node, random_multigraph
+from pagelink.bench.fuzz.oracles.walks import Step, Walk, arcs_of
 from pagelink.graph.computation_graph import Extractor
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.search.mask_learning import Walks

@@ -171,9 +171,9 @@ def test_damaged_files_are_named(stored: GraphStore, file: str) -> None:
     path = stored.folder / file
     content = path.read_bytes()
     path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-    GraphStore.open(stored.folder)  # the checksums are not read
-    with pytest.raises(StoreError, match=f"{file}: the file was changed, its sha256"):
-        GraphStore.open(stored.folder, verify=True)
+    for verify in (False, True):
+        with pytest.raises(StoreError, match=f"{file}: the file was changed, its sha256"):
+            GraphStore.open(stored.folder, verify=verify)
     path.write_bytes(content[:-1])
     with pytest.raises(StoreError, match=f"{file}: the file has .* bytes instead of"):
         GraphStore.open(stored.folder)
@@ -189,11 +189,11 @@ def test_an_array_of_another_type_is_refused(stored: GraphStore) -> None:
         GraphStore.open(stored.folder)
 
 
-@pytest.mark.parametrize("version", [0, 2])
+@pytest.mark.parametrize("version", [0, 3])
 def test_other_versions_are_refused(stored: GraphStore, version: int) -> None:
     path = stored.folder / MANIFEST
     path.write_text(json.dumps({**stored.manifest, "version": version}))
-    with pytest.raises(StoreError, match=f"has version {version}, this pagelink reads 1"):
+    with pytest.raises(StoreError, match=f"has version {version}, this pagelink reads 1 and 2"):
         GraphStore.open(stored.folder)
 
 
@@ -204,6 +204,7 @@ def test_other_versions_are_refused(stored: GraphStore, version: int) -> None:
         ("[]", "damaged, or not the manifest"),
         ('{"format": "cake", "version": 1}', "its format is 'cake'"),
         ('{"format": "pagelink store", "version": 1}', "manifest.json: damaged"),
+        ('{"format": "pagelink store", "version": 2}', "manifest.json: the file was changed"),
     ],
 )
 def test_a_manifest_that_is_none(stored: GraphStore, content: str, message: str) -> None:

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import os
 import pickle
+import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from support.learnable import LIKES, graph, stored
@@ -12,7 +14,7 @@ from torch_geometric.data import HeteroData
 
 from pagelink import PaGELink, Settings
 from pagelink.datasets.useritemattr import generate_useritemattr
-from pagelink.engine import Processes
+from pagelink.engine import FromFiles, Processes
 from pagelink.errors import ModelError, StoreError
 from pagelink.models import make_model
 from pagelink.models.checkpoint import save_message_store
@@ -128,5 +130,46 @@ def test_a_store_that_was_changed_is_not_the_one_of_the_job(tmp_path: Path) -> N
     )
     other = shell(*command, cwd=tmp_path)
     assert other.returncode != 0
-    assert "graph" in other.stderr
+    assert "manifest.json: the file was changed" in " ".join(other.stderr.split())
     assert LIKES in seen.edge_types
+
+
+def test_a_copy_with_other_content_is_refused_by_the_worker_that_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored(tmp_path / "model.pt")
+    seen = save_message_store(
+        save_store(graph(), tmp_path / "whole"), tmp_path / "model.pt", tmp_path / "store"
+    )
+    copy = Path(shutil.copytree(seen.folder, tmp_path / "copy"))
+    opening = FromFiles(seen.folder, tmp_path / "model.pt", threshold=None)
+    sent = opening.expecting(opening.identity())
+    monkeypatch.setenv("PAGELINK_STORE", str(copy))
+    assert sent.open().graph.num_nodes == seen.graph().num_nodes
+    # The same manifest, sizes and times, but other features.
+    features = copy / "node1.x.npy"
+    times = features.stat()
+    np.save(features, np.load(features)[::-1])
+    os.utime(features, ns=(times.st_atime_ns, times.st_mtime_ns))
+    with pytest.raises(StoreError, match=r"^On .*copy/node1\.x\.npy: the file was changed"):
+        sent.open()
+    # The driver's own is looked at before any worker starts.
+    np.save(seen.folder / "node1.x.npy", np.load(features))
+    with pytest.raises(StoreError, match=r"store/node1\.x\.npy: the file was changed"):
+        opening.identity()
+
+
+def test_a_damaged_store_stops_a_stream_and_is_no_links_fault(
+    data: HeteroData, tmp_path: Path
+) -> None:
+    folder = save_store(data, tmp_path / "store").folder
+    model = make_model("sage", data, ("user", "likes", "item"), hidden=8, paper_split=True).eval()
+    explainer = PaGELink(model, GraphStore.open(folder), ("user", "likes", "item"), threshold=None)
+    assert [e.message for e in explainer.explain_many([(0, 1)])] == [""]
+    # A byte goes bad under the explainer; the file is mapped, so that it sees the new one.
+    size = (folder / "opposite.npy").stat().st_size
+    with (folder / "opposite.npy").open("r+b") as file:
+        file.seek(128)
+        file.write(b"\x7f" * (size - 128))
+    with pytest.raises(StoreError, match=r"opposite\.npy"):
+        list(explainer.explain_many([(2, 3), (4, 5)]))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support.store_graphs import BUYS, graphs
 from torch_geometric.data import HeteroData
 
-from pagelink.errors import GraphError, StoreError
+from pagelink.errors import BusyError, GraphError, StoreError
 from pagelink.graph.reverse_relations import add_reverse_relations
 from pagelink.store.graph_store import GraphStore
 from pagelink.store.writer import StoreWriter, save_store
@@ -98,7 +98,7 @@ def test_two_processes_do_not_make_one_store(tmp_path: Path) -> None:
     out = tmp_path / "store"
     with StoreWriter(out) as first:
         first.add_nodes("user", 2)
-        with pytest.raises(StoreError, match="another process is making a store there"):
+        with pytest.raises(BusyError, match="store is being written by process"):
             StoreWriter(out)
         first.add_edges(("user", "knows", "user"), np.array([[0], [1]]))
         first.finish()

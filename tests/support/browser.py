@@ -51,15 +51,20 @@ class Served:
         arguments: those of pagelink, without `--port`.
         port: 0 takes any free one.
         script: a script of this folder, to be run instead of pagelink.
+        open_files: how many files and connections it may have open, if not as many as usual.
     """
 
-    def __init__(self, *arguments: str | Path, port: int = 0, script: str | None = None) -> None:
+    def __init__(
+        self, *arguments: str | Path, port: int = 0, script: str | None = None,
+        open_files: int | None = None,
+    ) -> None:  # fmt: skip
         self._errors = TemporaryDirectory()
         self.log = Path(self._errors.name) / "stderr"
         what = ["-m", "pagelink"] if script is None else [str(Path(__file__).parent / script)]
+        bounded = ["sh", "-c", f'ulimit -n {open_files}; exec "$@"', "sh"] if open_files else []
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
-                [sys.executable, *what, *map(str, arguments), "--port", str(port)],
+                [*bounded, sys.executable, *what, *map(str, arguments), "--port", str(port)],
                 stdout=subprocess.PIPE, stderr=log, text=True, env={**os.environ, "NO_COLOR": "1"},
             )  # fmt: skip
         self.address = ""

@@ -1,13 +1,9 @@
-"""Whether two explanations are equal, and whether a model and its data are as they were."""
+"""Whether two explanations are equal."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
-import torch
-from torch import Tensor, nn
 
 from pagelink import Explanation
 
@@ -33,33 +29,3 @@ def equal(first: Explanation, second: Explanation) -> None:
         if min((abs(path.score - score) for score in scores), default=1.0) > 1e-5:
             assert path == twin
             assert [e.index for e in path.edges] == [e.index for e in twin.edges]
-
-
-def snapshot(model: nn.Module, data: Any) -> Any:
-    def freeze(value: Any) -> Any:
-        return (id(value), value.clone()) if isinstance(value, Tensor) else value
-
-    hooks = [
-        {k: len(v) for k, v in vars(m).items() if k.endswith("hooks") and hasattr(v, "__len__")}
-        for m in model.modules()
-    ]
-    return (
-        [
-            (n, id(p), p.detach().clone(), p.requires_grad, p.grad)
-            for n, p in model.named_parameters()
-        ],
-        [(n, b.clone()) for n, b in model.named_buffers()],
-        [m.training for m in model.modules()],
-        hooks,
-        [{key: freeze(value) for key, value in store.items()} for store in data.stores],
-    )
-
-
-def same(first: Any, second: Any) -> bool:
-    if isinstance(first, Tensor):
-        return torch.equal(first, second)
-    if isinstance(first, list | tuple):
-        return len(first) == len(second) and all(map(same, first, second))
-    if isinstance(first, dict):
-        return first.keys() == second.keys() and all(same(first[k], second[k]) for k in first)
-    return bool(first == second)

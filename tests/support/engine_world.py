@@ -124,7 +124,7 @@ class Slow(FromFiles):
     """Takes its time for every chunk, so that there is time to do harm."""
 
     def check_unchanged(self) -> None:
-        time.sleep(0.7)
+        time.sleep(0.4)
 
 
 def slow_job(shop: Path, out: Path, address: str) -> None:

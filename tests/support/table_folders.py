@@ -67,7 +67,7 @@ def graphs(draw: st.DrawFn) -> HeteroData:
             st.lists(texts.map(lambda t: f"f{t.strip()}".strip()), unique=True, max_size=2)
         )
         if names:
-            value = st.floats(width=32, allow_nan=False)
+            value = st.floats(width=32, allow_nan=False, allow_infinity=False)
             values = draw(
                 st.lists(value, min_size=len(ids) * len(names), max_size=len(ids) * len(names))
             )

@@ -1,14 +1,21 @@
 from __future__ import annotations
 
+import csv
 import re
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+import torch
+from torch_geometric.data import HeteroData
 
 from pagelink.errors import GraphError
-from pagelink.tables.load import build_store, load_graph
+from pagelink.store.writer import StoreWriter, save_store
+from pagelink.tables import files
+from pagelink.tables.link_tables import read_links
+from pagelink.tables.load import build_store, load_graph, save_graph
 
 TABLES = {
     "nodes-user.csv": b"id,name\nu1,Ada\nu2,Bo\n",
@@ -170,3 +177,86 @@ def test_a_suggestion_does_not_take_long(tmp_path: Path) -> None:
     ids = b"".join(b"gene:%07d\n" % i for i in range(300_000))
     files = {"nodes-item.csv": b"id\n" + ids, EDGES: b"src,dst\nu1,gene:x299999\n"}
     assert "has no item with this id. Did you mean 'gene:" in refused(tmp_path, dict(files))
+
+
+# Features
+
+
+FINITE = "but a feature is a finite number"
+
+
+@pytest.mark.parametrize("value", ["nan", "NaN", "inf", "-inf", "1e39", "-4e38"])
+def test_features_that_are_not_finite(tmp_path: Path, value: str) -> None:
+    text = f"id,age,size\nu1,1,2\nu2,3,{value}\n".encode()
+    message = refused(tmp_path, {"nodes-user.csv": text})
+    assert re.search(rf"nodes-user\.csv, line 3: size is .*, {FINITE}", message)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 1e39])
+def test_features_of_parquet_that_are_not_finite(tmp_path: Path, value: float) -> None:
+    table = pa.table({"id": ["u1", "u2", "u3"], "size": [0.5, value, 2.0]})
+    pa.parquet.write_table(table, tmp_path / "nodes-user.parquet")
+    message = refused(tmp_path, {"nodes-user.csv": None})
+    assert f"nodes-user.parquet, row 2: size is {value}, {FINITE}" in message
+
+
+def test_columns_with_gaps_are_attributes_and_may_hold_anything(tmp_path: Path) -> None:
+    for name, content in TABLES.items():
+        (tmp_path / name).write_bytes(content)
+    (tmp_path / "nodes-user.csv").write_text("id,size\nu1,nan\nu2,\n")
+    data = load_graph(tmp_path)
+    assert "x" not in data["user"]
+    assert data["user"].attributes["size"][1].as_py() is None
+
+
+@pytest.mark.parametrize("key", ["x", "edge_attr", "edge_weight"])
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_features_of_a_graph_in_memory_that_are_not_finite(
+    tmp_path: Path, key: str, value: float
+) -> None:
+    data = HeteroData()
+    data["user"].num_nodes = 2
+    data["user", "knows", "user"].edge_index = torch.tensor([[0, 1], [1, 0]])
+    place = data["user"] if key == "x" else data["user", "knows", "user"]
+    place[key] = torch.tensor([[1.0, 2.0], [3.0, value]])
+    with pytest.raises(GraphError, match=rf"{key}: \[1, 1\] is {value}, but features are finite"):
+        save_store(data, tmp_path / "store")
+    if key == "x":
+        with pytest.raises(GraphError, match=rf"{key}: \[1, 1\] is {value}"):
+            save_graph(data, tmp_path / "graph")
+    with StoreWriter(tmp_path / "pieces") as writer:
+        writer.add_nodes("user", 4)
+        pieces = [np.ones((3, 1)), np.array([[value]])]
+        with pytest.raises(GraphError, match=r"The features of 'user': \[3, 0\] is"):
+            writer.set_features("user", iter(pieces))
+
+
+# Long fields
+
+
+def test_long_fields_are_read(tmp_path: Path) -> None:
+    long = "x" * 200_000
+    for name, content in TABLES.items():
+        (tmp_path / name).write_bytes(content)
+    (tmp_path / "nodes-user.csv").write_text(f"id,text\nu1,{long}\nu2,short\n")
+    (tmp_path / EDGES).write_text(f"src,dst,text\nu1,8,{long}\nu2,007,\n")
+    before = csv.field_size_limit()
+    data = load_graph(tmp_path)
+    assert data["user"].attributes["text"].to_pylist() == [long, "short"]
+    assert data["user", "buys", "item"].attributes["text"][0].as_py() == long
+    (tmp_path / "links.csv").write_text(f"src,dst\n{long},8\nu1,8\n")
+    assert [row.link for row in read_links(tmp_path / "links.csv")] == [(long, "8"), ("u1", "8")]
+    assert csv.field_size_limit() == before, "it is one for the whole process"
+
+
+@pytest.mark.parametrize("quote", ["", '"'])
+def test_a_field_that_is_too_long_is_called_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quote: str
+) -> None:
+    monkeypatch.setattr(files, "MOST_CHARACTERS", 1000)
+    text = f"id,text\nu1,{quote}{'x' * 1001}{quote}\nu2,short\n".encode()
+    message = refused(tmp_path, {"nodes-user.csv": text})
+    assert "line 2: a field that begins in this row has more than 1,000 characters" in message
+    (tmp_path / "links.csv").write_text(f"src,dst\nu1,8\n{'x' * 1001},8\n")
+    with pytest.raises(GraphError, match=r"line 3: a field .* has more than 1,000 characters"):
+        read_links(tmp_path / "links.csv")

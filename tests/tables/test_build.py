@@ -179,7 +179,7 @@ def test_the_command_makes_and_checks_a_store(tmp_path: Path) -> None:
     assert code == 0
     assert "5 nodes, 6 edges with their reverses" in said
     assert "built in" in said
-    assert "checked in" in said
+    assert "verified in" in said
     assert load_graph(out)["user"].name == ["Ada", "Bo"]
     assert is_store(out)
     assert not (out / HALF_WRITTEN).exists()

@@ -330,10 +330,10 @@ def test_a_graph_without_ids_and_names(tmp_path: Path) -> None:
 
 
 def test_features_get_names(tmp_path: Path) -> None:
-    x = torch.tensor([[0.1, float("nan")], [1e-45, float("-inf")]])
+    x = torch.tensor([[0.1, 3e38], [1e-45, -0.0]])
     store = load_graph(save_graph(graph(x=x), tmp_path / "graph"))["user"]
     assert store.x_names == ["x0", "x1"]
-    assert torch.equal(store.x.nan_to_num(7), x.nan_to_num(7))
+    assert torch.equal(store.x, x)
 
 
 def test_ids_that_look_like_numbers_are_not_changed(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import pytest
 
@@ -62,6 +63,23 @@ def test_too_many_questions_are_refused_and_those_there_are_answered() -> None:
     assert questions.ask("c", lambda: "c").future.result(5) == "c"
 
 
+def test_questions_that_nobody_waits_for_take_no_place() -> None:
+    questions = Questions(waiting=2, patience=0.5)
+    gate = Gate(questions)
+    running = questions.ask("running", gate)
+    questions.watch(running)
+    assert gate.entered.wait(5)
+    left = [questions.ask(key, lambda: "left") for key in ("a", "b")]
+    with pytest.raises(BusyError):
+        questions.ask("c", lambda: "c")
+    time.sleep(0.6)
+    asked = questions.ask("c", lambda: "c")
+    assert all(isinstance(each.future.exception(5), Cancelled) for each in left)
+    questions.watch(asked)
+    gate.open.set()
+    assert (running.future.result(5), asked.future.result(5)) == ("through", "c")
+
+
 def test_one_that_breaks_costs_only_itself_and_is_tried_again() -> None:
     questions = Questions()
     broken = questions.ask("a", lambda: 1 / 0)
@@ -105,7 +123,7 @@ def test_nobody_gives_up_what_others_wait_for() -> None:
 
 
 def test_what_nobody_waits_for_is_forgotten() -> None:
-    questions = Questions(patience=0.05)
+    questions = Questions(patience=0.5)
     gate = Gate(questions)
     question = questions.ask("a", gate)
     assert isinstance(question.future.exception(5), Cancelled)

@@ -196,7 +196,7 @@ class Replacements:
         first = max(0, min(place - SIMILAR // 2, len(nodes) - SIMILAR - 1))
         near = nodes[first : first + SIMILAR + 1]
         classes = set(graph.relation_class[graph.relation[edges]].tolist())
-        arcs = slice(graph.arc_ptr[kept], graph.arc_ptr[kept + 1])
+        arcs = graph.arcs_of(kept)
         same = np.isin(graph.relation_class[graph.relation[graph.arc_edge[arcs]]], list(classes))
         taken = {*graph.arc_dst[arcs][same].tolist(), *ends, kept, lost}
         free = [int(node) for node in near if int(node) not in taken]

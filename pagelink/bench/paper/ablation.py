@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -55,6 +54,7 @@ from pagelink.bench.subjects import RELEASED, released_subject
 from pagelink.metrics.labels import degree_only_mask
 from pagelink.rivals.ground import Ranked, facts_of, paths_by_degree
 from pagelink.runtime.arrays import Doubles
+from pagelink.runtime.files import temporary_folder
 from pagelink.settings import Settings
 
 SHOWN = 3
@@ -276,8 +276,8 @@ def reference_and_print(
         console: where to print.
     """
     subject = released_subject(links, path)
-    with TemporaryDirectory() as folder, shown_progress(console) as step:
-        store, plan = RunStore(Path(folder)), Plan(Path(folder), seeds)
+    with temporary_folder() as folder, shown_progress(console) as step:
+        store, plan = RunStore(folder), Plan(folder, seeds)
         session = Session(store, REFERENCE.name, plan, step)
         REFERENCE.each(session, Dataset(RELEASED, plan, subject))
         (table,) = REFERENCE.tables(list(store.all(REFERENCE.name)))

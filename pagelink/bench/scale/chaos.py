@@ -9,14 +9,13 @@ import math
 import os
 import random
 import secrets
-import shutil
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +29,7 @@ from pagelink.datasets.demo import make_demo
 from pagelink.engine import read_parts
 from pagelink.errors import EngineError
 from pagelink.models.checkpoint import save_checkpoint, save_message_store
+from pagelink.runtime.files import temporary_folder
 from pagelink.store.writer import save_store
 
 WAIT = 180.0
@@ -58,7 +58,8 @@ class LocalCluster:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self._port = free.getsockname()[1]
-        self.folder = Path(tempfile.mkdtemp(prefix="pl-", dir="/tmp"))  # sockets need short names
+        self._open = ExitStack()
+        self.folder = self._open.enter_context(temporary_folder())
         root = str(Path(__file__).parents[2])
         self.env = {
             **os.environ, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(16),
@@ -84,10 +85,10 @@ class LocalCluster:
         return self
 
     def __exit__(self, *failed: object) -> None:
-        for node in range(len(self._nodes)):
-            self.kill_node(node)
-        wait_until(lambda: not self.processes("ray"), 60)
-        shutil.rmtree(self.folder, ignore_errors=True)
+        with self._open:
+            for node in range(len(self._nodes)):
+                self.kill_node(node)
+            wait_until(lambda: not self.processes("ray"), 60)
 
     def add_node(self) -> int:
         """Start one more node, and return its number."""
@@ -132,7 +133,9 @@ class LocalCluster:
 
 
 USERS, ITEMS, ATTRS = 400, 400, 100
-SECONDS_BETWEEN_KILLS = 8.0
+SECONDS_BETWEEN_LOOKS = 2.0
+STARTS_BETWEEN_KILLS = 1.5
+"""Killed faster than they start, workers would never come to anything."""
 
 
 def compare_disturbed(folder: Path, links: int, console: Console, seed: int = 0) -> dict[str, Any]:
@@ -201,11 +204,17 @@ def _disturbed(folder: Path, out: Path, console: Console, seed: int) -> dict[str
     with LocalCluster() as cluster:
         node = cluster.add_node()
         command = _command(folder, out, "--engine", "ray", "--address", cluster.address)
+        began = last_kill = time.monotonic()
         driver = subprocess.Popen(command, env=cluster.env, stdout=subprocess.DEVNULL)
-        before = 0  # where nothing was done since the last look, workers are still starting
+        start: float | None = None  # seconds from the start of a driver to its first part
         while driver.poll() is None:
-            time.sleep(SECONDS_BETWEEN_KILLS)
-            done = _parts(out)
+            time.sleep(SECONDS_BETWEEN_LOOKS)
+            now, done = time.monotonic(), _parts(out)
+            if start is None and done:
+                start = now - began
+            if start is None or now - last_kill < STARTS_BETWEEN_KILLS * start:
+                continue
+            last_kill = now
             if done > total / 3 and not killed["nodes_killed"]:
                 cluster.kill_node(node)
                 node = cluster.add_node()  # and another one comes, as clusters do
@@ -215,10 +224,9 @@ def _disturbed(folder: Path, out: Path, console: Console, seed: int) -> dict[str
                 driver.wait()
                 driver = subprocess.Popen(command, env=cluster.env, stdout=subprocess.DEVNULL)
                 killed["drivers_killed"] += 1
-            elif done > before and (workers := sorted(cluster.processes("ray::Worker"))):
+            elif workers := sorted(cluster.processes("ray::Worker")):
                 os.kill(draw.choice(workers), signal.SIGKILL)
                 killed["workers_killed"] += 1
-            before = done
             console.print(f"{done} of {total} parts; {killed}", markup=False)
     return killed
 

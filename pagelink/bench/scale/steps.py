@@ -12,7 +12,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from pagelink.bench.scale.graph import LINK_TYPE, ScaleGraph, ScaleOpening, make
 from pagelink.bench.speed.bare import extract
 from pagelink.engine import Processes, explain_table
 from pagelink.explain.explainer import PaGELink
+from pagelink.runtime.files import temporary_folder
 
 GIGABYTE = 10**9
 REPEATS = 3
@@ -106,12 +106,12 @@ def rate_of(folder: Path, graph: ScaleGraph, links: int, workers: int) -> dict[s
         workers: number of workers.
     """
     seen: list[tuple[float, int]] = []
-    with TemporaryDirectory() as temporary:
-        table, src, dst = Path(temporary) / "links.parquet", *graph.links(links)
+    with temporary_folder() as temporary:
+        table, src, dst = temporary / "links.parquet", *graph.links(links)
         texts = {"src": pa.array(src).cast("string"), "dst": pa.array(dst).cast("string")}
         pa.parquet.write_table(pa.table(texts), table)
         summary = explain_table(
-            ScaleOpening(folder, graph.seed), table, Path(temporary) / "out", Processes(workers),
+            ScaleOpening(folder, graph.seed), table, temporary / "out", Processes(workers),
             chunk=CHUNK, progress=lambda done, total: seen.append((time.perf_counter(), done)),
         )  # fmt: skip
     # Workers start, and stop, at different times: what is counted is the stretch in between.

@@ -7,7 +7,7 @@ gradient by the mask. Inputs are made beforehand; no path is searched, nothing i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any
 
@@ -19,10 +19,11 @@ from torch_geometric.nn import MessagePassing
 
 from pagelink.explain.explainer import PaGELink
 from pagelink.graph.computation_graph import ComputationGraphs
+from pagelink.model.borrowing import Borrowed, hook
 from pagelink.model.inputs import ModelInput
-from pagelink.model.masking import borrowed
 from pagelink.model.predictor import LinkPredictor
 from pagelink.models.link_model import node_inputs
+from pagelink.runtime.undo import Undo
 
 Run = Callable[[Tensor], Tensor]
 
@@ -98,8 +99,7 @@ def _noting(predictor: LinkPredictor) -> Iterator[list[Batch]]:
         del predictor.weighted  # the method of the class shows again
 
 
-@contextmanager
-def hooked(model: nn.Module, recorded: ModelInput) -> Iterator[Run]:
+def hooked(model: nn.Module, recorded: ModelInput) -> AbstractContextManager[Run]:
     """Give a function from edge weights to logits that multiplies messages by plain PyG hooks."""
     calls: Iterator[Tensor] = iter(())
     weights = factor = torch.empty(0)
@@ -120,10 +120,11 @@ def hooked(model: nn.Module, recorded: ModelInput) -> Iterator[Run]:
         logits: Tensor = model(x_dict, edges, recorded.edge_label_index)
         return logits
 
-    with ExitStack() as stack:
-        stack.enter_context(borrowed(model))
+    def prepare(undo: Undo) -> Run:
         for module in model.modules():
             if isinstance(module, MessagePassing):
-                stack.callback(module.register_propagate_forward_pre_hook(begin).remove)
-                stack.callback(module.register_message_forward_hook(multiply).remove)
-        yield run
+                hook(undo, module, "propagate_forward_pre", begin)
+                hook(undo, module, "message_forward", multiply)
+        return run
+
+    return Borrowed(model, prepare)

@@ -1,30 +1,31 @@
-"""The definitions by brute force: what a model sees of a link, what pruning leaves, walks."""
+"""The definitions by brute force: what a model sees of a link, what pruning leaves."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from pagelink.graph.computation_graph import ComputationGraphs, Extractor
-from pagelink.graph.ego_kernels import FAR
-from pagelink.graph.schema import EdgeType
-from pagelink.graph.typed_graph import TypedGraph
-from pagelink.search.paths import PathGraphs
-from support.multigraphs import (
+from pagelink.bench.fuzz.oracles.multigraphs import (
     Edge,
     Fact,
     Multigraph,
     Node,
-    degree,
-    edge_of,
+    both_ways,
+    degrees,
     flat,
 )
+from pagelink.graph.computation_graph import ComputationGraphs, Extractor
+from pagelink.graph.ego_kernels import FAR
+from pagelink.graph.schema import EdgeType
+from pagelink.graph.typed_graph import TypedGraph
 
 
 @dataclass(frozen=True)
 class DrawnLink:
+    """A link to explain."""
+
     src: Node
     dst: Node
     type: EdgeType
@@ -55,17 +56,17 @@ def brute_force(
     drawn: Multigraph,
     link: DrawnLink,
     num_hops: int | None,
-    seen: set[EdgeType] | None = None,
+    seen: Collection[EdgeType] | None = None,
     visible_hops: int | None = None,
-    along: set[EdgeType] | None = None,
+    along: Collection[EdgeType] | None = None,
 ) -> BruteForce:
     """Messages come along relations that the model uses, from no further than it sees."""
     out = drawn.link_fact(link.src, link.dst, link.type)
-    handed = [edge for edge in drawn.edges() if drawn.fact(edge) != out]
+    handed = [edge for edge in drawn.edges if drawn.fact(edge) != out]
     used = [edge for edge in handed if seen is None or edge.type in seen]
     carrying = used if along is None else [edge for edge in handed if edge.type in along]
-    everywhere = len(drawn.nodes())
-    nodes = set(drawn.nodes()) if num_hops is None else set(distances(handed, link, num_hops))
+    everywhere = len(drawn.nodes)
+    nodes = set(drawn.nodes) if num_hops is None else set(distances(handed, link, num_hops))
     hops = distances(carrying, link, everywhere if num_hops is None else num_hops)
     inside = {edge for edge in handed if edge.src in nodes and edge.dst in nodes}
     limit = num_hops if visible_hops is None else visible_hops
@@ -90,10 +91,12 @@ def draw_link(rng: np.random.Generator, drawn: Multigraph) -> DrawnLink | None:
 
 
 def draw_links(rng: np.random.Generator, drawn: Multigraph, count: int) -> list[DrawnLink]:
+    """Some links; fewer where there are none."""
     return [link for link in (draw_link(rng, drawn) for _ in range(count)) if link is not None]
 
 
 def extract(graph: TypedGraph, extractor: Extractor, links: list[DrawnLink]) -> ComputationGraphs:
+    """The computation graphs of links, by the code under test."""
     src = np.array([flat(graph, link.src) for link in links])
     dst = np.array([flat(graph, link.dst) for link in links])
     facts = [graph.link_fact(s, t, link.type) for s, t, link in zip(src, dst, links, strict=True)]
@@ -113,45 +116,38 @@ def pruned(
         facts: set[Fact] = {
             drawn.fact(edge) for edge in inside.edges if edge.src in alive and edge.dst in alive
         }
-        weak = {node for node in alive - protected if degree(node, facts) < core}
+        inside_degree = degrees(facts)
+        weak = {node for node in alive - protected if inside_degree[node] < core}
         if not weak:
             return {edge for edge in inside.edges if edge.src in alive and edge.dst in alive}
         alive.remove(min(weak))
 
 
-Relations = frozenset[EdgeType]
-Step = tuple[Node, Node, Relations]
-"""From a node to a node along a fact of these relations."""
-Walk = tuple[Step, ...]
+def reverse_of(
+    pairs: Mapping[EdgeType, Iterable[tuple[int, int]]], edge_types: Iterable[EdgeType]
+) -> dict[EdgeType, EdgeType]:
+    """Reverses by `rev_` names, then by edges that mirror each other, both ways.
 
-
-@dataclass(frozen=True)
-class WalkedArc:
-    step: Step
-    edge: Edge
-    reversed: bool
-
-
-def arcs_of(
-    graph: TypedGraph, drawn: Multigraph, batch: ComputationGraphs, paths: PathGraphs, link: int
-) -> dict[int, WalkedArc]:
-    """The arcs of a link by number, each checked against the stored edge that it walks."""
-    nodes = paths.nodes[paths.node_ptr[link] : paths.node_ptr[link + 1]]
-    first = paths.node_ptr[link] + link
-    arcs: dict[int, WalkedArc] = {}
-    for i, tail in enumerate(nodes):
-        for arc in range(paths.arc_ptr[first + i], paths.arc_ptr[first + i + 1]):
-            slot = paths.arc_slot[arc]
-            assert batch.edge_ptr[link] <= slot < batch.edge_ptr[link + 1]
-            edge = edge_of(graph, int(batch.edges[slot]))
-            step = (
-                graph.node(int(tail)),
-                graph.node(int(nodes[paths.arc_dst[arc]])),
-                drawn.relations(edge.type),
-            )
-            back = bool(paths.arc_reversed[arc])
-            assert step[:2] == ((edge.dst, edge.src) if back else (edge.src, edge.dst))
-            arcs[arc] = WalkedArc(step, edge, back)
-    numbers = paths.arcs_of(link)
-    assert sorted(arcs) == list(range(numbers.start, numbers.stop))
-    return arcs
+    Args:
+        pairs: the edges of the relations of the graph.
+        edge_types: these, and predicted relations that are not in the graph.
+    """
+    types = list(edge_types)
+    found: dict[EdgeType, EdgeType] = {}
+    for a, name, b in types:
+        if (b, f"rev_{name}", a) in types and (a, name, b) not in {*found.values()}:
+            found[a, name, b] = (b, f"rev_{name}", a)
+    sets = {t: set(each) for t, each in pairs.items()}
+    mirror = {t: {(v, u) for u, v in each} for t, each in sets.items()}
+    free = [
+        t for t in types
+        if sets.get(t) and t not in {*found, *found.values()}
+        and not (t[0] == t[2] and sets[t] == mirror[t])
+    ]  # fmt: skip
+    while free:
+        first = free.pop(0)
+        twins = [t for t in free if sets[t] == mirror[first] and t[::2] == first[2::-2]]
+        if twins:
+            found[first] = twins[0]
+            free.remove(twins[0])
+    return both_ways(found)

@@ -1,0 +1,1 @@
+"""Random graphs, models and questions, as users have them, sensible and odd."""

@@ -1,0 +1,1 @@
+"""What is true, found without the code under test: brute force, and the model called directly."""

@@ -1,0 +1,185 @@
+"""What a model says, and what a link's graph is, without the code under test.
+
+The model is called directly on the user's graph, in double precision, with edges really deleted.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch_geometric.data import HeteroData
+
+from pagelink.bench.fuzz.draws.data import RandomData
+from pagelink.bench.fuzz.draws.models import RandomModel
+from pagelink.bench.fuzz.oracles.multigraphs import Edge, Fact, Multigraph, Node
+from pagelink.graph.schema import HOMOGENEOUS_NODE_TYPE, EdgeType
+
+TOLERANCE = 2e-4
+"""Of the scale of the scores; what rounding alone does is allowed ten times over, beside."""
+NOISE = 10
+Facts = frozenset[Fact]
+NOTHING: Facts = frozenset()
+
+
+def written_down(
+    given: RandomData, reverse: dict[EdgeType, EdgeType], edge_types: Iterable[EdgeType]
+) -> Multigraph:
+    """The graph as plain sets, with these reverses."""
+    data = given.data
+    if isinstance(data, HeteroData):
+        sizes = {kind: int(data[kind].num_nodes) for kind in data.node_types}
+        pairs = {t: _pairs(data[t].edge_index) for t in data.edge_types}
+        return Multigraph(sizes, pairs, reverse)
+    kind, edge_index = HOMOGENEOUS_NODE_TYPE, data.edge_index
+    number = data.edge_type if "edge_type" in data else torch.zeros(data.num_edges).long()
+    names = [t for t in edge_types if t[1].isdecimal() or t[1] == "is_linked_to"]
+    columns = {
+        t: torch.nonzero(number == (int(t[1]) if t[1].isdecimal() else 0)).view(-1) for t in names
+    }
+    pairs = {t: _pairs(edge_index[:, mine]) for t, mine in columns.items()}
+    listed = {t: mine.tolist() for t, mine in columns.items()}
+    return Multigraph({kind: int(data.num_nodes)}, pairs, reverse, listed)
+
+
+def _pairs(edge_index: Tensor) -> list[tuple[int, int]]:
+    return [(int(u), int(v)) for u, v in edge_index.t().tolist()]
+
+
+class Truth:
+    """Scores of links on the graph without some facts.
+
+    Args:
+        made: the model.
+        given: the graph.
+        drawn: the graph as plain sets.
+        edge_types: the positions of relations, by which a link's own is named to the model.
+    """
+
+    def __init__(
+        self, made: RandomModel, given: RandomData, drawn: Multigraph,
+        edge_types: Sequence[EdgeType],
+    ) -> None:  # fmt: skip
+        self._made, self._data, self.drawn = made, given.data, drawn
+        self._edge_types = list(edge_types)
+        self._models: dict[torch.dtype, nn.Module] = {}
+        self._known: dict[Any, list[float]] = {}
+
+    def scores(
+        self,
+        removed: Collection[Fact],
+        links: Sequence[tuple[Node, Node]],
+        link_type: EdgeType,
+        dtype: torch.dtype = torch.float64,
+    ) -> list[float]:
+        """The logits of links on the graph without some facts."""
+        key = (frozenset(removed), tuple(links), link_type, dtype)
+        if key not in self._known:
+            self._known[key] = self._run(removed, links, link_type, dtype)
+        return self._known[key]
+
+    @torch.no_grad()
+    def _run(
+        self, removed: Collection[Fact], links: Sequence[tuple[Node, Node]], link_type: EdgeType,
+        dtype: torch.dtype,
+    ) -> list[float]:  # fmt: skip
+        drawn = self.drawn
+        out = [edge for fact in removed for edge in drawn.edges_of.get(fact, ())]
+        data = self._without(out, dtype)
+        position = self._edge_types.index(link_type)
+        data.edge_label_type = torch.full((len(links),), position)
+        label = torch.tensor([[s[1] for s, _ in links], [t[1] for _, t in links]])
+        if dtype not in self._models:
+            self._models[dtype] = copy.deepcopy(self._made.model).eval().to(dtype)
+        model = self._models[dtype]
+        if self._made.forward is not None:
+            score = self._made.forward(model, data, label)
+        elif isinstance(data, HeteroData):
+            x_dict = {t: data[t].x if "x" in data[t] else data[t].n_id for t in data.node_types}
+            score = model(x_dict, data.edge_index_dict, label)
+        else:
+            kind = (data.edge_type,) if "edge_type" in data else ()
+            score = model(data.x if "x" in data else data.n_id, data.edge_index, *kind, label)
+        if self._made.output == "probability":
+            score = torch.logit(score, eps=torch.finfo(torch.float32).eps)
+        values: list[float] = score.double().tolist()
+        return values
+
+    def _without(self, out: list[Edge], dtype: torch.dtype) -> Any:
+        """A copy of the data without some edges."""
+        data = copy.copy(self._data)
+        gone: dict[EdgeType, list[int]] = {}
+        for edge in out:
+            gone.setdefault(edge.type, []).append(edge.column)
+        if isinstance(data, HeteroData):
+            for kind in data.node_types:
+                data[kind].n_id = torch.arange(data[kind].num_nodes)
+            for edge_type in data.edge_types:
+                keep = _kept(data[edge_type].edge_index.shape[1], gone.get(edge_type, []))
+                _cut(data[edge_type], keep)
+        else:
+            data.n_id = torch.arange(data.num_nodes)
+            _cut(data, _kept(data.edge_index.shape[1], [c for each in gone.values() for c in each]))
+        for store in data.stores:
+            for key, value in list(store.items()):
+                if isinstance(value, Tensor) and value.is_floating_point():
+                    store[key] = value.to(dtype)
+        return data
+
+
+def _kept(size: int, gone: list[int]) -> Tensor:
+    keep = np.ones(size, dtype=np.bool_)
+    keep[gone] = False
+    return torch.from_numpy(np.flatnonzero(keep))
+
+
+def _cut(store: Any, keep: Tensor) -> None:
+    store.edge_index = store.edge_index[:, keep]
+    for key in ("edge_type", "edge_weight", "edge_attr"):
+        if key in store:
+            store[key] = store[key][keep]
+
+
+class LinkTruth:
+    """The scores of one link, by what is taken out of its graph.
+
+    Args:
+        truth: the model on the graph.
+        src: its source.
+        dst: its target.
+        link_type: its type; its own fact is taken out in any case.
+    """
+
+    def __init__(self, truth: Truth, src: Node, dst: Node, link_type: EdgeType) -> None:
+        self.truth, self.src, self.dst, self.link_type = truth, src, dst, link_type
+        own = truth.drawn.link_fact(src, dst, link_type)
+        self.own = frozenset({own} & truth.drawn.facts)
+        self.every = frozenset(truth.drawn.facts)
+        self.deployed = self._score(frozenset())
+        self.scale = max(abs(self.without()), abs(self.deployed), 0.1)
+
+    def _score(self, removed: Facts, dtype: torch.dtype = torch.float64) -> float:
+        return self.truth.scores(removed, [(self.src, self.dst)], self.link_type, dtype)[0]
+
+    def without(self, facts: Facts = NOTHING, dtype: torch.dtype = torch.float64) -> float:
+        """f(G without these facts)."""
+        return self._score(self.own | facts, dtype)
+
+    def fall(self, above: Facts, below: Facts, dtype: torch.dtype = torch.float64) -> float:
+        """f(G without these facts) - f(G without those)."""
+        return self.without(above, dtype) - self.without(below, dtype)
+
+    def slack(self, *removed: Facts) -> float:
+        """How far a sum of scores on graphs without these may be from the true one."""
+        rounding = [
+            abs(self.without(facts) - self.without(facts, torch.float32)) for facts in removed
+        ]
+        return self.least_slack(*removed) + NOISE * sum(rounding)
+
+    def least_slack(self, *removed: Facts) -> float:
+        """How far it may be, whatever rounding does."""
+        return TOLERANCE * max(self.scale, *(abs(self.without(facts)) for facts in removed))
