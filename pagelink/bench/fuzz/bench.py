@@ -26,11 +26,11 @@ PARTS: dict[str, tuple[str, int]] = {
     "graphs": ("pagelink.bench.fuzz.graphs:random_graphs", 20),
     "searches": ("pagelink.bench.fuzz.searches:random_searches", 1_000),
     "interrupts": ("pagelink.bench.fuzz.interrupts:random_interrupts", 100),
-    "damage": ("pagelink.bench.fuzz.damage:random_damage", 500),
+    "damage": ("pagelink.bench.fuzz.damage:random_damage", 200),
 }
 """Per part, the address of its function, and the number of cases of a chunk."""
-PATIENCE = 900.0
-"""Seconds that a chunk may take; each takes a few on a machine that does nothing else."""
+PATIENCE = 1_800.0
+"""Seconds that a chunk may take; each takes less than 100 of CPU time."""
 SHOWN = 20
 """Faults that are printed; the report has all."""
 
