@@ -1,6 +1,7 @@
 """Set-up shared by all tests."""
 
 import os
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -19,6 +20,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 if "PAGELINK_CACHE" not in os.environ:
     CACHE = tempfile.TemporaryDirectory(prefix="pagelink-tests-")
     os.environ["PAGELINK_CACHE"] = CACHE.name
+
+# A run in the background ignores Ctrl-C, and so would the processes that tests interrupt.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Those start quicker with this folder on their path; workers of the engine take ours.
 QUICK_START = str(Path(__file__).parent / "support" / "quick_start")

@@ -258,7 +258,7 @@ def test_a_piece_that_was_cut_further_since_doubles_no_row(tmp_path: Path) -> No
 
 def test_a_folder_is_for_one_job(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    words = rf"out is being written by process {os.getpid()} on .* since 2.* UTC: .*pytest"
+    words = rf"out is being written by process {os.getpid()} on .* since 2.* UTC: .*python"
     with claimed(out, JOB), pytest.raises(BusyError, match=words), claimed(out, JOB):
         pass
     with claimed(out, {"seed": 1}) as folder:  # the first one came to nothing, so it holds no claim

@@ -56,7 +56,7 @@ def test_the_second_is_told_who_holds_an_output(tmp_path: Path) -> None:
     (tmp_path / "here").symlink_to(tmp_path, target_is_directory=True)
     with locked(tmp_path / "new" / "out"):
         pass
-    words = rf"out is being written by process {os.getpid()} on .+ since 2.+ UTC: .*pytest.*Wait"
+    words = rf"out is being written by process {os.getpid()} on .+ since 2.+ UTC: .*python.*Wait"
     for other in (tmp_path / "out", tmp_path / "here" / "out"):
         with locked(tmp_path / "out"), pytest.raises(BusyError, match=words), locked(other):
             pass
