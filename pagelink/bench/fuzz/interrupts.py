@@ -242,8 +242,8 @@ def _interrupted(work: Callable[[], None], moment: Moment) -> list[str]:
     def interrupt(*signal_and_frame: Any) -> None:
         nonlocal again
         if working:
-            signal.setitimer(signal.ITIMER_REAL, again or 0)
-            again = None
+            seconds, again = again, None  # before the signal can come, even here
+            signal.setitimer(signal.ITIMER_REAL, seconds or 0)
             raise KeyboardInterrupt
 
     events = 0
