@@ -230,43 +230,42 @@ def _length(model: str, call: str) -> tuple[int, float]:
 
 def _moment(model: str, call: str, draw: random.Random) -> Moment:
     events, seconds = _length(model, call)
-    event = draw.randrange(events) if draw.random() < COUNTED else None
-    again = draw.uniform(0, 1e-3) if draw.random() < TWICE else None
+    event = draw.randint(1, events) if draw.random() < COUNTED else None
+    again = draw.uniform(1e-6, 1e-3) if draw.random() < TWICE else None
     return Moment(event, draw.uniform(1e-6, seconds), again)
 
 
 def _interrupted(work: Callable[[], None], moment: Moment) -> list[str]:
     """Do some work and interrupt it; say what it raised other than the interruption."""
-    left = 1 if moment.again is None else 2
+    working, again = True, moment.again
 
     def interrupt(*signal_and_frame: Any) -> None:
-        nonlocal left
-        left -= 1
-        if left:
-            signal.setitimer(signal.ITIMER_REAL, moment.again or 0)
-        raise KeyboardInterrupt
+        nonlocal again
+        if working:
+            seconds, again = again, None  # before the signal can come, even here
+            signal.setitimer(signal.ITIMER_REAL, seconds or 0)
+            raise KeyboardInterrupt
 
     events = 0
 
     def look(frame: Any, event: str, argument: Any) -> None:
         nonlocal events
         if event in EVENTS:
+            events += 1
             if events == moment.event:
                 interrupt()
-            events += 1
 
     raised = []
     previous = signal.signal(signal.SIGALRM, interrupt)
     try:
-        try:  # the second interruption may come while the first one is caught
+        try:
             if moment.event is None:
                 signal.setitimer(signal.ITIMER_REAL, moment.seconds)
             else:
                 sys.setprofile(look)
             work()
-        except KeyboardInterrupt:
-            sys.setprofile(None)
-            signal.setitimer(signal.ITIMER_REAL, 0)
+        finally:
+            working = False  # nothing can come between: no function is called for that
     except KeyboardInterrupt:
         pass
     except SystemError as error:  # what numba makes of an interruption by a profile function
