@@ -43,7 +43,7 @@ def check_scores(explanation: Explanation, link: LinkTruth) -> Iterator[str]:
     yield from _differs(link, late, "logit", explanation.logit, NOTHING)
     if deployed is None and late:
         pass
-    elif deployed is None or abs(deployed - link.deployed) > link.slack(NOTHING):
+    elif deployed is None or abs(deployed - link.deployed) > link.slack_deployed():
         yield f"logit_deployed is {deployed}, by the model {link.deployed:.6g}"
     if explanation.link_in_graph != bool(link.own):
         yield f"link_in_graph is {explanation.link_in_graph}"

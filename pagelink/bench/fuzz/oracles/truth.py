@@ -180,6 +180,11 @@ class LinkTruth:
         ]
         return self.least_slack(*removed) + NOISE * sum(rounding)
 
+    def slack_deployed(self) -> float:
+        """How far the score with the link in place may be from the true one."""
+        rounding = abs(self.deployed - self._score(frozenset(), torch.float32))
+        return TOLERANCE * self.scale + NOISE * rounding
+
     def least_slack(self, *removed: Facts) -> float:
         """How far it may be, whatever rounding does."""
         return TOLERANCE * max(self.scale, *(abs(self.without(facts)) for facts in removed))
