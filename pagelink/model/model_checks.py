@@ -263,15 +263,16 @@ def check_weights(
     """Show that weight 1 reproduces the model and that the weights get a gradient.
 
     A model whose score no edge changes gets no gradient, and passes: that it does not use the graph
-    is what is to be said of its links. A score that some edges do change must have one for some
-    link, at weight 1 or, where it is saturated there, at one half.
+    is what is to be said of its links. Of a score that some edges do change, but that has no
+    gradient for any link, at weight 1 or, where it may be saturated there, at one half (by detach,
+    no_grad, a step function), `predictor.has_gradient` says so: no mask can be learned on it, but
+    what its facts are worth can be measured.
 
     Returns:
         What a pass takes, and whether edges change the score.
 
     Raises:
         MaskError: the weights of 1 change the score, or messages pass where no weight reaches.
-        ModelError: the edges change the score, but their weights get no gradient.
     """
     moved, checked, taken = False, False, PerEdge(0.0, 0.0)
     for batch, links, relation in _in_turn(predictor, probe, field):
@@ -305,13 +306,8 @@ def check_weights(
         nothing = predictor.inputs(batch, np.zeros_like(batch.visible), links, relation)
         bare = predictor.logits(nothing)
         moved |= not bool(probe.noise.same(bare, logits, predictor.output).all())
-    if not moved:
-        return taken, False
-    raise ModelError(
-        "The edges change the model's score, but their weights get no gradient on any of "
-        f"{len(probe.src)} links: the score is cut off from the messages (by detach, no_grad or a "
-        "step function), or flat."
-    )
+    predictor.has_gradient = False
+    return taken, moved
 
 
 def _in_turn(
@@ -328,7 +324,10 @@ def _in_turn(
 def _has_gradient(logits: torch.Tensor, weights: torch.Tensor) -> bool:
     if not logits.requires_grad:
         return False
-    (gradient,) = torch.autograd.grad(logits.sum(), weights, allow_unused=True)
+    try:
+        (gradient,) = torch.autograd.grad(logits.sum(), weights, allow_unused=True)
+    except Exception:  # a function of the model's own without a way back
+        return False
     return gradient is not None and bool((gradient != 0).any())
 
 

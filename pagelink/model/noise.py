@@ -52,16 +52,24 @@ class Noise:
         return self.tau / SHARE or 1.0
 
     def same(self, one: Tensor, other: Tensor, output: str = "logit") -> Tensor:
-        """Whether two ways to run a model agree, per score.
+        """Whether two ways to run a model agree, per score, but for its arithmetic.
 
         Args:
             one: scores.
             other: the same links, run in another way.
             output: what the model returns; near 0 and 1 a probability says little of its logit.
         """
+        return self._within(max(EXACT * self.spread, self.rounding), one, other, output)
+
+    def equal(self, one: Tensor, other: Tensor, output: str = "logit") -> Tensor:
+        """Whether scores differ by no more than is noticed."""
+        return self._within(self.tau, one, other, output)
+
+    def _within(self, limit: float, one: Tensor, other: Tensor, output: str) -> Tensor:
+        epsilon = torch.finfo(one.dtype if one.dtype != torch.double else torch.float32).eps
         one, other = one.detach().double().cpu(), other.detach().double().cpu()
-        bound = torch.full_like(one, max(EXACT * self.spread, self.rounding))
+        bound = torch.clamp(EPSILONS * epsilon * other.abs(), min=limit)
         if output == "probability":
             p = torch.sigmoid(other)
-            bound += 8 * torch.finfo(torch.float32).eps / (p * (1 - p))
+            bound += 8 * epsilon / (p * (1 - p))
         return (one - other).abs() <= bound

@@ -80,6 +80,8 @@ class LinkPredictor:
         """Edited graphs of a link may share the nodes that their edits cannot change."""
         self.fuses = True
         """Layers that only sum their neighbours are done without writing messages out."""
+        self.has_gradient = True
+        """The score has a gradient by the weights of edges, for some link."""
         self._plain_layers: Mapping[MessagePassing, PlainCall] = {}
         self.data = data
         self._hetero = isinstance(data, HeteroData)
@@ -131,7 +133,7 @@ class LinkPredictor:
         """Run the model in the way that was found with another predictor of it."""
         self.mode = other.mode
         self.shares_rim, self.shares_unedited = other.shares_rim, other.shares_unedited
-        self.fuses = other.fuses
+        self.fuses, self.has_gradient = other.fuses, other.has_gradient
 
     def inputs(
         self, batch: ComputationGraphs, wanted: Bools, links: Sequence[int] | Longs, relation: Longs
