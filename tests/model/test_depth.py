@@ -14,6 +14,8 @@ from support.zoo import ITEMS, USERS, ZOO, Case, built, links_of, make_case
 from pagelink import Explanation, PaGELink, Settings
 from pagelink.errors import PageLinkError
 
+pytestmark = pytest.mark.filterwarnings("ignore:The type .")
+
 MARKED = [name for name in DEEP if name.startswith("NBFNet") or name in (
     "hand-set, 3 layers", "hand-set, 4 layers", "hand-set, only its relations")]  # fmt: skip
 """A mark comes from the source and reverse relations lead back to it: what its model sees is nearer
