@@ -261,7 +261,12 @@ class Pipeline:
         return runs
 
     def setup_for(self, link: Link) -> Setup:
-        """Return what explains a link: with wider graphs, if its score needs them."""
+        """Return what explains a link: with wider graphs, if its score needs them.
+
+        Under a deadline no time is taken for that.
+        """
+        if self.setup.settings.deadline is not None:
+            return self.setup
         graphs = ComputationGraphs.joined(self.setup.batches.extract([link]))
         scored = score_links(self.setup, graphs, [link])
         (check,) = check_links(scored, self._setup_at, on_disk=self.on_disk)

@@ -30,7 +30,12 @@ _SHAPE_ONLY = frozenset({
     "zeros_like", "ones_like", "full_like", "empty_like", "rand_like", "randn_like", "new_zeros",
     "new_ones", "new_full", "new_empty", "new_empty_strided", "isnan", "isinf", "isfinite",
 })  # fmt: skip
-_READS_ONE = frozenset({"_local_scalar_dense", "item", "is_nonzero"})
+# What a model's own code reads out of torch: one number, or all of a tensor. What torch reads inside
+# of its functions, to check their arguments, does not count.
+_READS_ONE = frozenset({
+    "item", "__bool__", "__int__", "__float__", "__index__", "__complex__", "is_nonzero", "equal",
+    "allclose",
+})  # fmt: skip
 _READS_ALL = frozenset({"numpy", "tolist", "__array__", "__dlpack__"})
 
 
@@ -124,8 +129,6 @@ class DataFlow:
         flow = None if name in _SHAPE_ONLY else self.of(_tensors((args, kwargs)))
         if flow is None:
             return
-        if name in _READS_ONE:
-            self.is_complete &= flow.depth <= 0
         for tensor in _tensors(out):
             self.mark(tensor, flow)
         if func._schema.is_mutable:
@@ -134,10 +137,13 @@ class DataFlow:
                     for tensor in _tensors(value):
                         self.mark(tensor, flow)
 
-    def leaves(self, values: Any) -> None:
-        """Note that values left torch."""
+    def leaves(self, values: Any, *, all_of_it: bool) -> None:
+        """Note that values left torch.
+
+        A single number may be read of the edges, as all code does that asks for the highest index.
+        """
         flow = None if self._is_over else self.of(_tensors(values))
-        self.is_complete &= flow is None or flow.depth < 0
+        self.is_complete &= flow is None or flow.depth < (0 if all_of_it else 1)
 
 
 class _Following(TorchDispatchMode):
@@ -170,8 +176,9 @@ class _Leaving(TorchFunctionMode):
         args: Any = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        if getattr(func, "__name__", "") in _READS_ALL:
-            self._flow.leaves(args)
+        name = getattr(func, "__name__", "")
+        if name in _READS_ALL or name in _READS_ONE:
+            self._flow.leaves(args, all_of_it=name in _READS_ALL)
         return func(*args, **(kwargs or {}))
 
 

@@ -143,7 +143,9 @@ def _read(predictor: LinkPredictor, flow: DataFlow, tracer: Tracer) -> Reading:
         )
     depth, relations = (0, 0) if flow.result is None else flow.result[:2]
     seen = np.array([bool(relations >> k & 1) for k in range(len(graph.edge_types))])
-    if not flow.messages_know_link:
+    if not flow.is_complete:
+        seen[:] = True
+    elif not flow.messages_know_link:
         # The same messages are passed whatever the link, so that what was not passed never is.
         passed = np.zeros(len(graph.edge_types), dtype=np.bool_)
         by_relation = np.sort(graph.relation, kind="stable")
