@@ -27,9 +27,9 @@ def case_of(name: str) -> Case:
     return built(DEEP[name]) if name in DEEP else make_case(name)
 
 
-def explainer_of(case: Case, settings: Settings | None = None) -> PaGELink:
+def explainer_of(case: Case) -> PaGELink:
     options: dict[str, Any] = {"threshold": None} | case.options
-    return PaGELink(case.model, case.data, case.link_type, settings, **options)
+    return PaGELink(case.model, case.data, case.link_type, **options)
 
 
 @cache
@@ -129,8 +129,6 @@ def test_planted_chains_are_the_first_path(name: str) -> None:
 
 RESCALED = [name for name in (*ZOO, *DEEP) if name != "probability"]
 """A probability has no other scale."""
-EVEN = Settings(epochs=0)
-"""The loss by which a mask is learned has a scale of its own."""
 
 
 def spread(case: Case) -> float:
@@ -151,7 +149,7 @@ def on_scale_four(name: str) -> tuple[Case, tuple[Explanation, ...]]:
     """The case with scores that spread by about 4, and its explanations."""
     plain = case_of(name)
     case = rescaled(plain, 4 / spread(plain))
-    return case, tuple(explainer_of(case, EVEN).explain_many(pairs_of(case)))
+    return case, tuple(explainer_of(case).explain_many(pairs_of(case)))
 
 
 @pytest.mark.parametrize(("factor", "offset"), [(1.0, 500.0), (1_000.0, 0.0)])
@@ -160,7 +158,7 @@ def test_no_path_and_no_verdict_depends_on_the_scale(
     name: str, factor: float, offset: float
 ) -> None:
     case, before = on_scale_four(name)
-    other = explainer_of(rescaled(case, factor, offset), EVEN)
+    other = explainer_of(rescaled(case, factor, offset))
     after = list(other.explain_many(pairs_of(case)))
     for one, two in zip(before, after, strict=True):
         assert one.reason == two.reason
