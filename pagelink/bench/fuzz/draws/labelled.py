@@ -125,6 +125,7 @@ def train_on_walks(model: Labelled, given: RandomData, rng: np.random.Generator)
     position, (src, _, dst) = next(iter(model.link_types.items()))
     sizes = [sum(s.num_nodes for s in data.node_stores if kind in (s._key, "node"))
              for kind in (src, dst)]  # fmt: skip
+    looped, model.looped = model.looped, False  # which is faster, and the same
     optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
     for _ in range(STEPS):
         links = torch.from_numpy(np.stack([rng.integers(0, size, PAIRS) for size in sizes]))
@@ -135,3 +136,4 @@ def train_on_walks(model: Labelled, given: RandomData, rng: np.random.Generator)
         loss.backward()
         optimizer.step()
     optimizer.zero_grad()
+    model.looped = looped
