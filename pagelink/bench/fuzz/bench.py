@@ -17,7 +17,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from pagelink.bench.fuzz.faults import Fault
+from pagelink.bench.fuzz.faults import Fault, add_counts
 from pagelink.bench.fuzz.worker import Ran, Worker, WorkerDiedError
 from pagelink.bench.runs import Run, RunStore, layout, made_by, say
 from pagelink.runtime.files import write_text
@@ -119,7 +119,7 @@ def _one_by_one(run: RunCases, part: str, seed: int, cases: range, why: str) -> 
             found = True
             continue
         faults += ran.faults
-        counts.update(ran.counts)
+        add_counts(counts, ran.counts)
         cpu_seconds += ran.cpu_seconds
     if not found:
         last = cases.stop - 1
@@ -133,7 +133,7 @@ def summary(runs: list[Run]) -> dict[str, Any]:
     """Add up the chunks of a part."""
     counts = Counter[str]()
     for run in runs:
-        counts.update(run.figures["counts"])
+        add_counts(counts, run.figures["counts"])
     return {
         "cases": sum(run.key["cases"][1] - run.key["cases"][0] for run in runs),
         "faults": [fault for run in runs for fault in run.figures["faults"]],
@@ -153,7 +153,11 @@ def as_text(results: Mapping[str, Mapping[str, Any]], most: int | None = None) -
     for part, each in results.items():
         if each["counts"]:
             lines += ["", f"Met in {part}:", ""]
-            lines += [f"- {what}: {count:,}" for what, count in each["counts"].items()]
+            # Not all are counts: of some the largest is kept.
+            lines += [
+                f"- {what}: {count:,}" if isinstance(count, int) else f"- {what}: {count:.2g}"
+                for what, count in each["counts"].items()
+            ]
     faults = [fault for each in results.values() for fault in each["faults"]]
     if faults:
         lines += ["", "Faults:", ""]

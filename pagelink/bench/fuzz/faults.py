@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 
@@ -18,3 +19,20 @@ class Fault:
 
 Part = Callable[[int, range], Iterator[Fault]]
 """From a seed and the numbers of the cases to the faults found; a case depends on these only."""
+
+LARGEST = "largest "
+"""What begins with this is not counted: of it the largest is kept."""
+
+
+def add_counts(total: Counter[str], more: Mapping[str, float]) -> None:
+    """Add what was met in further cases.
+
+    Example:
+        >>> total = Counter({"links": 2, "largest difference": 1})
+        >>> add_counts(total, {"links": 3, "largest difference": 0.5})
+        >>> dict(total)
+        {'links': 5, 'largest difference': 1}
+    """
+    for what, number in more.items():
+        kept = max(total[what], number) if what.startswith(LARGEST) else total[what] + number
+        total[what] = kept  # type: ignore[assignment]

@@ -11,7 +11,7 @@ from importlib import import_module
 from multiprocessing.connection import Connection
 from typing import Any
 
-from pagelink.bench.fuzz.faults import Fault
+from pagelink.bench.fuzz.faults import Fault, add_counts
 
 
 @dataclass(frozen=True)
@@ -120,6 +120,6 @@ def run_part(part: str, seed: int, cases: range) -> Ran:
         try:
             found.append(next(running))
         except StopIteration as end:
-            counts.update(end.value or {})
+            add_counts(counts, end.value or {})
             break
     return Ran(found, sum(os.times()[:4]) - started, dict(counts))

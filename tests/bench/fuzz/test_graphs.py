@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Iterator
 from functools import cache
@@ -12,13 +13,37 @@ import torch
 
 from pagelink import Explanation
 from pagelink.bench.fuzz import graphs
+from pagelink.bench.fuzz.faults import Fault
 from pagelink.bench.fuzz.graphs import RandomCase, check_answers, random_graphs
 from pagelink.explain.explainer import PaGELink
 from pagelink.explain.result import EdgeMask
 
 
+def run(seed: int, cases: range) -> tuple[list[Fault], graphs.Counts]:
+    running, faults = random_graphs(seed, cases), []
+    while True:
+        try:
+            faults.append(next(running))
+        except StopIteration as end:
+            return faults, end.value
+
+
 def test_random_graphs_break_no_promise() -> None:
-    assert list(random_graphs(0, range(16))) == []
+    faults, counts = run(0, range(30))
+    assert faults == []
+    assert counts[graphs.TOO_LOW] == 0
+    assert 0 < counts[graphs.OFF] <= 1
+    assert counts[graphs.COMPARED] > counts[graphs.MEASURED_TOO] > 20
+
+
+NETS = (1, 41, 48, 91, 100, 138, 173, 192, 203, 218, 229, 240, 248)
+"""Cases of the first seed with a net that marks the source."""
+
+
+def test_nets_that_mark_the_source_break_no_promise() -> None:
+    kinds = {RandomCase.draw(0, number).made.kind for number in NETS}
+    assert kinds == {"NBFNet, bias", "NBFNet, no bias"}
+    assert [fault for n in NETS for fault in random_graphs(0, range(n, n + 1))] == []
 
 
 def test_a_case_depends_on_seed_and_number_only() -> None:
@@ -49,9 +74,14 @@ def explained() -> tuple[RandomCase, PaGELink, tuple[Explanation, ...], int]:
 
 
 def wrong(changed: Explanation) -> list[str]:
-    case, explainer, answers, place = explained()
-    given = [*answers[:place], changed, *answers[place + 1 :]]
-    return list(check_answers(case, explainer, given, graphs.Counts()))
+    case, explainer, _, place = explained()
+    return list(check_answers(only(case, place), explainer, [changed], graphs.Counts()))
+
+
+def only(case: RandomCase, place: int) -> RandomCase:
+    """The same case with one of its links."""
+    asked = dataclasses.replace(case.asked, links=[case.asked.links[place]])
+    return dataclasses.replace(case, asked=asked)
 
 
 def changes(answer: Explanation) -> Iterator[tuple[str, Explanation]]:
@@ -97,6 +127,22 @@ def test_everything_that_is_wrong_is_seen() -> None:
     assert wrong(answers[place]) == []
     unseen = [name for name, changed in changes(answers[place]) if not wrong(changed)]
     assert unseen == []
+
+
+def test_a_depth_that_is_too_low_is_a_fault() -> None:
+    case, explainer, answers, place = explained()
+    field = dataclasses.replace(explainer.receptive_field, num_hops=1)
+    made = dataclasses.replace(case.made, num_hops=2)
+    logit = answers[place].logit
+    assert logit is not None
+    given = [dataclasses.replace(answers[place], logit=logit + 1)]
+    counts, seen = graphs.Counts(), copy.copy(explainer)
+    seen.receptive_field = field
+    deeper = dataclasses.replace(only(case, place), made=made)
+    found = list(check_answers(deeper, seen, given, counts))
+    assert "the model was taken to see 1 hops, it has 2" in found
+    assert counts[graphs.TOO_LOW] == 1
+    assert counts[graphs.OFF] > 1
 
 
 def test_a_changed_model_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:

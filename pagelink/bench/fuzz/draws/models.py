@@ -18,6 +18,7 @@ from torch_geometric.nn import (
 )
 
 from pagelink.bench.fuzz.draws.data import RandomData, edge_types_of, one_of
+from pagelink.bench.fuzz.draws.labelled import Labelled, train_on_walks
 from pagelink.bench.fuzz.draws.layers import DIM, Vectors, hetero_layers, homogeneous_conv
 from pagelink.graph.schema import HOMOGENEOUS_NODE_TYPE, EdgeType
 from pagelink.model.predictor import Forward, Output
@@ -68,11 +69,11 @@ def _look_only(module: nn.Module, given: Any, output: Any) -> None:
 
 def _draw(rng: np.random.Generator, given: RandomData) -> RandomModel:
     data, several = given.data, len(given.link_types) > 1
-    num_layers = one_of(rng, 1, 2, 2, 2, 3)
+    num_layers = one_of(rng, 1, 2, 2, 3, 4)
     habits = Habits(
         activation=one_of(rng, *ACTIVATIONS), norm=one_of(rng, "", "", "batch", "layer"),
-        skips=bool(rng.random() < 0.3), sums_layers=bool(rng.random() < 0.2),
-        dropout=bool(rng.random() < 0.5),
+        skips=bool(rng.random() < 0.3), joins=one_of(rng, "", "", "", "sum", "max"),
+        dropout=bool(rng.random() < 0.5), detaches=bool(rng.random() < 0.1),
     )  # fmt: skip
     known = edge_types_of(given)
     types = [*known, *(t for t in given.link_types if t not in known)]
@@ -80,14 +81,26 @@ def _draw(rng: np.random.Generator, given: RandomData) -> RandomModel:
     kind = one_of(rng, "dot", "dot", "mlp", "bilinear")
     head = Head(kind, {types.index(t): t for t in given.link_types}, by_relation)
     output: Output = "probability" if rng.random() < 0.1 else "logit"
-    if isinstance(data, Data):
+    inner: nn.Module
+    more: int | None = 0
+    repeats, is_labelled = rng.random() < 0.15, rng.random() < 0.08
+    if is_labelled:
+        bias, looped = (bool(rng.random() < 0.5) for _ in range(2))
+        marking = Labelled(given, head.link_types, num_layers, bias, looped)
+        train_on_walks(marking, given, rng)
+        name, inner = f"NBFNet, {'bias' if bias else 'no bias'}", marking
+    elif isinstance(data, Data):
         name, conv, more = homogeneous_conv(rng, data)
-        inner: nn.Module = HomogeneousModel(data, [conv() for _ in range(num_layers)], habits, head)
+        layers = [conv() for _ in range(num_layers)]
+        layers = layers[:1] * num_layers if repeats else layers
+        inner = HomogeneousModel(data, layers, habits, head)
     else:
         name, layers, more = hetero_layers(rng, data, num_layers)
+        layers = layers[:1] * num_layers if repeats else layers
         inner = HeteroModel(data, layers, habits, head)
-    takes_data = by_relation or name.endswith("edges") or rng.random() < 0.2
-    model = Output01(inner, output)
+    takes_data = by_relation or is_labelled or name.endswith("edges") or rng.random() < 0.2
+    scale, offset = one_of(rng, *8 * [(1.0, 0.0)], (1.0, 500.0), (1_000.0, 0.0))
+    model = OnScale(inner, output, scale, offset)
     hops = None if more is None else num_layers + more
     return RandomModel(model, name, _by_data if takes_data else None, output, hops)
 
@@ -98,17 +111,19 @@ def _by_data(model: nn.Module, data: Any, links: Tensor) -> Tensor:
     return score
 
 
-class Output01(nn.Module):
-    """A model that returns probabilities, or just another module around it."""
+class OnScale(nn.Module):
+    """A model that returns probabilities, or scores on a scale of their own."""
 
-    def __init__(self, inner: nn.Module, output: Output) -> None:
+    def __init__(self, inner: nn.Module, output: Output, scale: float, offset: float) -> None:
         super().__init__()
-        self.inner, self.output = inner, output
+        self.inner, self.output, self.scale, self.offset = inner, output, scale, offset
 
     def forward(self, *given: Any) -> Tensor:
         """Score links, given as the inner model takes them."""
         score: Tensor = self.inner(*given)
-        return torch.sigmoid(score / 4) if self.output == "probability" else score
+        if self.output == "probability":
+            return torch.sigmoid(score / 4)
+        return score * self.scale + self.offset
 
 
 @dataclass(frozen=True)
@@ -118,8 +133,18 @@ class Habits:
     activation: Callable[[Tensor], Tensor]
     norm: str
     skips: bool
-    sums_layers: bool
+    joins: str
+    """How the vectors of all layers are read out: their sum, their maximum, or only the last."""
     dropout: bool
+    detaches: bool
+    """Only the last layer has a gradient."""
+
+    def read(self, kept: Sequence[Vectors]) -> Vectors:
+        """What the head is given, of what the layers made."""
+        if not self.joins:
+            return kept[-1]
+        stacked = {kind: torch.stack([each[kind] for each in kept]) for kind in kept[0]}
+        return {kind: x.sum(0) if self.joins == "sum" else x.amax(0) for kind, x in stacked.items()}
 
 
 class Between(nn.Module):
@@ -142,6 +167,7 @@ class Between(nn.Module):
                 continue
             if not last:
                 new = self.dropout(self.habits.activation(self.norms[kind](new)))
+                new = new.detach() if self.habits.detaches else new
             vectors[kind] = old + new if self.habits.skips else new
         return vectors
 
@@ -219,9 +245,7 @@ class HeteroModel(nn.Module):
         for number, layer in enumerate(self.layers):
             z = self.between(z, _run(layer, z, values), number == len(self.layers) - 1)
             kept.append(z)
-        if self.habits.sums_layers:
-            z = {kind: torch.stack([each[kind] for each in kept]).sum(0) for kind in z}
-        score: Tensor = self.head(z, links, kinds)
+        score: Tensor = self.head(self.habits.read(kept), links, kinds)
         return score
 
 
@@ -267,7 +291,5 @@ class HomogeneousModel(nn.Module):
             new = {kind: layer(z[kind], edge_index, *more)}
             z = self.between(z, new, number == len(self.layers) - 1)
             kept.append(z)
-        if self.habits.sums_layers:
-            z = {kind: torch.stack([each[kind] for each in kept]).sum(0)}
-        score: Tensor = self.head(z, links, kinds)
+        score: Tensor = self.head(self.habits.read(kept), links, kinds)
         return score

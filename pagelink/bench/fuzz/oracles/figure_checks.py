@@ -9,10 +9,9 @@ from pagelink.bench.fuzz.draws.data import RandomData
 from pagelink.bench.fuzz.oracles.brute_force import BruteForce, DrawnLink
 from pagelink.bench.fuzz.oracles.multigraphs import Multigraph
 from pagelink.bench.fuzz.oracles.path_checks import early_by, facts_on, reachable
-from pagelink.bench.fuzz.oracles.truth import NOTHING, Facts, LinkTruth
+from pagelink.bench.fuzz.oracles.truth import NOTHING, Facts, LinkTruth, Noise
 from pagelink.bench.fuzz.oracles.walks import steps_on_walks
 from pagelink.explain.result import Explanation
-from pagelink.measure.verdict import unnoticed
 
 
 def _differs(
@@ -27,7 +26,7 @@ def _differs(
         if not late:
             yield f"{name} is missing, it is {exact:.6g}"
         return
-    off = abs(value - exact)
+    off = link.compare(value, *removed)
     if off > link.least_slack(*removed) and off > link.slack(*removed):
         yield f"{name} is {value:.6g}, by deleting edges {exact:.6g}"
 
@@ -43,7 +42,7 @@ def check_scores(explanation: Explanation, link: LinkTruth) -> Iterator[str]:
     yield from _differs(link, late, "logit", explanation.logit, NOTHING)
     if deployed is None and late:
         pass
-    elif deployed is None or abs(deployed - link.deployed) > link.slack_deployed():
+    elif deployed is None or link.compare_deployed(deployed) > link.slack_deployed():
         yield f"logit_deployed is {deployed}, by the model {link.deployed:.6g}"
     if explanation.link_in_graph != bool(link.own):
         yield f"link_in_graph is {explanation.link_in_graph}"
@@ -110,7 +109,7 @@ def _check_sufficiency(
 ) -> Iterator[str]:
     span = link.fall(NOTHING, walked)
     slack = 2 * link.slack(NOTHING, walked, walked - these)
-    if abs(span) <= slack:
+    if abs(span) <= max(slack, link.noise.most):
         return  # too near to 0 to tell
     if (value is None) != (span < 0):
         yield f"sufficiency is {value} where all paths add {span:.6g}"
@@ -120,8 +119,11 @@ def _check_sufficiency(
             yield f"sufficiency is {value:.6g}, by deleting edges {share:.6g}"
 
 
-def check_words(explanation: Explanation) -> Iterator[str]:
-    """Yield where reason, verdict and figures of an explanation contradict each other."""
+def check_words(explanation: Explanation, noise: Noise) -> Iterator[str]:
+    """Yield where reason, verdict and figures of an explanation contradict each other.
+
+    The links that the explainer knows the noise by are others than the oracle's.
+    """
     reason, logit, threshold = explanation.reason, explanation.logit, explanation.threshold
     paths, evidence = explanation.paths, explanation.evidence
     if is_late(explanation):
@@ -140,12 +142,13 @@ def check_words(explanation: Explanation) -> Iterator[str]:
         if reason is None and explanation.settings.measure:
             yield "nothing was measured"
         return
-    bar, bare, influence = unnoticed(logit), evidence.logit_without_paths, evidence.influence
+    low, high = noise.least, noise.most
+    bare, influence = evidence.logit_without_paths, evidence.influence
     holds = {
-        "structure_not_used": max(abs(logit - bare), abs(influence)) <= bar,
+        "structure_not_used": max(abs(logit - bare), abs(influence)) <= high,
         "structure_against": bare >= logit,
-        "supported": bare < logit and influence > bar,
-        "not_by_these": bare < logit and influence <= bar,
+        "supported": bare < logit and influence > low,
+        "not_by_these": bare < logit and influence <= max(high, 0.1 * (logit - bare)),
     }
     if not holds[evidence.verdict]:
         yield f"verdict {evidence.verdict} at {logit}, {bare} without paths, influence {influence}"
@@ -153,7 +156,10 @@ def check_words(explanation: Explanation) -> Iterator[str]:
         yield f"rho_reached is {evidence.rho_reached}"
     for path in paths:
         counts = evidence.verdict not in ("structure_not_used", "not_by_these")
-        if path.is_evidence != (counts and path.marginal is not None and path.marginal > bar):
+        marginal = path.marginal or 0.0
+        if (path.is_evidence and (not counts or marginal <= low)) or (
+            not path.is_evidence and counts and marginal > high
+        ):
             yield f"is_evidence is {path.is_evidence} at a marginal of {path.marginal}"
 
 

@@ -6,7 +6,8 @@ The model is called directly on the user's graph, in double precision, with edge
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,9 @@ from pagelink.graph.schema import HOMOGENEOUS_NODE_TYPE, EdgeType
 
 TOLERANCE = 2e-4
 """Of the scale of the scores; what rounding alone does is allowed ten times over, beside."""
-NOISE = 10
+ROUNDING = 10
+PAIRS = 200
+"""Random pairs, and real links, by whose scores the noise is known."""
 Facts = frozenset[Fact]
 NOTHING: Facts = frozenset()
 
@@ -48,6 +51,30 @@ def written_down(
 
 def _pairs(edge_index: Tensor) -> list[tuple[int, int]]:
     return [(int(u), int(v)) for u, v in edge_index.t().tolist()]
+
+
+@dataclass(frozen=True)
+class Noise:
+    """What counts as no change of a score, and what it may be by other links of the same graph."""
+
+    least: float
+    tau: float
+    most: float
+
+    @classmethod
+    def of(cls, scores: Sequence[float], own: float) -> Noise:
+        """By the scores of real, asked and random links, and one that surely is among them.
+
+        Example:
+            >>> Noise.of([0.0, 1.0, 2.0, 3.0, 100.0], own=1.0).tau
+            0.02
+        """
+        values = np.array(scores)
+        low, high = np.quantile(values, [0.25, 0.75])
+        eps = 32 * float(np.finfo(np.float32).eps)
+        largest, widest = float(np.abs(values).max()), float(np.ptp(values))
+        tau = max(0.01 * float(high - low), eps * largest)
+        return cls(eps * abs(own) / 2, tau, 2 * max(0.01 * widest, eps * largest))
 
 
 class Truth:
@@ -81,6 +108,19 @@ class Truth:
         if key not in self._known:
             self._known[key] = self._run(removed, links, link_type, dtype)
         return self._known[key]
+
+    def sample(self, asked: Mapping[EdgeType, Sequence[tuple[Node, Node]]]) -> list[float]:
+        """Scores of real, asked and random links of each type, as deployed."""
+        rng, found = np.random.default_rng(0), list[float]()
+        for link_type, pairs in asked.items():
+            src, _, dst = link_type
+            sizes = self.drawn.sizes[src], self.drawn.sizes[dst]
+            ends = [*self.drawn.pairs.get(link_type, ())[:PAIRS]]
+            if min(sizes):
+                ends += [(int(u), int(v)) for u, v in rng.integers(0, sizes, (PAIRS, 2))]
+            links = [*pairs, *(((src, u), (dst, v)) for u, v in ends)]
+            found += self.scores((), [pair for pair in links if pair[0] != pair[1]], link_type)
+        return found
 
     @torch.no_grad()
     def _run(
@@ -152,15 +192,21 @@ class LinkTruth:
         src: its source.
         dst: its target.
         link_type: its type; its own fact is taken out in any case.
+        sample: scores of real, asked and random links.
     """
 
-    def __init__(self, truth: Truth, src: Node, dst: Node, link_type: EdgeType) -> None:
+    def __init__(
+        self, truth: Truth, src: Node, dst: Node, link_type: EdgeType, sample: Sequence[float]
+    ) -> None:
         self.truth, self.src, self.dst, self.link_type = truth, src, dst, link_type
         own = truth.drawn.link_fact(src, dst, link_type)
         self.own = frozenset({own} & truth.drawn.facts)
         self.every = frozenset(truth.drawn.facts)
         self.deployed = self._score(frozenset())
         self.scale = max(abs(self.without()), abs(self.deployed), 0.1)
+        self.noise = Noise.of([*sample, self.deployed], self.deployed)
+        self.compared = list[float]()
+        """How far each figure that was looked at is from the truth, by tau."""
 
     def _score(self, removed: Facts, dtype: torch.dtype = torch.float64) -> float:
         return self.truth.scores(removed, [(self.src, self.dst)], self.link_type, dtype)[0]
@@ -178,13 +224,33 @@ class LinkTruth:
         rounding = [
             abs(self.without(facts) - self.without(facts, torch.float32)) for facts in removed
         ]
-        return self.least_slack(*removed) + NOISE * sum(rounding)
+        return self.least_slack(*removed) + ROUNDING * sum(rounding)
 
     def slack_deployed(self) -> float:
         """How far the score with the link in place may be from the true one."""
         rounding = abs(self.deployed - self._score(frozenset(), torch.float32))
-        return TOLERANCE * self.scale + NOISE * rounding
+        return min(TOLERANCE * self.scale, self.noise.tau) + ROUNDING * rounding
 
     def least_slack(self, *removed: Facts) -> float:
         """How far it may be, whatever rounding does."""
-        return TOLERANCE * max(self.scale, *(abs(self.without(facts)) for facts in removed))
+        scale = max(self.scale, *(abs(self.without(facts)) for facts in removed))
+        return min(TOLERANCE * scale, self.noise.tau)
+
+    def compare(self, value: float, *removed: Facts) -> float:
+        """Note how far a figure, of one edited graph or of two, is from the truth; return that."""
+
+        def exact(dtype: torch.dtype) -> float:
+            scores = [self.without(facts, dtype) for facts in removed]
+            return scores[0] - scores[1] if len(scores) == 2 else scores[0]
+
+        return self._compare(value, exact)
+
+    def compare_deployed(self, value: float) -> float:
+        """The same for the score with the link in place."""
+        return self._compare(value, lambda dtype: self._score(frozenset(), dtype))
+
+    def _compare(self, value: float, exact: Callable[[torch.dtype], float]) -> float:
+        # The model of the user says it in single precision, which is true, too.
+        off = [abs(value - exact(dtype)) for dtype in (torch.float64, torch.float32)]
+        self.compared.append(min(off) / self.noise.tau if self.noise.tau else 0.0)
+        return off[0]
