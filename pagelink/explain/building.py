@@ -256,7 +256,9 @@ class ResultBuilder:
         """What is said of a link without paths, and whether the deadline cut it."""
         reason, message = self._why_not(work, link)
         seen, logit = self._receptive_field, float(work.logits[link])
-        if reason in ("not_connected", "beyond_max_length") and (seen.sees_nothing or not seen.uses_edges):
+        if reason in ("not_connected", "beyond_max_length") and (
+            seen.sees_nothing or not seen.uses_edges
+        ):
             # Whether source and target are joined is nothing to such a model.
             evidence = Evidence(
                 verdict="structure_not_used", influence=0.0, inserted=False,

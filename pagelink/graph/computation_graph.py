@@ -129,7 +129,6 @@ class Extractor:
             other relations are part of G_c but not visible. None: all are.
         along_relations: per relation, whether messages may come from the source of its edges. None:
             those that the model passes messages along.
-        visible_hops: L for visibility, if the graphs are to be wider than that.
         all_visible: the model is not local: every edge that it passes messages along is visible.
     """
 
@@ -140,7 +139,6 @@ class Extractor:
         seen_relations: Bools | None = None,
         *,
         along_relations: Bools | None = None,
-        visible_hops: int | None = None,
         all_visible: bool = False,
     ) -> None:
         self._graph = graph
@@ -154,10 +152,9 @@ class Extractor:
         self._along = self._seen if along_relations is None else along_relations | absent
         self._along_all = bool(self._along.all())
         self._twin = _twins(graph)
-        visible_hops = num_hops if visible_hops is None else visible_hops
         # Nodes that messages cannot come from are FAR, which is below the limit only if there is
         # no limit at all.
-        self._limit = int(FAR) if visible_hops is None else visible_hops
+        self._limit = int(FAR) if num_hops is None else num_hops
         if all_visible:
             self._limit = int(FAR) + 1
         self._free: list[tuple[Ints, Ints]] = []

@@ -30,8 +30,8 @@ _SHAPE_ONLY = frozenset({
     "zeros_like", "ones_like", "full_like", "empty_like", "rand_like", "randn_like", "new_zeros",
     "new_ones", "new_full", "new_empty", "new_empty_strided", "isnan", "isinf", "isfinite",
 })  # fmt: skip
-# What a model's own code reads out of torch: one number, or all of a tensor. What torch reads inside
-# of its functions, to check their arguments, does not count.
+# What a model's own code reads out of torch: one number, or all of a tensor. What torch reads
+# inside of its functions, to check their arguments, does not count.
 _READS_ONE = frozenset({
     "item", "__bool__", "__int__", "__float__", "__index__", "__complex__", "is_nonzero", "equal",
     "allclose",

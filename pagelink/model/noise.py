@@ -32,14 +32,16 @@ class Noise:
     """The interquartile range."""
     rounding: float
     """What the arithmetic may change."""
+    width: float = 0.0
+    """From the lowest score to the highest."""
 
     @classmethod
     def of(cls, scores: Tensor) -> Noise:
         """Find the scale of scores."""
         values = scores.detach().double()
         low, high = torch.quantile(values, values.new_tensor([0.25, 0.75])).tolist()
-        largest = float(values.abs().max())
-        return cls(high - low, EPSILONS * torch.finfo(scores.dtype).eps * largest)
+        largest, width = float(values.abs().max()), float(values.max() - values.min())
+        return cls(high - low, EPSILONS * torch.finfo(scores.dtype).eps * largest, width)
 
     @property
     def tau(self) -> float:
@@ -48,8 +50,11 @@ class Noise:
 
     @property
     def unit(self) -> float:
-        """What scores are divided by where a loss wants them of order one."""
-        return self.tau / SHARE or 1.0
+        """What scores are divided by where a loss wants them of order one.
+
+        The spread; but where most scores are the same, a part of what sets the others apart.
+        """
+        return max(self.spread, 0.1 * self.width, self.rounding) or 1.0
 
     def same(self, one: Tensor, other: Tensor, output: str = "logit") -> Tensor:
         """Whether two ways to run a model agree, per score, but for its arithmetic.

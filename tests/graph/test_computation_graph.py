@@ -76,27 +76,6 @@ def test_relations_that_the_model_does_not_use_are_not_visible(
 
 
 @many_graphs
-@given(seeds, sizes, st.integers(1, 3), st.integers(0, 2))
-def test_a_wider_graph_shows_the_model_no_more(
-    seed: int, size: int, visible_hops: int, wider: int
-) -> None:
-    rng = np.random.default_rng(seed)
-    drawn = random_multigraph(rng, size)
-    link = draw_link(rng, drawn)
-    if link is None:
-        return
-    graph = TypedGraph.from_data(drawn.data(), reverse=drawn.reverse)
-    radius = visible_hops + wider
-    batch = extract(graph, Extractor(graph, radius, visible_hops=visible_hops), [link])
-    check_extraction(
-        graph, batch, drawn, brute_force(drawn, link, radius, visible_hops=visible_hops)
-    )
-    narrow = brute_force(drawn, link, visible_hops)
-    ids = batch.edges[batch.visible]
-    assert {edge_of(graph, int(e)) for e in ids} == narrow.visible
-
-
-@many_graphs
 @given(seeds, sizes, st.booleans())
 def test_the_whole_graph_by_the_definition(seed: int, size: int, all_visible: bool) -> None:
     rng = np.random.default_rng(seed)

@@ -30,14 +30,18 @@ def case_of(name: str) -> Case:
     return built(DEEP[name]) if name in DEEP else make_case(name)
 
 
-def explainer_of(case: Case) -> PaGELink:
+def explainer_of(case: Case, settings: Settings | None = None) -> PaGELink:
     options: dict[str, Any] = {"threshold": None} | case.options
-    return PaGELink(case.model, case.data, case.link_type, **options)
+    return PaGELink(case.model, case.data, case.link_type, settings, **options)
+
+
+def settings_of(name: str) -> Settings:
+    return Settings(max_length=4 if "4 layers" in name else 3)
 
 
 @cache
 def explainer(name: str) -> PaGELink:
-    return explainer_of(case_of(name))
+    return explainer_of(case_of(name), settings_of(name))
 
 
 @cache
@@ -194,7 +198,7 @@ def on_scale_four(name: str) -> tuple[Case, tuple[Explanation, ...]]:
     """The case with scores that spread by about 4, and its explanations."""
     plain = case_of(name)
     case = rescaled(plain, 4 / spread(plain))
-    return case, tuple(explainer_of(case).explain_many(pairs_of(case)))
+    return case, tuple(explainer_of(case, settings_of(name)).explain_many(pairs_of(case)))
 
 
 @pytest.mark.parametrize(("factor", "offset"), [(1.0, 500.0), (1_000.0, 0.0)])
@@ -203,7 +207,7 @@ def test_no_path_and_no_verdict_depends_on_the_scale(
     name: str, factor: float, offset: float
 ) -> None:
     case, before = on_scale_four(name)
-    other = explainer_of(rescaled(case, factor, offset))
+    other = explainer_of(rescaled(case, factor, offset), settings_of(name))
     after = list(other.explain_many(pairs_of(case)))
     for one, two in zip(before, after, strict=True):
         assert one.reason == two.reason

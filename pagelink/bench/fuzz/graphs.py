@@ -38,7 +38,6 @@ from pagelink.errors import PageLinkError
 from pagelink.explain.explainer import PaGELink
 from pagelink.explain.result import Explanation
 from pagelink.graph.schema import EdgeType
-from pagelink.model.receptive_field import NOT_LOCAL
 from pagelink.runtime.timer import OutOfTimeError
 
 MEASURED = 4
@@ -221,10 +220,11 @@ def _inside(explainer: PaGELink, drawn: Multigraph, answer: Explanation) -> Brut
         return {t for t, is_chosen in zip(edge_types, mask, strict=True) if is_chosen}
 
     used, along = chosen(seen.seen_relations), chosen(seen.along_relations)
-    hops = None if seen.num_hops is None else answer.settings.num_hops or seen.num_hops
+    if answer.num_hops is None and seen.num_hops is not None:
+        used = set(edge_types)  # the check has found that more counts than was seen
     link = DrawnLink(answer.src, answer.dst, answer.link_type)
-    found = brute_force(drawn, link, hops, used, seen.num_hops, along)
-    if seen.note != NOT_LOCAL:
+    found = brute_force(drawn, link, answer.num_hops, used, along)
+    if answer.num_hops is not None:
         return found
     visible = {edge for edge in found.edges if edge.type in used}
     return BruteForce(found.hops, found.edges, visible, {drawn.fact(edge) for edge in visible})

@@ -48,8 +48,6 @@ class Search:
     """The relations that the model uses. None: all."""
     along: frozenset[EdgeType] | None
     """The relations that messages come by. None: those that the model uses."""
-    visible_hops: int | None
-    """L for visibility, where the graphs are wider."""
     core: int | None
     """None: nothing is pruned."""
     hub_degree: int | None
@@ -73,7 +71,6 @@ class Search:
         return cls(
             drawn, draw_links(rng, drawn, int(rng.integers(1, 4))), num_hops,
             seen=one_of(None, None, None, some()), along=one_of(None, None, None, some()),
-            visible_hops=None if num_hops is None else one_of(None, None, max(1, num_hops - 1)),
             core=one_of(None, 0, 1, 2, 3, 4), hub_degree=one_of(None, None, 0, 2, 4),
             max_length=int(rng.integers(1, 6)), max_degree=one_of(None, None, None, 1, 2, 3, 5),
             num_paths=one_of(1, 3, 50), highest_cost=one_of(0, 1, 3),
@@ -103,12 +100,11 @@ def check_search(search: Search, rng: np.random.Generator) -> None:
     graph = TypedGraph.from_data(drawn.data(), reverse=drawn.reverse)
     extractor = Extractor(
         graph, search.num_hops, _mask(graph, search.seen),
-        along_relations=_mask(graph, search.along), visible_hops=search.visible_hops,
+        along_relations=_mask(graph, search.along),
     )  # fmt: skip
     batch = extract(graph, extractor, links)
     expected = [
-        brute_force(drawn, link, search.num_hops, search.seen, search.visible_hops, search.along)
-        for link in links
+        brute_force(drawn, link, search.num_hops, search.seen, search.along) for link in links
     ]
     for i, inside in enumerate(expected):
         check_extraction(graph, batch.only(i), drawn, inside)

@@ -57,7 +57,6 @@ def brute_force(
     link: DrawnLink,
     num_hops: int | None,
     seen: Collection[EdgeType] | None = None,
-    visible_hops: int | None = None,
     along: Collection[EdgeType] | None = None,
 ) -> BruteForce:
     """Messages come along relations that the model uses, from no further than it sees."""
@@ -69,10 +68,9 @@ def brute_force(
     nodes = set(drawn.nodes) if num_hops is None else set(distances(handed, link, num_hops))
     hops = distances(carrying, link, everywhere if num_hops is None else num_hops)
     inside = {edge for edge in handed if edge.src in nodes and edge.dst in nodes}
-    limit = num_hops if visible_hops is None else visible_hops
     visible = {
         edge for edge in used
-        if edge in inside and edge.dst in hops and (limit is None or hops[edge.dst] <= limit - 1)
+        if edge in inside and edge.dst in hops and (num_hops is None or hops[edge.dst] < num_hops)
     }  # fmt: skip
     distance = {node: hops.get(node, int(FAR)) for node in nodes}
     return BruteForce(distance, inside, visible, {drawn.fact(edge) for edge in visible})

@@ -128,7 +128,9 @@ def check_words(explanation: Explanation, noise: Noise) -> Iterator[str]:
     paths, evidence = explanation.paths, explanation.evidence
     if is_late(explanation):
         return  # its message says what was cut
-    if (reason is None) != (bool(paths) and reason != "predicted_negative"):
+    if not _uses_nothing(explanation) and (reason is None) != (
+        bool(paths) and reason != "predicted_negative"
+    ):
         yield f"reason {reason} with {len(paths)} paths"
     if (reason is None) == bool(explanation.message):
         yield f"reason {reason} with the message {explanation.message!r}"
@@ -163,13 +165,20 @@ def check_words(explanation: Explanation, noise: Noise) -> Iterator[str]:
             yield f"is_evidence is {path.is_evidence} at a marginal of {path.marginal}"
 
 
+def _uses_nothing(explanation: Explanation) -> bool:
+    """Whether a link has no path because the model uses no edge, which is a verdict."""
+    evidence = explanation.evidence
+    is_said = any("does not use the graph" in note for note in explanation.notes)
+    return is_said and evidence is not None and evidence.num_sets == 0
+
+
 def check_reason(
     explanation: Explanation, drawn: Multigraph, inside: BruteForce, given: RandomData
 ) -> Iterator[str]:
     """Yield if there are paths where the reason says that there are none, or the other way."""
     settings, reason = explanation.settings, explanation.reason
     src, dst = explanation.src, explanation.dst
-    if reason in ("predicted_negative", "out_of_time", "invalid"):
+    if reason in ("predicted_negative", "out_of_time", "invalid") or _uses_nothing(explanation):
         return
     facts = {fact for fact in inside.visible_facts if len(fact[1]) == 2}
     longest = settings.max_length
