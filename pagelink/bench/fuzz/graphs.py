@@ -221,9 +221,10 @@ def _inside(explainer: PaGELink, drawn: Multigraph, answer: Explanation) -> Brut
         return {t for t, is_chosen in zip(edge_types, mask, strict=True) if is_chosen}
 
     used, along = chosen(seen.seen_relations), chosen(seen.along_relations)
-    hops = None if seen.num_hops is None else answer.settings.num_hops or seen.num_hops
+    told = answer.num_hops
+    hops = None if told is None else max(answer.settings.num_hops or 0, told)
     link = DrawnLink(answer.src, answer.dst, answer.link_type)
-    found = brute_force(drawn, link, hops, used, seen.num_hops, along)
+    found = brute_force(drawn, link, hops, used, told, along)
     if seen.note != NOT_LOCAL:
         return found
     visible = {edge for edge in found.edges if edge.type in used}
