@@ -27,8 +27,8 @@ _TUPLES = {
     "exclude_relations": None, "exclude_nodes": 2, "metapaths": 0, "forbid_metapaths": 0, "via": 2,
 }  # fmt: skip
 _CHOICES = {
-    "path_loss": ("mean", "sum", "power"), "path_schedule": ("all", "cycle"),
-    "start": ("even", "noise"),
+    "pred_loss": ("gap", "log_sigmoid"), "path_loss": ("mean", "sum", "power"),
+    "path_schedule": ("all", "cycle"), "start": ("even", "noise"), "check": ("auto", "full"),
     "remove_pruned": (True, False), "unpruned_fallback": (True, False), "measure": (True, False),
 }  # fmt: skip
 
@@ -101,6 +101,11 @@ class Settings:
     """Weight of the mask of all other edges in L_path. 0 or more."""
     pred_weight: float = 1.0
     """Weight of L_pred. 0 leaves the prediction out (for ablation). 0 or more."""
+    pred_loss: Literal["gap", "log_sigmoid"] = "gap"
+    """L_pred. `log_sigmoid`: minus log sigmoid(f), the paper's formula. Differs from the paper:
+    `gap` is minus log sigmoid of f less the score of the unmasked graph, in units of the spread of
+    the model's scores, so that neither a constant that is added to all scores nor a factor changes
+    what is learned."""
     path_loss: Literal["mean", "sum", "power"] = "mean"
     """`mean` over the edges, as the released code does it; `sum` is the formula as printed.
     `power`: alpha times minus the log of the mean weight of all s-t walks, by powers of the
@@ -136,6 +141,10 @@ class Settings:
     verified: int = 64
     """Sets of candidate paths to choose from, each measured on the model, for a link. What was
     measured to find the candidates comes on top."""
+    check: Literal["auto", "full"] = "auto"
+    """What the score of each link is compared with, so that nothing that the model sees is left
+    out. `auto`: the full graph, if it has a million edges at most, else a computation graph one
+    ring wider. `full`: the full graph, whatever its size."""
     controls: int = 5
     """Control pairs per path, for the figure that says whether a path matters as a whole."""
 
@@ -194,6 +203,7 @@ class Settings:
             epochs=50 if citation else 20,
             learning_rate=0.01,
             paths_per_epoch=5,
+            pred_loss="log_sigmoid",
             path_schedule="all",
             patience=None,
             start="noise",

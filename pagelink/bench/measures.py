@@ -102,8 +102,9 @@ def measure(
     sets = ground.edits(every, [facts_of(p) for p in shown])
     bare = ground.influence.logits(ground.bare, ground.edits(every, [[] for _ in every]))
     added = ground.influence.logits(ground.bare, sets)
+    noise = ground.explainer.setup.noise
     rows["span"], rows["added"] = ground.logits - bare, added - bare
-    rows["sufficiency"] = sufficiency(ground.logits, bare, added)
+    rows["sufficiency"] = sufficiency(ground.logits, bare, added, noise)
     rows["connection"] = connections(ground, shown, seed)
     rows["paths"] = np.array([float(len(p)) for p in shown])
     rows["length"] = np.array([mean_length(p) for p in shown])
@@ -116,8 +117,10 @@ def measure(
     inserted = stand_in(rows["span"], removed, rows["added"])
     influence = np.where(inserted, rows["added"], rows[EFFECT])
     verdicts = [
-        verdict_of(*map(float, of_link))
-        for of_link in zip(ground.logits, bare, influence, np.abs(greedy), strict=True)
+        verdict_of(float(logit), float(without), float(moved), float(largest), noise)
+        for logit, without, moved, largest in zip(
+            ground.logits, bare, influence, np.abs(greedy), strict=True
+        )
     ]
     return rows, verdicts
 

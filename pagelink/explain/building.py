@@ -17,7 +17,7 @@ from pagelink.graph.links import Link
 from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.measure.evidence import Measured
-from pagelink.measure.verdict import is_evidence
+from pagelink.measure.verdict import Evidence, is_evidence
 from pagelink.model.predictor import LinkPredictor
 from pagelink.model.receptive_field import ReceptiveField
 from pagelink.runtime.arrays import Bools
@@ -104,8 +104,8 @@ def shown_edge(graph: TypedGraph, edge: int) -> dict[str, Any]:
     }
 
 
-def worth_attached(paths: Sequence[Path], measured: Measured, logit: float) -> tuple[Path, ...]:
-    """Return the paths with what they are worth; `logit` is f(G)."""
+def worth_attached(paths: Sequence[Path], measured: Measured, noise: float) -> tuple[Path, ...]:
+    """Return the paths with what they are worth; `noise` is tau."""
     evidence = measured.evidence
     return tuple(
         replace(
@@ -120,7 +120,7 @@ def worth_attached(paths: Sequence[Path], measured: Measured, logit: float) -> t
             connection=each.connection,
             is_evidence=None
             if evidence is None or each.marginal is None
-            else is_evidence(evidence.verdict, each.marginal, logit),
+            else is_evidence(evidence.verdict, each.marginal, noise),
         )
         for path, each in zip(paths, measured.paths, strict=True)
     )
@@ -149,8 +149,18 @@ def warnings_about(
 ) -> list[str]:
     """Return what users should know of a model on a graph; every explanation carries it."""
     unused = (
-        "The model does not use the graph: of the links it was tried on, none had another "
+        "The model does not use the graph: its score rests on no edge of it."
+        if seen.sees_nothing
+        else "The model does not use the graph: of the links it was tried on, none had another "
         "score without any edge."
+    )
+    flat = (
+        "The model's score has no gradient by its messages (detach, no_grad, a step function), so "
+        "no mask was learned; paths were proposed by their degrees and judged by removing them."
+    )
+    same = (
+        "The score is the same for all link types that were given: if it should depend on them, "
+        "let forward use data.edge_label_type."
     )
     probabilities = (
         "All scores that were seen lie between 0 and 1 and are taken to be logits: if the "
@@ -158,6 +168,8 @@ def warnings_about(
     )
     odd = seen.in_unit_range and predictor.output == "logit"
     general = [unused] * (not seen.uses_edges) + [probabilities] * odd
+    general += [flat] * (seen.uses_edges and not predictor.has_gradient)
+    general += [same] * seen.ignores_type
     return general + [
         f"The relation {other[1]} mirrors most links of {link_type[1]}: if it is the reverse, "
         "say so by reverse={...}, or paths may merely restate the link."
@@ -216,12 +228,12 @@ class ResultBuilder:
                 values = self._explained(work, masks, found, i, row[i])
                 late = bool(work.timer.cut)
                 if measured is not None:
-                    values["paths"] = worth_attached(values["paths"], measured[i], logit)
+                    values["paths"] = worth_attached(
+                        values["paths"], measured[i], self._setup.noise
+                    )
                     values["evidence"] = measured[i].evidence
             else:
-                reason, message = self._why_not(work, i)
-                values = {"reason": reason, "message": message}
-                late = reason is None
+                values, late = self._unexplained(work, i)
             if np.isfinite(logit) and np.isfinite(deployed):
                 values |= {"logit": logit, "logit_deployed": deployed}
             elif np.isfinite(logit) and work.timer.cut:
@@ -239,6 +251,20 @@ class ResultBuilder:
         paths = named_paths(self._graph, work.batch, work.paths, masks.edge_logits, found, row)
         mask = self._edge_mask(work.batch, masks, link)
         return {"paths": paths, "edge_mask": mask, "epochs": int(masks.epochs[link])}
+
+    def _unexplained(self, work: Work, link: int) -> tuple[dict[str, Any], bool]:
+        """What is said of a link without paths, and whether the deadline cut it."""
+        reason, message = self._why_not(work, link)
+        seen, logit = self._receptive_field, float(work.logits[link])
+        if reason in ("not_connected", "beyond_max_length") and (seen.sees_nothing or not seen.uses_edges):
+            # Whether source and target are joined is nothing to such a model.
+            evidence = Evidence(
+                verdict="structure_not_used", influence=0.0, inserted=False,
+                logit_without_these=logit, logit_without_paths=logit, logit_without_edges=logit,
+                logit_only_these=logit, sufficiency=None, rho_reached=None, num_sets=0,
+            )  # fmt: skip
+            return {"evidence": evidence}, False
+        return {"reason": reason, "message": message}, reason is None
 
     def _why_not(self, work: Work, link: int) -> tuple[Reason | None, str]:
         """Why a link has no explanation; None: the time was over before that was known."""
@@ -266,8 +292,9 @@ class ResultBuilder:
         }  # fmt: skip
         return Explanation(
             link_type=link.type, src=nodes[0], dst=nodes[1], src_name=names[0], dst_name=names[1],
-            num_hops=self._receptive_field.num_hops, settings=self._settings, seed=self._seed,
-            threshold=self._setup.threshold, versions=versions(), **{**defaults, **values},
+            num_hops=self._setup.batches.num_hops, settings=self._settings, seed=self._seed,
+            threshold=self._setup.threshold, noise=self._setup.noise, versions=versions(),
+            **{**defaults, **values},
         )  # fmt: skip
 
     def _notes(self, undone: bool, answered: bool) -> tuple[str, ...]:
@@ -286,7 +313,7 @@ class ResultBuilder:
             # A fact counts if the model sees one of its two directions.
             if count and edge_type not in seen and graph.reverse.get(edge_type) not in seen
         ]
-        if unseen:
+        if unseen and not self._receptive_field.sees_nothing:
             notes.append(
                 f"The model passes no messages along {', '.join(unseen)}; paths through them are "
                 "left out."

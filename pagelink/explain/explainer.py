@@ -178,4 +178,4 @@ class PaGELink(Prepared):
         goal = RemovalGoal(top_k, at, budget, verified, self.threshold)
         link = self.link(src, dst, link_type)
         others = [self.graph.find_node(link.type[2], key) for key in known]
-        return find_counterfactual(self.setup, link, goal, others)
+        return find_counterfactual(self.pipeline.setup_for(link), link, goal, others)

@@ -20,7 +20,6 @@ from pagelink.graph.links import Link
 from pagelink.graph.lookup import fact_of
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.measure.candidates import CandidateFinder, Candidates
-from pagelink.measure.verdict import unnoticed
 from pagelink.model.edited_logits import EditedLogits, edge_gradient
 from pagelink.model.receptive_field import ReceptiveField
 from pagelink.runtime.arrays import Doubles, Longs
@@ -217,7 +216,7 @@ def _for_and_against(
 
         mine = np.arange(*candidates.ptr[link : link + 2])
         most = setup.settings.paths_within_budget
-        members, alone = _strongest(mine, effects, unnoticed(logit), most, model)
+        members, alone = _strongest(mine, effects, setup.noise, most, model)
         named = named_paths(setup.graph, batch, paths, even, candidates.found(members[None]), 0)
         return [
             replace(path, influence=effect, is_evidence=effect > 0)

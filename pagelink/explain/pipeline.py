@@ -15,6 +15,7 @@ import numpy as np
 
 from pagelink.errors import LinkError, StoreError
 from pagelink.explain.building import ResultBuilder, cut_short
+from pagelink.explain.checking import check_links
 from pagelink.explain.options import ExplainOptions, with_negatives, with_rank, with_runs
 from pagelink.explain.result import Explanation
 from pagelink.graph.batches import Batch
@@ -28,29 +29,32 @@ from pagelink.model.borrowing import in_normal_mode
 from pagelink.runtime.timer import OutOfTimeError, Timer
 from pagelink.search.mask_learning import LearnedMasks, learn_masks
 from pagelink.search.paths import FoundPaths, best_paths
-from pagelink.search.work import MEASURING, SEARCHING, Setup, Work, prune_links, score_links
+from pagelink.search.work import (
+    MEASURING,
+    SEARCHING,
+    Scored,
+    Setup,
+    Work,
+    prune_links,
+    score_links,
+)
 
 RUNNING = "it was explained with further seeds"
 TRIED = 6
 """Paths that are tried for the next one of a greedy set."""
 
-Method = Callable[[ComputationGraphs, list[Link], int, Timer], list[Explanation]]
-"""From extracted computation graphs, their links, a seed and a timer to one explanation each."""
+Method = Callable[[Scored, int], list[Explanation]]
+"""From links with their computation graphs and scores, and a seed, to one explanation each."""
 
 
-def page_link(
-    setup: Setup,
-    builder: ResultBuilder,
-    batch: ComputationGraphs,
-    links: list[Link],
-    seed: int,
-    timer: Timer,
-) -> list[Explanation]:
-    """Explain links side by side, given their extracted computation graphs."""
-    settings = setup.settings
+def page_link(builder: ResultBuilder, scored: Scored, seed: int) -> list[Explanation]:
+    """Explain links side by side, given their computation graphs and their scores."""
     # Extract: done by `Batches`, which cuts a stream of links by the size of what it extracts.
-    # Score and prune: f(G) of each link, and the edges that have a mask and may lie on paths.
-    work = prune_links(score_links(setup, batch, links, timer), seed)
+    # Score: f(G) of each link, done by `Pipeline`, which checks it against the full graph.
+    setup, batch, timer = scored.setup, scored.batch, scored.timer
+    settings = setup.settings
+    # Prune: the edges that have a mask and may lie on paths.
+    work = prune_links(scored, seed)
     # Learn one mask per link.
     masks = learn_masks(work)
     trials: Trials | None = None
@@ -104,6 +108,10 @@ class Pipeline:
     builder: ResultBuilder
     method: Method
     seed: int
+    at: Callable[[int | None], Pipeline]
+    """The same with computation graphs of another number of hops; None: on the full graph."""
+    on_disk: bool = False
+    """The graph is a store."""
 
     def stream(
         self,
@@ -179,17 +187,56 @@ class Pipeline:
 
     @in_normal_mode
     def _answers(self, batch: Batch, options: ExplainOptions) -> list[Explanation]:
-        """Explain links side by side, and add what else is requested."""
+        """Explain links side by side, each at the radius that its score needs."""
         graphs, links = ComputationGraphs.joined(batch.graphs), batch.valid
         timer = Timer(self.setup.settings.deadline, len(links), batch.seconds)
-        answers = self.method(graphs, links, self.seed, timer)
+        scored = score_links(self.setup, graphs, links, timer)
+        checks = check_links(scored, self._setup_at, on_disk=self.on_disk)
+        answers: dict[int, Explanation] = {}
+        for num_hops in dict.fromkeys(check.num_hops for check in checks):
+            places = [i for i, check in enumerate(checks) if check.num_hops == num_hops]
+            explained = self._explained(scored, places, num_hops, options)
+            for place, answer in zip(places, explained, strict=True):
+                note = checks[place].note
+                notes = (*answer.notes, note) if note else answer.notes
+                answers[place] = dataclasses.replace(answer, notes=notes)
+        return [answers[place] for place in range(len(links))]
+
+    def _setup_at(self, num_hops: int | None) -> Setup:
+        return self.at(num_hops).setup
+
+    def _explained(
+        self, scored: Scored, places: list[int], num_hops: int | None, options: ExplainOptions
+    ) -> list[Explanation]:
+        """Explain some links of a batch at a radius, and add what else is requested."""
+        if num_hops != self.setup.batches.num_hops:
+            links = [scored.requested[i] for i in places]
+            wider = self.at(num_hops)
+            # On the full graph the model takes one link at a time.
+            groups = [links] if wider.setup.predictor.mode == "subgraphs" else [[x] for x in links]
+            graphs = (ComputationGraphs.joined(wider.setup.batches.extract(g)) for g in groups)
+            found = [
+                wider._requested(score_links(wider.setup, graph, group, scored.timer), options)
+                for graph, group in zip(graphs, groups, strict=True)
+            ]
+            return [answer for group in found for answer in group]
+        if len(places) < len(scored.requested):
+            links = [scored.requested[i] for i in places]
+            graph = ComputationGraphs.joined([scored.batch.only(i) for i in places])
+            scored = score_links(self.setup, graph, links, scored.timer)
+        return self._requested(scored, options)
+
+    def _requested(self, scored: Scored, options: ExplainOptions) -> list[Explanation]:
+        """Explain links side by side, and add what else is requested."""
+        links, timer = scored.requested, scored.timer
+        answers = self.method(scored, self.seed)
         if options.runs > 1:
-            again = self._again(graphs, links, options, timer)
+            again = self._again(scored, options)
             answers = with_runs(answers, again)
             if len(again) < options.runs - 1:
                 answers = [cut_short(answer, timer) for answer in answers]
         if options.negatives:
-            answers = with_negatives(self.setup, graphs, links, answers, timer)
+            answers = with_negatives(self.setup, scored.batch, links, answers, timer)
         if options.rank:
             answers = [
                 with_rank(self.setup, link, answer, options.rank_sample, self.seed, timer)
@@ -197,19 +244,30 @@ class Pipeline:
             ]
         return answers
 
-    def _again(
-        self, graphs: ComputationGraphs, links: list[Link], options: ExplainOptions, timer: Timer
-    ) -> list[list[Explanation]]:
+    def _again(self, scored: Scored, options: ExplainOptions) -> list[list[Explanation]]:
         """Explain links with the further seeds; a run that is cut does not count."""
+        timer = scored.timer
         runs: list[list[Explanation]] = []
         for seed in options.seeds(self.seed):
             if timer.is_over():
                 timer.stop(RUNNING)
             if timer.cut:
                 break
-            run = self.method(graphs, links, seed, timer)
+            run = self.method(scored, seed)
             if timer.cut:
                 timer.cut = RUNNING
                 break
             runs.append(run)
         return runs
+
+    def setup_for(self, link: Link) -> Setup:
+        """Return what explains a link: with wider graphs, if its score needs them.
+
+        Under a deadline no time is taken for that.
+        """
+        if self.setup.settings.deadline is not None:
+            return self.setup
+        graphs = ComputationGraphs.joined(self.setup.batches.extract([link]))
+        scored = score_links(self.setup, graphs, [link])
+        (check,) = check_links(scored, self._setup_at, on_disk=self.on_disk)
+        return self._setup_at(check.num_hops)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
+import numpy as np
 from torch import nn
 from torch_geometric.data import Data, HeteroData
 
@@ -14,16 +17,14 @@ from pagelink.explain.pipeline import Pipeline, page_link
 from pagelink.explain.ranking import TargetScores
 from pagelink.explain.result import Explanation
 from pagelink.graph.batches import Batches
-from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.links import Key, Link, LinkLike, LinkReader, as_link_types
 from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.model.model_checks import inspect_model
 from pagelink.model.predictor import Forward, LinkPredictor, Output
 from pagelink.model.receptive_field import extractor_for
-from pagelink.runtime.timer import Timer
 from pagelink.search.constraints import compile_constraints
-from pagelink.search.work import Setup
+from pagelink.search.work import Scored, Setup
 from pagelink.settings import Settings
 from pagelink.store.graph_store import GraphStore
 
@@ -79,12 +80,30 @@ class Prepared:
             self.predictor, self.receptive_field, batches, settings, constraints, self.threshold
         )
         self.builder = ResultBuilder(self.setup, seed, self.warnings)
-        self.pipeline = Pipeline(self.setup, self.builder, self._method, seed)
+        self.pipeline = Pipeline(
+            self.setup, self.builder, self._method, seed, self._pipeline_at, self.store is not None
+        )
+        self._wider: dict[int | None, Prepared] = {self.extractor.num_hops: self}
 
-    def _method(
-        self, batch: ComputationGraphs, links: list[Link], seed: int, timer: Timer
-    ) -> list[Explanation]:
-        return page_link(self.setup, self.builder, batch, links, seed, timer)
+    def _pipeline_at(self, num_hops: int | None) -> Pipeline:
+        """The same method with computation graphs of another radius; None: on the full graph."""
+        if num_hops not in self._wider:
+            other = object.__new__(type(self))
+            other.__dict__.update(self.__dict__)
+            seen = dataclasses.replace(self.receptive_field, num_hops=num_hops)
+            if num_hops is None:
+                # Whatever the model was found to see, here it is not all.
+                other.predictor = copy.copy(self.predictor)
+                other.predictor.mode = "full"
+                every = np.ones_like(seen.seen_relations)
+                seen = dataclasses.replace(seen, mode="full", seen_relations=every)
+            other.receptive_field = seen
+            other._adopt(self.settings, self.seed)
+            self._wider[num_hops] = other
+        return self._wider[num_hops].pipeline
+
+    def _method(self, scored: Scored, seed: int) -> list[Explanation]:
+        return page_link(self.builder, scored, seed)
 
     def _stream(
         self, links: Iterable[LinkLike], *how: Any, raises: bool = False

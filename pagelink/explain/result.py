@@ -159,8 +159,8 @@ class Path:
     """Its influence minus the mean influence of control pairs: two facts of the same relations at
     source and target that are on no common path. None if there are no such facts."""
     is_evidence: bool | None = None
-    """Whether its marginal influence is noticeable, see `unnoticed`, and so is that of some set of
-    paths; else it is only context. None: not measured. For a predicted negative: whether it speaks
+    """Whether its marginal influence is beyond the noise, and so is that of some set of paths; else
+    it is only context. None: not measured. For a predicted negative: whether it speaks
     for the link, by its influence alone."""
     runs: int | None = None
     """In how many runs, each with a seed of its own, it was returned; None if there was but one."""
@@ -225,6 +225,8 @@ class Explanation:
     """Whether the explained link was among the edges of the graph."""
     threshold: float | None = 0.0
     """Links with a lower logit are predicted negatives; None: the model only ranks."""
+    noise: float = 0.0
+    """Tau: the largest change of the score that counts as none."""
     rank: int | None = None
     """Rank of the target among those ranked: one more than there are of a higher score. None: not
     requested."""

@@ -78,6 +78,11 @@ class Batches:
         self._bytes_per_edge, self._seconds_per_edge = bytes_per_edge, seconds_per_edge
         self._one_by_one = one_by_one
 
+    @property
+    def num_hops(self) -> int | None:
+        """The radius of the computation graphs; None: each is the whole graph."""
+        return self._extractor.num_hops
+
     def cut(
         self,
         links: Iterable[Link],

@@ -146,15 +146,16 @@ def _evidence(
     gone, added, only = answers
     logit, bare = float(trials.work.logits[link]), float(trials.without_paths[link])
     influence, best = float(selection.influence[link]), float(selection.best[link])
+    noise = trials.work.setup.noise
     return Evidence(
-        verdict=verdict_of(logit, bare, influence, float(selection.largest[link])),
+        verdict=verdict_of(logit, bare, influence, float(selection.largest[link]), noise),
         influence=influence,
         inserted=bool(selection.inserted[link]),
         logit_without_these=gone,
         logit_without_paths=bare,
         logit_without_edges=float(trials.without_edges[link]),
         logit_only_these=only,
-        sufficiency=_or_none(float(sufficiency(logit, bare, added))),
+        sufficiency=_or_none(float(sufficiency(logit, bare, added, noise))),
         rho_reached=influence / best if best > 0 else None,
         num_sets=int(selection.num_sets[link]),
     )

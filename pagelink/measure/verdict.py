@@ -19,24 +19,10 @@ Verdict = Literal["supported", "structure_not_used", "structure_against", "not_b
 """Of an explanation: the paths carry the prediction; no set of paths moves the score; without any
 path the score is as high or higher; all paths together carry the prediction, but not these."""
 VERDICTS: tuple[str, ...] = get_args(Verdict)
-UNNOTICED = 0.01
 REDUNDANT = 0.1
 """Paths stand in for each other if no set reaches this share of all of them by removal."""
 STANDING_IN = 2.0
 """And if some set adds this many times what any takes away: else there are only very many paths."""
-
-
-def unnoticed(logit: float) -> float:
-    """Return the largest change of a logit that counts as none: 1 % of it, at least 0.01.
-
-    One bar for all: a set of paths that moves the logit by no more is not used, a path that adds no
-    more is no evidence.
-
-    Example:
-        >>> unnoticed(-5.0), unnoticed(0.1)
-        (0.05, 0.01)
-    """
-    return max(UNNOTICED * abs(logit), UNNOTICED)
 
 
 def may_stand_in(span: Doubles, removed: Doubles) -> Bools:
@@ -62,7 +48,9 @@ def stand_in(span: Doubles, removed: Doubles, added: Doubles) -> Bools:
     return found
 
 
-def verdict_of(logit: float, without_paths: float, influence: float, largest: float) -> Verdict:
+def verdict_of(
+    logit: float, without_paths: float, influence: float, largest: float, noise: float
+) -> Verdict:
     """Return the verdict on a set of paths.
 
     Args:
@@ -70,40 +58,44 @@ def verdict_of(logit: float, without_paths: float, influence: float, largest: fl
         without_paths: f(G0).
         influence: of the set, by removal or, where paths stand in for each other, by insertion.
         largest: the largest change of the score, either way, by any set that was measured.
+        noise: tau, the largest change that is not noticed. One bar for all: a set of paths that
+            moves the score by no more is not used, a path that adds no more is no evidence.
 
     Example:
-        >>> verdict_of(2.0, 1.0, influence=0.5, largest=0.6)
+        >>> verdict_of(2.0, 1.0, influence=0.5, largest=0.6, noise=0.01)
         'supported'
-        >>> verdict_of(2.0, 3.0, influence=0.5, largest=0.6)
+        >>> verdict_of(2.0, 3.0, influence=0.5, largest=0.6, noise=0.01)
         'structure_against'
-        >>> verdict_of(2.0, 1.0, influence=-0.1, largest=0.6)
+        >>> verdict_of(2.0, 1.0, influence=-0.1, largest=0.6, noise=0.01)
         'not_by_these'
-        >>> verdict_of(2.0, 2.0, influence=0.0, largest=0.0)
+        >>> verdict_of(2.0, 2.0, influence=0.0, largest=0.0, noise=0.01)
         'structure_not_used'
     """
-    bar = unnoticed(logit)
-    if max(abs(logit - without_paths), largest, abs(influence)) <= bar:
+    if max(abs(logit - without_paths), largest, abs(influence)) <= noise:
         return "structure_not_used"
     if without_paths >= logit:
         return "structure_against"
-    return "supported" if influence > bar else "not_by_these"
+    return "supported" if influence > noise else "not_by_these"
 
 
-def is_evidence(verdict: Verdict, marginal: float, logit: float) -> bool:
+def is_evidence(verdict: Verdict, marginal: float, noise: float) -> bool:
     """Whether a path counts as evidence: it noticeably adds to the others, and some set counts."""
-    return verdict not in ("structure_not_used", "not_by_these") and marginal > unnoticed(logit)
+    return verdict not in ("structure_not_used", "not_by_these") and marginal > noise
 
 
-def sufficiency(logit: npt.ArrayLike, bare: npt.ArrayLike, added: npt.ArrayLike) -> Doubles:
+def sufficiency(
+    logit: npt.ArrayLike, bare: npt.ArrayLike, added: npt.ArrayLike, noise: float = 0.0
+) -> Doubles:
     """Return the share of what all paths are worth that some of them bring back alone.
 
-    ``(f(G0 + P) - f(G0)) / (f(G) - f(G0))``, NaN where the denominator is not positive: there the
-    paths together speak against the link, and no share of that is support.
+    ``(f(G0 + P) - f(G0)) / (f(G) - f(G0))``, NaN where the denominator is not above the noise:
+    there the paths together do nothing or speak against the link, and no share of that is support.
 
     Args:
         logit: f(G), of one link or of several.
         bare: f(G0).
         added: f(G0 + P).
+        noise: tau, the largest change that is not noticed.
 
     Example:
         >>> sufficiency([3.0, 1.0], [1.0, 1.5], [2.5, 1.7]).tolist()
@@ -112,7 +104,7 @@ def sufficiency(logit: npt.ArrayLike, bare: npt.ArrayLike, added: npt.ArrayLike)
     whole, without, back = (np.asarray(a, dtype=np.float64) for a in (logit, bare, added))
     span = whole - without
     share = np.full(np.broadcast(span, back).shape, np.nan)
-    np.divide(back - without, span, out=share, where=span > 0)
+    np.divide(back - without, span, out=share, where=span > noise)
     return share
 
 
@@ -158,7 +150,7 @@ class Evidence:
     """The logit with the facts of the returned paths and no other edge."""
     sufficiency: float | None
     """The share of f(G) - f(G0) that the returned paths bring back when they are added to G0; None
-    if that difference is not positive."""
+    if that difference is not above the noise."""
     rho_reached: float | None
     """Influence as a share of the best influence of any set that was measured; None if none has a
     positive one."""

@@ -53,7 +53,8 @@ def sufficiency(logits: npt.ArrayLike, bare: npt.ArrayLike, added: npt.ArrayLike
         >>> sufficiency([3.0, 1.0], [1.0, 1.5], [2.5, 1.7]).tolist()
         [0.75, nan]
     """
-    return verdict.sufficiency(*_logits(logits, bare, added))
+    whole, without, back = _logits(logits, bare, added)
+    return verdict.sufficiency(whole, without, back)
 
 
 def pooled_sufficiency(

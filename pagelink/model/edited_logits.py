@@ -29,7 +29,8 @@ def edge_gradient(
 ) -> npt.NDArray[np.float32]:
     """Return the gradient of each link's logit by the weights of its edges, at weight 1.
 
-    The weight of edges that are to be left out is 0, and so is what is returned for them.
+    The weight of edges that are to be left out is 0, and so is what is returned for them. All is 0
+    where the score of the model has no gradient.
 
     Args:
         predictor: the model.
@@ -38,6 +39,8 @@ def edge_gradient(
         without: edges to leave out, by position in the batch.
     """
     weights = torch.ones(num_edges, device=predictor.device)
+    if not predictor.has_gradient:
+        return np.zeros(num_edges, dtype=np.float32)
     if without is not None:
         weights[torch.from_numpy(without).to(weights.device)] = 0
     weights.requires_grad_()

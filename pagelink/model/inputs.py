@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data, HeteroData
 
+from pagelink.errors import ModelError
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.model.fused import PlainCall
 from pagelink.runtime.arrays import Ints, Longs
@@ -44,13 +45,24 @@ class ModelInput:
             given += [value for value in store._mapping.values() if isinstance(value, Tensor)]
         return [v if type(v) is Tensor else v.as_subclass(Tensor) for v in given]
 
-    def name_of(self, position: int) -> str:
-        """Name one of the tensors for a message."""
+    def changes(self) -> list[int]:
+        """Per tensor, how often it was changed in place; those of inference mode do not count."""
+        return [0 if tensor.is_inference() else tensor._version for tensor in self.tensors]
+
+    def edited_in_place(self, before: Sequence[int]) -> ModelError:
+        """Return the error that names the tensors that have changed since."""
         names = ["edge_label_index"]
         for store in self.data.stores:
             where = f" of {store._key}" if store._key is not None else ""
             names += [f"{key}{where}" for key, value in store.items() if isinstance(value, Tensor)]
-        return names[position]
+        each = zip(names, self.changes(), before, strict=True)
+        changed = [name for name, now, then in each if now != then]
+        return ModelError(
+            f"The model changes its input in place: {', '.join(changed)}. Its score then depends "
+            "on how often it was run, so it cannot be explained. Let it change a copy: "
+            "`x = x + 1` instead of `x += 1`, `x.relu()` instead of `x.relu_()`, `inplace=False` "
+            "in its layers. Your own tensors are as they were."
+        )
 
     def renumbered(self, number: Tensor) -> ModelInput:
         """Count the weights otherwise: `number` maps a position in the batch's edges to the new."""
@@ -90,6 +102,25 @@ class InputMaker:
             known = value, changes, value.detach().clone()
             self._copies[id(value)] = known
         return known[2]
+
+    def with_other_sources(self, inputs: ModelInput) -> ModelInput:
+        """The same inputs, but every edge comes from the source of another edge of its relation.
+
+        Targets keep their number of edges, and no self-loop comes or goes.
+        """
+        data = copy.copy(inputs.data)
+        for store in self.edge_stores(data):
+            src, dst = store.edge_index
+            other = src.roll(1)
+            same_type = not self._hetero or store._key[0] == store._key[2]
+            loop = (src == dst) | (other == dst) if same_type else torch.zeros_like(src).bool()
+            store.edge_index = torch.stack([torch.where(loop, src, other), dst])
+        return dataclasses.replace(inputs, data=data)
+
+    def edge_stores(self, data: Any) -> list[Any]:
+        """What holds an edge_index, in the order in which the edges of an input are counted."""
+        stored = self._graph.edge_types[: self._graph.num_relations]
+        return [data[edge_type] for edge_type in stored] if self._hetero else [data]
 
     def on_all_nodes(
         self, edges: Ints | Longs, slots: Longs, ends: Longs, relation: Longs

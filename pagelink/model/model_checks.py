@@ -2,8 +2,8 @@
 
 `inspect_model` does them in this order:
 
-1. Links are drawn and scored on the full graph, by a pass that notes the relations the model uses.
-2. The receptive field, and with it the way to run the model, is found (`receptive_field`).
+1. Links are drawn and scored on the full graph, by a pass whose data flow is read.
+2. The receptive field, and with it the way to run the model, is proved (`receptive_field`).
 3. What links side by side may share without a change of their scores is found.
 4. Edge weights are shown to reach the model: weights of 1 change nothing, and get a gradient.
 """
@@ -18,30 +18,30 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from pagelink.errors import GraphError, MaskError, ModelError
+from pagelink.errors import GraphError, MaskError, ModelError, PageLinkError
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.edited_graphs import Edits
 from pagelink.graph.schema import EdgeType
-from pagelink.graph.typed_graph import TypedGraph
 from pagelink.model.borrowing import in_normal_mode, keeping_its_tensors
+from pagelink.model.data_flow import DataFlow
 from pagelink.model.edited_logits import EditedLogits
 from pagelink.model.inputs import ModelInput
 from pagelink.model.masking import Tracer, layer_name
-from pagelink.model.predictor import LinkPredictor, Mode
+from pagelink.model.noise import Noise
+from pagelink.model.patch import patch_predictor
+from pagelink.model.predictor import LinkPredictor
+from pagelink.model.probes import Probe, draw_probe
 from pagelink.model.receptive_field import (
     EDGES_PER_PASS,
-    LINKS_PER_ROUND,
-    ROUNDS,
-    TOLERANCE,
-    Probe,
+    Reading,
     ReceptiveField,
     chunks_by_edges,
     extractor_for,
-    patch_predictor,
-    try_modes,
+    prove,
     visible_count,
+    ways_to_run,
 )
-from pagelink.runtime.arrays import Bools, Longs
+from pagelink.runtime.arrays import Longs
 from pagelink.runtime.csr import Csr
 from pagelink.runtime.undo import Undo
 
@@ -90,78 +90,43 @@ def inspect_model(
 
 
 def _inspect(predictor: LinkPredictor, link_types: Sequence[EdgeType], seed: int) -> ReceptiveField:
+    probe, flow, tracer = draw_probe(predictor, link_types, seed)
+    reading = _read(predictor, flow, tracer)
+    failed: Exception | None = None
+    for mode, along in ways_to_run(predictor, reading):
+        field = prove(predictor, probe, reading, mode, along)
+        if field is None:
+            continue
+        try:
+            find_what_is_shared(predictor, probe, field)
+            taken, uses_edges = check_weights(predictor, probe, field)
+        except PageLinkError:
+            raise
+        except Exception as error:  # on a graph without nodes of some type, say
+            failed = error
+            continue
+        scores = probe.logits
+        return dataclasses.replace(
+            field, bytes_per_edge=taken.memory, seconds_per_edge=taken.seconds,
+            knows_link=flow.messages_know_link, uses_edges=uses_edges,
+            in_unit_range=bool(((scores >= 0) & (scores <= 1)).all()),
+            ignores_type=_ignores_type(predictor, probe, link_types),
+        )  # fmt: skip
+    raise ModelError(
+        f"The model runs on the full graph, but fails on a copy of it with fewer edges: "
+        f"{type(failed).__name__}: {failed}. Let it accept node types and relations without any "
+        "node or edge: what a link's facts are worth is measured on graphs without them."
+    ) from failed
+
+
+def _read(predictor: LinkPredictor, flow: DataFlow, tracer: Tracer) -> Reading:
+    """Say what a pass over the full graph rests on.
+
+    Raises:
+        ModelError: on edges, but on no message.
+        MaskError: on what is collected along edges outside of a layer.
+    """
     graph = predictor.graph
-    probes = [_draw_probe(predictor, link_type, seed) for link_type in link_types]
-    seen = np.any([_seen_relations(graph, tracer, predictor) for _, tracer in probes], axis=0)
-    fields = [try_modes(predictor, probe, seen) for probe, _ in probes]
-    order: tuple[Mode, ...] = ("subgraphs", "all_nodes", "full")
-    worst = max(fields, key=lambda field: order.index(field.mode))
-    if worst.mode != "full":
-        num_hops = max(field.num_hops or 0 for field in fields)
-        along = np.any([field.along_relations for field in fields], axis=0)
-        worst = ReceptiveField(worst.mode, num_hops, seen, along)
-    predictor.mode = worst.mode
-    find_what_is_shared(predictor, probes[0][0], worst)
-    checked = [check_weights(predictor, probe, worst) for probe, _ in probes]
-    return dataclasses.replace(
-        worst, bytes_per_edge=max(taken.memory for taken, _ in checked),
-        seconds_per_edge=max(taken.seconds for taken, _ in checked),
-        uses_edges=any(used for _, used in checked),
-        in_unit_range=all(bool(((p.logits >= 0) & (p.logits <= 1)).all()) for p, _ in probes),
-    )  # fmt: skip
-
-
-def _draw_probe(predictor: LinkPredictor, link_type: EdgeType, seed: int) -> tuple[Probe, Tracer]:
-    """Run the model on the full graph for some links."""
-    src, dst = _draw_links(predictor.graph, link_type, np.random.default_rng((seed, 1)))
-    relation = np.full(len(src), predictor.graph.edge_types.index(link_type))
-    try:
-        logits, _, tracer = predictor.record(predictor.full_graph(src, dst, relation))
-    except ModelError:
-        raise
-    except Exception as error:
-        raise ModelError(
-            f"The model failed on the full graph, called as {predictor.described_call}: "
-            f"{type(error).__name__}: {error}. If its signature is another one, give "
-            "forward=callable(model, data, edge_label_index)."
-        ) from error
-    if not bool(torch.isfinite(logits).all()):
-        raise ModelError(
-            "The model returns NaN or infinite scores for links of this graph: "
-            f"{logits.tolist()[:8]}. Check its weights and the node features."
-        )
-    return Probe(src, dst, relation, logits), tracer
-
-
-def _draw_links(
-    graph: TypedGraph, link_type: EdgeType, rng: np.random.Generator
-) -> tuple[Longs, Longs]:
-    """Draw pairs of different nodes that receive messages, where there are such nodes."""
-    ends: list[Longs] = []
-    receives = np.diff(graph.in_ptr) > 0
-    for node_type in (link_type[0], link_type[2]):
-        k = graph.node_types.index(node_type)
-        nodes = np.arange(graph.node_offset[k], graph.node_offset[k + 1])
-        if len(nodes) == 0:
-            raise GraphError(f"There are no nodes of type {node_type!r}, so there are no links.")
-        listening = nodes[receives[nodes]]
-        # One node alone makes no link with itself.
-        alone = len(listening) == 1 and link_type[0] == link_type[2] and len(ends) == 1
-        ends.append(listening if len(listening) and not alone else nodes)
-    if not receives[ends[0]].any() and not receives[ends[1]].any():
-        raise GraphError(
-            f"No {link_type[0]} and no {link_type[2]} has an incoming edge, so no message can "
-            "reach a link. Add reverse relations (torch_geometric.transforms.ToUndirected)."
-        )
-    count = LINKS_PER_ROUND * ROUNDS
-    src, dst = rng.choice(ends[0], count), rng.choice(ends[1], count)
-    dst = np.where(src == dst, np.roll(ends[1], 1)[np.searchsorted(ends[1], dst)], dst)
-    if (src == dst).all():
-        raise GraphError(f"{link_type}: there is only one node to link, so there are no links.")
-    return src[src != dst], dst[src != dst]
-
-
-def _seen_relations(graph: TypedGraph, tracer: Tracer, predictor: LinkPredictor) -> Bools:
     if tracer.collected_outside:
         name = tracer.collected_outside[0]
         module = predictor.model.get_submodule(name)
@@ -170,19 +135,39 @@ def _seen_relations(graph: TypedGraph, tracer: Tracer, predictor: LinkPredictor)
             "MessagePassing layer, where edge weights cannot reach them. Move the aggregation "
             "into a torch_geometric.nn.MessagePassing layer."
         )
-    seen = np.zeros(len(graph.edge_types), dtype=np.bool_)
-    by_relation = np.sort(graph.relation, kind="stable")
-    for numbers in tracer.calls:
-        used = numbers[numbers >= 0].cpu().numpy()
-        seen[np.unique(by_relation[used])] = True
-    if not seen.any():
+    if flow.result is not None and flow.result.depth == 0:
         raise ModelError(
-            "The model passes no messages along the edges of the graph: no MessagePassing layer "
-            "was run on them. If its score depends on them by other means (a sparse matrix "
-            "product, a precomputed adjacency), use MessagePassing layers; if it does not, there "
-            "is no path that could explain its links."
+            "The model's score rests on the edges of the graph, but on no message along them: no "
+            "MessagePassing layer was run on them. Where it uses them by other means (a sparse "
+            "matrix product, a precomputed adjacency), use MessagePassing layers."
         )
-    return seen
+    depth, relations = (0, 0) if flow.result is None else flow.result[:2]
+    seen = np.array([bool(relations >> k & 1) for k in range(len(graph.edge_types))])
+    if not flow.is_complete:
+        seen[:] = True
+    elif not flow.messages_know_link:
+        # The same messages are passed whatever the link, so that what was not passed never is.
+        passed = np.zeros(len(graph.edge_types), dtype=np.bool_)
+        by_relation = np.sort(graph.relation, kind="stable")
+        for numbers in tracer.calls:
+            passed[np.unique(by_relation[numbers[numbers >= 0].cpu().numpy()])] = True
+        seen &= passed
+    return Reading(max(depth, 1), seen, flow.is_complete)
+
+
+def _ignores_type(predictor: LinkPredictor, probe: Probe, link_types: Sequence[EdgeType]) -> bool:
+    """Whether links have the same score under another type, of those that fit their ends."""
+    types = predictor.graph.edge_types
+    others = {}
+    for link_type in link_types:
+        fitting = [t for t in link_types if (t[0], t[2]) == (link_type[0], link_type[2])]
+        after = fitting[(fitting.index(link_type) + 1) % len(fitting)]
+        others[types.index(link_type)] = types.index(after)
+    other = np.array([others[each] for each in probe.relation.tolist()])
+    if (other == probe.relation).all():
+        return False
+    again = predictor.logits(predictor.full_graph(probe.src, probe.dst, other))
+    return bool(probe.noise.same(again, probe.logits, predictor.output).all())
 
 
 def find_what_is_shared(predictor: LinkPredictor, probe: Probe, field: ReceptiveField) -> None:
@@ -197,8 +182,10 @@ def find_what_is_shared(predictor: LinkPredictor, probe: Probe, field: Receptive
     if predictor.mode != "subgraphs":
         _check_alone(predictor, probe)
         return
-    src = np.repeat(probe.src[:GRID], len(probe.dst[:GRID]))
-    dst = np.tile(probe.dst[:GRID], len(probe.src[:GRID]))
+    # Links of one type between the same few nodes have parts of their graphs in common.
+    alike = np.flatnonzero(probe.relation == probe.relation[0])[:GRID]
+    src = np.repeat(probe.src[alike], len(alike))
+    dst = np.tile(probe.dst[alike], len(alike))
     src, dst = src[src != dst], dst[src != dst]
     extractor = extractor_for(predictor.graph, field, None)
     batch = extractor.extract(src, dst, np.full(len(src), -1))
@@ -210,13 +197,13 @@ def find_what_is_shared(predictor: LinkPredictor, probe: Probe, field: Receptive
     for shares in (True, False):
         predictor.shares_rim = shares
         inputs = predictor.inputs(batch, batch.visible, np.arange(len(src)), relation)
-        together = predictor.logits(inputs).cpu().double().numpy()
-        if np.allclose(together, alone, rtol=1e-3, atol=1e-4):
+        together = predictor.logits(inputs)
+        if bool(probe.noise.same(together, torch.tensor(alone), predictor.output).all()):
             break
     else:
-        raise _depends_on_others(alone[0], together[0])
+        raise _depends_on_others(alone[0], float(together[0]))
     predictor.shares_unedited = predictor.shares_rim and _edited_graphs_agree(
-        predictor, batch, relation
+        predictor, batch, relation, probe.noise
     )
 
 
@@ -225,15 +212,15 @@ def _check_alone(predictor: LinkPredictor, probe: Probe) -> None:
     for link in range(min(GRID, len(probe.src))):
         one = slice(link, link + 1)
         inputs = predictor.full_graph(probe.src[one], probe.dst[one], probe.relation[one])
-        alone, again = float(predictor.logits(inputs)), float(predictor.logits(inputs))
-        if not np.isclose(alone, again, rtol=1e-3, atol=1e-4):
+        alone, again = predictor.logits(inputs), predictor.logits(inputs)
+        if not bool(probe.noise.same(alone, again, predictor.output)):
             raise ModelError(
-                f"The model's score of the same link is {alone:.4g} and then {again:.4g}. A model "
-                "with a random forward pass in eval mode cannot be explained."
+                f"The model's score of the same link is {float(alone):.4g} and then "
+                f"{float(again):.4g}. A model with a random forward pass in eval mode cannot be "
+                "explained."
             )
-        together = float(probe.logits[link])
-        if not np.isclose(alone, together, rtol=1e-3, atol=1e-4):
-            raise _depends_on_others(alone, together)
+        if not bool(probe.noise.same(alone, probe.logits[one], predictor.output)):
+            raise _depends_on_others(float(alone), float(probe.logits[link]))
 
 
 def _depends_on_others(alone: float, together: float) -> ModelError:
@@ -244,7 +231,7 @@ def _depends_on_others(alone: float, together: float) -> ModelError:
 
 
 def _edited_graphs_agree(
-    predictor: LinkPredictor, batch: ComputationGraphs, relation: Longs
+    predictor: LinkPredictor, batch: ComputationGraphs, relation: Longs, noise: Noise
 ) -> bool:
     """Whether edited graphs that share nodes have the scores of graphs edited by themselves."""
     rng = np.random.default_rng(0)
@@ -260,7 +247,8 @@ def _edited_graphs_agree(
     shared = EditedLogits(predictor, batch, relation).logits(batch.visible, edits)
     predictor.shares_unedited = False
     alone = EditedLogits(predictor, batch, relation).logits(batch.visible, edits)
-    return np.allclose(shared, alone, rtol=1e-3, atol=1e-4)
+    answers = torch.from_numpy(shared), torch.from_numpy(alone)
+    return bool(noise.same(*answers, predictor.output).all())
 
 
 class PerEdge(NamedTuple):
@@ -277,15 +265,16 @@ def check_weights(
     """Show that weight 1 reproduces the model and that the weights get a gradient.
 
     A model whose score no edge changes gets no gradient, and passes: that it does not use the graph
-    is what is to be said of its links. A score that some edges do change must have one for some
-    link, at weight 1 or, where it is saturated there, at one half.
+    is what is to be said of its links. Of a score that some edges do change, but that has no
+    gradient for any link, at weight 1 or, where it may be saturated there, at one half (by detach,
+    no_grad, a step function), `predictor.has_gradient` says so: no mask can be learned on it, but
+    what its facts are worth can be measured.
 
     Returns:
         What a pass takes, and whether edges change the score.
 
     Raises:
         MaskError: the weights of 1 change the score, or messages pass where no weight reaches.
-        ModelError: the edges change the score, but their weights get no gradient.
     """
     moved, checked, taken = False, False, PerEdge(0.0, 0.0)
     for batch, links, relation in _in_turn(predictor, probe, field):
@@ -297,7 +286,7 @@ def check_weights(
             weighted, saved = _saved_bytes(run, weights)
             seconds = time.perf_counter() - started
             reached = _has_gradient(weighted, weights) or _has_gradient(run(weights / 2), weights)
-        if not torch.allclose(weighted.detach(), logits, rtol=1e-4, atol=1e-5):
+        if not bool(probe.noise.same(weighted, logits, predictor.output).all()):
             if predictor.fuses:  # then a layer only looked plain
                 predictor.fuses = False
                 return check_weights(predictor, probe, field)
@@ -311,18 +300,16 @@ def check_weights(
         taken = PerEdge(max(taken.memory, 2 * saved / size), max(taken.seconds, seconds / size))
         if not checked:
             checked = True
-            _check_nothing_passes_outside(predictor, inputs, recorded, len(batch.edges))
+            _check_nothing_passes_outside(
+                predictor, inputs, recorded, len(batch.edges), probe.noise
+            )
         if reached:
             return taken, True
         nothing = predictor.inputs(batch, np.zeros_like(batch.visible), links, relation)
-        moved |= not torch.allclose(predictor.logits(nothing), logits, rtol=1e-4, atol=1e-5)
-    if not moved:
-        return taken, False
-    raise ModelError(
-        "The edges change the model's score, but their weights get no gradient on any of "
-        f"{len(probe.src)} links: the score is cut off from the messages (by detach, no_grad or a "
-        "step function), or flat."
-    )
+        bare = predictor.logits(nothing)
+        moved |= not bool(probe.noise.same(bare, logits, predictor.output).all())
+    predictor.has_gradient = False
+    return taken, moved
 
 
 def _in_turn(
@@ -339,12 +326,19 @@ def _in_turn(
 def _has_gradient(logits: torch.Tensor, weights: torch.Tensor) -> bool:
     if not logits.requires_grad:
         return False
-    (gradient,) = torch.autograd.grad(logits.sum(), weights, allow_unused=True)
+    try:
+        (gradient,) = torch.autograd.grad(logits.sum(), weights, allow_unused=True)
+    except Exception:  # a function of the model's own without a way back
+        return False
     return gradient is not None and bool((gradient != 0).any())
 
 
 def _check_nothing_passes_outside(
-    predictor: LinkPredictor, inputs: ModelInput, recorded: ModelInput, num_edges: int
+    predictor: LinkPredictor,
+    inputs: ModelInput,
+    recorded: ModelInput,
+    num_edges: int,
+    noise: Noise,
 ) -> None:
     """With all weights 0, it must not matter where the edges come from.
 
@@ -355,15 +349,14 @@ def _check_nothing_passes_outside(
     zero = torch.zeros(max(num_edges, 1), device=inputs.slots.device)
     for turned in (False, True):
         if turned:  # one of the two at a time, as they may be large
-            recorded = predictor.record(predictor.with_other_sources(inputs))[1]
+            recorded = predictor.record(predictor.maker.with_other_sources(inputs))[1]
         calls = tuple(call.clamp(min=0) for call in recorded.calls)
         with (
             predictor.weighted(dataclasses.replace(recorded, calls=calls)) as run,
             torch.no_grad(),
         ):
             scores.append(run(zero))
-    scale = 1 + scores[0].abs()
-    if bool(((scores[0] - scores[1]).abs() > TOLERANCE * scale).any()):
+    if not bool(noise.same(scores[0], scores[1], predictor.output).all()):
         raise MaskError(
             f"{layer_name('', predictor.model)} passes messages along the edges outside of its "
             "MessagePassing layers (by a matrix product, say), where edge weights cannot reach "

@@ -27,6 +27,7 @@ from pagelink.graph.ego_kernels import FAR
 from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.model.borrowing import Borrowed
+from pagelink.model.data_flow import DataFlow, Flow
 from pagelink.model.fused import PlainCall, sum_without_messages
 from pagelink.model.inputs import InputMaker, ModelInput
 from pagelink.model.masking import Tracer, Weighting, check_maskable
@@ -79,6 +80,8 @@ class LinkPredictor:
         """Edited graphs of a link may share the nodes that their edits cannot change."""
         self.fuses = True
         """Layers that only sum their neighbours are done without writing messages out."""
+        self.has_gradient = True
+        """The score has a gradient by the weights of edges, for some link."""
         self._plain_layers: Mapping[MessagePassing, PlainCall] = {}
         self.data = data
         self._hetero = isinstance(data, HeteroData)
@@ -89,8 +92,8 @@ class LinkPredictor:
             "model(x_dict, edge_index_dict, edge_label_index)" if self._hetero
             else "model(x, edge_index, [edge_type,] edge_label_index)"
         )  # fmt: skip
-        self._maker = InputMaker(data, graph, origin)
-        self.device = self._maker.device
+        self.maker = InputMaker(data, graph, origin)
+        self.device = self.maker.device
 
     @cached_property
     def _by_relation(self) -> Longs:
@@ -112,7 +115,7 @@ class LinkPredictor:
         ends = np.searchsorted(nodes, np.stack([graph.src[edges], graph.dst[edges]]))
         node_ids = self._ids_by_type(nodes, first)
         none = np.empty(0, dtype=np.int64)
-        made = self._maker.assemble(
+        made = self.maker.assemble(
             node_ids, edges, ends - first[kinds[ends]], np.full(len(edges), -1), none.reshape(2, 0),
             none,
         )  # fmt: skip
@@ -130,7 +133,7 @@ class LinkPredictor:
         """Run the model in the way that was found with another predictor of it."""
         self.mode = other.mode
         self.shares_rim, self.shares_unedited = other.shares_rim, other.shares_unedited
-        self.fuses = other.fuses
+        self.fuses, self.has_gradient = other.fuses, other.has_gradient
 
     def inputs(
         self, batch: ComputationGraphs, wanted: Bools, links: Sequence[int] | Longs, relation: Longs
@@ -168,7 +171,7 @@ class LinkPredictor:
             if not chosen.all():
                 edges, slots = edges[chosen], slots[chosen]
         ends = np.array([[batch.link_src[link]], [batch.link_dst[link]]])
-        return self._maker.on_all_nodes(edges, slots, ends, relation[[link]])
+        return self.maker.on_all_nodes(edges, slots, ends, relation[[link]])
 
     def needed(self, batch: ComputationGraphs) -> Bools:
         """The edges of a batch that the model needs for its true score."""
@@ -182,35 +185,20 @@ class LinkPredictor:
         if without is not None:
             edges = edges[~without[edges]]
         slots = np.full(len(edges), -1)
-        return self._maker.on_all_nodes(edges, slots, np.stack([link_src, link_dst]), relation)
-
-    def with_other_sources(self, inputs: ModelInput) -> ModelInput:
-        """The same inputs, but every edge comes from the source of another edge of its relation.
-
-        Targets keep their number of edges, and no self-loop comes or goes.
-        """
-        data = copy.copy(inputs.data)
-        for store in self._edge_stores(data):
-            src, dst = store.edge_index
-            other = src.roll(1)
-            same_type = not self._hetero or store._key[0] == store._key[2]
-            loop = (src == dst) | (other == dst) if same_type else torch.zeros_like(src).bool()
-            store.edge_index = torch.stack([torch.where(loop, src, other), dst])
-        return dataclasses.replace(inputs, data=data)
-
-    def _edge_stores(self, data: Any) -> list[Any]:
-        """What holds an edge_index, in the order in which the edges of an input are counted."""
-        stored = self.graph.edge_types[: self.graph.num_relations]
-        return [data[edge_type] for edge_type in stored] if self._hetero else [data]
+        return self.maker.on_all_nodes(edges, slots, np.stack([link_src, link_dst]), relation)
 
     def logits(
-        self, inputs: ModelInput, listen: Callable[[nn.Module, Undo], None] | None = None
+        self,
+        inputs: ModelInput,
+        listen: Callable[[nn.Module, Undo], None] | None = None,
+        flow: DataFlow | None = None,
     ) -> Tensor:
         """Return the model's logits of the links, without weights and without gradients.
 
         Args:
             inputs: the links.
             listen: hooks into the model for this pass; no layer sums without messages then.
+            flow: follows the pass.
         """
 
         def prepare(undo: Undo) -> None:
@@ -219,24 +207,50 @@ class LinkPredictor:
                 listen(self.model, undo)
             elif self.fuses:
                 sum_without_messages(self._plain_layers, undo)
+            if flow is not None:
+                flow.listen(self.model, undo)
 
         with Borrowed(self.model, prepare):
-            return self._run(inputs)
+            return self._run(inputs, flow)
 
-    def record(self, inputs: ModelInput) -> tuple[Tensor, ModelInput, Tracer]:
-        """Return the logits, the inputs ready for `weighted`, and what was noted on the way."""
+    def record(
+        self, inputs: ModelInput, flow: DataFlow | None = None
+    ) -> tuple[Tensor, ModelInput, Tracer]:
+        """Return the logits, the inputs ready for `weighted`, and what was noted on the way.
+
+        Args:
+            inputs: the links.
+            flow: follows what the logits rest on.
+        """
         tracer = Tracer()
         data = copy.copy(inputs.data)
         first = 0
-        for store in self._edge_stores(data):
+        for position, store in enumerate(self.maker.edge_stores(data)):
             edge_index = store.edge_index
+            if flow is not None:
+                edge_index = edge_index.clone()  # the relations are parts of one tensor
+                self._mark_edges(flow, store, edge_index, position)
             store.edge_index = tracer.trace(edge_index, first)
             first += edge_index.shape[1]
-        logits = self.logits(dataclasses.replace(inputs, data=data), tracer.listen)
+        if flow is not None:
+            asked = Flow(-1, 0, True)
+            flow.mark(inputs.edge_label_index, asked)
+            flow.mark(data.edge_label_type, asked)
+
+        logits = self.logits(dataclasses.replace(inputs, data=data), tracer.listen, flow)
         self._plain_layers = tracer.plain_layers()
         slots = torch.cat([inputs.slots, inputs.slots.new_tensor([-1])])
         calls = tuple(slots[numbers] for numbers in tracer.calls)
         return logits, dataclasses.replace(inputs, calls=calls, plain=tuple(tracer.plain)), tracer
+
+    def _mark_edges(self, flow: DataFlow, store: Any, edge_index: Tensor, position: int) -> None:
+        """Say of the edges of a relation, and of all that is known of them, that they are that."""
+        relations = 1 << position if self._hetero else (1 << self.graph.num_relations) - 1
+        for key, value in store.items():
+            of_edges = self._hetero or (key in self.data and self.data.is_edge_attr(key))
+            if isinstance(value, Tensor) and key != "edge_index" and of_edges:
+                flow.mark(value, Flow(0, relations, False))
+        flow.mark(edge_index, Flow(0, relations, False))
 
     def weighted(self, recorded: ModelInput) -> AbstractContextManager[Callable[[Tensor], Tensor]]:
         """Give a function from edge weights to logits, with gradients.
@@ -260,13 +274,15 @@ class LinkPredictor:
 
         return Borrowed(self.model, prepare)
 
-    def _run(self, inputs: ModelInput) -> Tensor:
+    def _run(self, inputs: ModelInput, flow: DataFlow | None = None) -> Tensor:
         self.before_pass()
-        before = _changes(inputs.tensors)
+        before = inputs.changes()
         output = self._forward(self.model, inputs.data, inputs.edge_label_index)
-        if _changes(inputs.tensors) != before:
-            self._maker.forget_copies()
-            raise _edits_in_place(inputs, before)
+        if flow is not None:
+            flow.finish(output)
+        if inputs.changes() != before:
+            self.maker.forget_copies()
+            raise inputs.edited_in_place(before)
         count = inputs.edge_label_index.shape[1]
         if not isinstance(output, Tensor) or output.numel() != count:
             got = list(output.shape) if isinstance(output, Tensor) else type(output).__name__
@@ -344,7 +360,7 @@ class LinkPredictor:
         order = Csr.grouped(kinds, len(graph.edge_types)).values
         slots, src, dst = edges[:, order]
         edge_index = np.stack([number[src], number[dst]])
-        return self._maker.assemble(
+        return self.maker.assemble(
             node_ids, batch.edges[slots], edge_index, slots, number[ends], relation
         )
 
@@ -356,22 +372,6 @@ class LinkPredictor:
 
 def _nothing() -> None:
     pass
-
-
-def _changes(tensors: Sequence[Tensor]) -> list[int]:
-    """Per tensor, how often it was changed in place; those of inference mode do not count."""
-    return [0 if tensor.is_inference() else tensor._version for tensor in tensors]
-
-
-def _edits_in_place(inputs: ModelInput, before: Sequence[int]) -> ModelError:
-    pairs = enumerate(zip(_changes(inputs.tensors), before, strict=True))
-    names = [inputs.name_of(i) for i, (now, then) in pairs if now != then]
-    return ModelError(
-        f"The model changes its input in place: {', '.join(names)}. Its score then depends on how "
-        "often it was run, so it cannot be explained. Let it change a copy: `x = x + 1` instead of "
-        "`x += 1`, `x.relu()` instead of `x.relu_()`, `inplace=False` in its layers. Your own "
-        "tensors are as they were."
-    )
 
 
 def _edges_of(batch: ComputationGraphs, wanted: Bools, links: Longs) -> Longs:

@@ -20,17 +20,15 @@ from pagelink.errors import SettingsError
 from pagelink.explain.explainer import PaGELink
 from pagelink.explain.pipeline import best_by_mask
 from pagelink.explain.result import Explanation
-from pagelink.graph.computation_graph import ComputationGraphs
-from pagelink.graph.links import Link
 from pagelink.graph.schema import EdgeType
 from pagelink.measure.candidates import CandidateFinder, Trials
 from pagelink.measure.evidence import measure_chosen, measured_so_far
 from pagelink.measure.selection import all_members, select_all
 from pagelink.runtime.arrays import Floats, Longs
-from pagelink.runtime.timer import OutOfTimeError, Timer
+from pagelink.runtime.timer import OutOfTimeError
 from pagelink.search.mask_learning import LearnedMasks
 from pagelink.search.paths import FoundPaths
-from pagelink.search.work import LEARNING, MEASURING, Work, prune_links, score_links
+from pagelink.search.work import LEARNING, MEASURING, Scored, Work, prune_links
 from pagelink.settings import Settings
 
 LOWEST = -20.0
@@ -105,11 +103,9 @@ class Rival(PaGELink, ABC):
     def masks(self, work: Work) -> LearnedMasks:
         """The mask of each link of a batch; `RivalMasks`, if its paths are not by the mask."""
 
-    def _method(
-        self, batch: ComputationGraphs, links: list[Link], seed: int, timer: Timer
-    ) -> list[Explanation]:
+    def _method(self, scored: Scored, seed: int) -> list[Explanation]:
         """The rival's own mask and paths, all of them measured as they come."""
-        work = prune_links(score_links(self.setup, batch, links, timer), seed)
+        work, batch, timer = prune_links(scored, seed), scored.batch, scored.timer
         try:
             masks = self.masks(work)
         except OutOfTimeError:  # then no edge has more weight than another

@@ -144,7 +144,7 @@ def learn_masks(work: Work) -> LearnedMasks:
     """Learn the masks of the links to explain, all of them side by side.
 
     Each epoch adds the gradients of
-    L_pred = -log sigmoid(f) on the graph whose messages are weighted by the mask, and of
+    L_pred (`Settings.pred_loss`) on the graph whose messages are weighted by the mask, and of
     L_path = -alpha * mean of M over E_path + beta * mean of M over the other edges,
     where E_path are the edges of the best paths by the current mask. A link whose E_path has not
     changed for `patience` epochs is done and leaves the model's input. When there is no time for
@@ -199,6 +199,9 @@ class _State:
         self._settings = settings
         self._paths = paths
         self._timer = work.timer
+        self._whole = torch.from_numpy(work.logits)
+        self._unit = work.setup.receptive_field.noise.unit
+        self._has_gradient = work.setup.predictor.has_gradient
         learned = np.zeros(batch.num_links, dtype=np.bool_)
         learned[work.links] = True
         mine = work.kept & np.repeat(learned, np.diff(batch.edge_ptr))
@@ -247,19 +250,23 @@ class _State:
     ) -> None:
         """Take one epoch for the active links, given their places among the model's answers."""
         with self._timer.step(size):
-            gradient = self._model_gradient(run, place)
+            gradient = self._model_gradient(run, active, place)
         path_gradient, idle_gradient = self._path_gradients(active)
         self._values.grad = gradient + torch.from_numpy(path_gradient).to(gradient.device)
         self._idle.grad = torch.from_numpy(idle_gradient).to(gradient.device)
         self._adam.step()
 
-    def _model_gradient(self, run: Callable[[Tensor], Tensor], place: Longs) -> Tensor:
+    def _model_gradient(
+        self, run: Callable[[Tensor], Tensor], active: Longs, place: Longs
+    ) -> Tensor:
         """The gradient of all that is a loss of the masks as they are, by M."""
         settings, values = self._settings, self._values
         mask = torch.sigmoid(values)
         loss: Tensor | float = 0.0
-        if settings.pred_weight:
+        if settings.pred_weight and self._has_gradient:
             answers = run(mask)[torch.from_numpy(place).to(values.device)]
+            if settings.pred_loss == "gap":
+                answers = (answers - self._whole[active].to(answers)) / self._unit
             loss = settings.pred_weight * F.softplus(-answers).sum()
         if settings.entropy:
             entropy = mask * F.softplus(-values) + (1 - mask) * F.softplus(values)

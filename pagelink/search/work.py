@@ -55,6 +55,11 @@ class Setup:
         """The flat graph."""
         return self.predictor.graph
 
+    @property
+    def noise(self) -> float:
+        """Tau: the largest change of a score that is not noticed."""
+        return self.receptive_field.noise.tau
+
     def path_graphs(
         self, batch: ComputationGraphs, kept: Bools | None = None, until: float | None = None
     ) -> PathGraphs:

@@ -20,7 +20,6 @@ from pagelink.explain.explainer import PaGELink
 from pagelink.graph.lookup import representatives_of_facts
 from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
-from pagelink.measure.verdict import unnoticed
 from pagelink.models.checkpoint import Checkpoint
 from pagelink.rivals.ground import Ground, fact_paths, free_facts
 from pagelink.rivals.registry import BY_PATH, RIVALS, make_rival
@@ -246,18 +245,17 @@ class Removal:
     """Some explainer shows the fact."""
 
 
-def judged(fact: int, change: float, logit: float, explained: bool) -> Removal:
-    """Say what a change is.
+def judged(fact: int, change: float, noise: float, explained: bool) -> Removal:
+    """Say what a change is; `noise` is the largest that is not noticed.
 
     Example:
-        >>> judged(4, -0.3, 2.0, True).truth, judged(4, 0.015, 2.0, True).truth
+        >>> judged(4, -0.3, 0.02, True).truth, judged(4, 0.015, 0.02, True).truth
         ('fall', 'stay')
     """
-    bar = unnoticed(logit)
-    if abs(change) <= bar:
-        return Removal(fact, change, "stay", abs(change) * CLEAR <= bar, explained)
+    if abs(change) <= noise:
+        return Removal(fact, change, "stay", abs(change) * CLEAR <= noise, explained)
     truth: Truth = "rise" if change > 0 else "fall"
-    return Removal(fact, change, truth, abs(change) >= CLEAR * bar, explained)
+    return Removal(fact, change, truth, abs(change) >= CLEAR * noise, explained)
 
 
 def measure(
@@ -277,6 +275,7 @@ def measure(
     found: list[list[Removal]] = []
     logits: list[float] = []
     for ground in grounds:
+        noise = ground.explainer.setup.noise
         for link in range(ground.num_links):
             explained = shown[len(found)]
             pool = sorted(explained) + _others(ground, link, explained, seed)
@@ -284,7 +283,7 @@ def measure(
             logits.append(float(ground.logits[link]))
             removals = zip(pool, effects, strict=True)
             found.append(
-                [judged(fact, -float(e), logits[-1], fact in explained) for fact, e in removals]
+                [judged(fact, -float(e), noise, fact in explained) for fact, e in removals]
             )
             progress(len(found), len(shown))
     return found, logits

@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from pagelink.measure.verdict import UNNOTICED
-
 Kind = Literal["best", "forecast"]
 """Which explanation is best; or what the model does without a fact."""
 Truth = Literal["rise", "fall", "stay"]
@@ -29,7 +27,7 @@ FORECAST = "What will the score of the model do if this one fact is taken away?"
 MOVES: tuple[tuple[Truth, str], ...] = (
     ("rise", "It rises"),
     ("fall", "It falls"),
-    ("stay", f"It stays as it is, or moves by {100 * UNNOTICED:g} % at most"),
+    ("stay", "It stays as it is, or hardly moves"),
 )
 NONE_LABEL = "None of these"
 

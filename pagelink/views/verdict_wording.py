@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pagelink.explain.result import Explanation, Path
-from pagelink.measure.verdict import Evidence, Verdict, unnoticed
+from pagelink.measure.verdict import Evidence, Verdict
 from pagelink.views.statements import (
     Compared,
     PathGroup,
@@ -56,7 +56,7 @@ class _Measured:
     @property
     def is_noticed(self) -> bool:
         """The returned paths together speak for the link, noticeably."""
-        return self.evidence.influence > unnoticed(self.logit)
+        return self.evidence.influence > self.explanation.noise
 
     @property
     def these(self) -> str:
@@ -218,7 +218,7 @@ def _for_and_against(paths: tuple[Path, ...]) -> list[PathGroup[Path]]:
 
 def _raising_or_not(measured: _Measured) -> list[PathGroup[Path]]:
     """Under a verdict against the link: what raises the score all the same, and what does not."""
-    paths, bar = measured.explanation.paths, unnoticed(measured.logit)
+    paths, bar = measured.explanation.paths, measured.explanation.noise
     noun = score_noun(measured.explanation.threshold)
     raising = tuple(path for path in paths if path.is_evidence or (path.influence or 0.0) > bar)
     others = tuple(path for path in paths if path not in raising)
@@ -305,11 +305,11 @@ def path_remarks(
     what = "fact" if len(path) == 1 else "path's facts"
     change = _change("", ("rises", "falls"), logit, -path.influence)
     own.append(f"Without this {what} alone the {noun} {change}.")
-    told = is_reason and path.influence >= _TOO_SMALL
+    told = is_reason and path.influence > explanation.noise
     if told:
-        own.append(_ends(path.influence, path.connection))
+        own.append(_ends(path.influence, path.connection, explanation.noise))
     own.append(_beside_the_others(explanation, path, logit))
-    facts = _facts_alone(path, steps, noun) if told else ""
+    facts = _facts_alone(path, steps, noun, explanation.noise) if told else ""
     return tuple(remark for remark in (" ".join(part for part in own if part), facts) if remark)
 
 
@@ -328,7 +328,7 @@ def _beside_the_others(explanation: Explanation, path: Path, logit: float) -> st
     Paths that are needed together do much alone and nothing beside each other; paths that stand in
     for each other do nothing alone.
     """
-    evidence, bar, marginal = explanation.evidence, unnoticed(logit), path.marginal
+    evidence, bar, marginal = explanation.evidence, explanation.noise, path.marginal
     number = len(explanation.paths)
     alone = path.influence if path.added is None else path.added
     if evidence is None or marginal is None or alone is None or number < 2:
@@ -349,16 +349,16 @@ def _beside_the_others(explanation: Explanation, path: Path, logit: float) -> st
     return f"{said}: they stand in for each other." if instead else f"{said}."
 
 
-def _ends(influence: float, connection: float | None) -> str:
+def _ends(influence: float, connection: float | None, noise: float) -> str:
     """Return whether only the two ends of a path matter, by facts like them on no common path."""
     if connection is None or connection > MOSTLY_ENDS * influence:
         return ""
-    if connection < _TOO_SMALL:
+    if connection <= noise:
         return "It comes from its two ends; that they are joined adds nothing."
     return f"Most of it comes from its two ends; that they are joined adds {connection:.2f}."
 
 
-def _facts_alone(path: Path, steps: tuple[Step, ...], noun: str) -> str:
+def _facts_alone(path: Path, steps: tuple[Step, ...], noun: str, noise: float) -> str:
     """Return the fact that matters least, and the inner facts that do nothing."""
     weakest, influence = path.weakest, path.influence
     if weakest is None or influence is None or len(steps) < 2:
@@ -382,13 +382,15 @@ def _facts_alone(path: Path, steps: tuple[Step, ...], noun: str) -> str:
     most = max(step.edge.influence or 0.0 for step in steps)
     # Where all facts do the same, none is the weakest.
     if weakest not in idle and least is not None and most - least > NOTHING * influence:
-        told.append(f"Its weakest fact: {steps[weakest].fact.short} ({_alone(least, noun)}).")
+        told.append(
+            f"Its weakest fact: {steps[weakest].fact.short} ({_alone(least, noun, noise)})."
+        )
     return " ".join(told)
 
 
-def _alone(influence: float, noun: str) -> str:
-    if abs(influence) < _TOO_SMALL:
-        return f"without it alone the {noun} does not change"
+def _alone(influence: float, noun: str, noise: float) -> str:
+    if abs(influence) <= noise:
+        return f"without it alone the {noun} hardly changes"
     falls = "falls" if influence > 0 else "rises"
     return f"without it alone the {noun} {falls} by {abs(influence):.2f}"
 

@@ -447,8 +447,11 @@ class TestScores:
             explainer(model=Wide())
 
     def test_a_model_that_uses_no_edges(self) -> None:
-        with pytest.raises(ModelError, match="passes no messages"):
-            explainer(model=Walks(layers=0))
+        answer = explainer(model=Walks(layers=0), threshold=None).explain(0, 0)
+        assert answer.reason is None
+        assert answer.evidence is not None
+        assert answer.evidence.verdict == "structure_not_used"
+        assert not answer.paths
 
     @pytest.mark.parametrize("model", [None, "model", lambda *args: None])
     def test_no_model(self, model: Any) -> None:

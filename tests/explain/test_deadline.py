@@ -122,7 +122,7 @@ STAGES = [
     ("it was measured what paths are worth", 0.3,
      {"epochs": 0, "candidates": 1, "num_paths": 1}, {}),  # what the chosen set is worth
     ("it was explained with further seeds", 0.5, {"measure": False, "epochs": 6}, {"runs": 3}),
-    ("the target was ranked", 0.3, {"measure": False, "epochs": 6}, {"rank": True}),
+    ("the target was ranked", 0.34, {"measure": False, "epochs": 6}, {"rank": True}),
 ]  # fmt: skip
 
 

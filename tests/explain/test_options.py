@@ -16,7 +16,6 @@ from torch_geometric.nn import SimpleConv
 from pagelink import Explanation, PaGELink, Path, Settings
 from pagelink.errors import SettingsError
 from pagelink.explain.options import facts_of
-from pagelink.measure.verdict import unnoticed
 
 NOISE = Settings(start="noise", epochs=0, measure=False, num_paths=2, core=0)
 
@@ -97,7 +96,7 @@ def test_negatives_are_those_of_a_greedy_search_over_all_paths_on_the_full_graph
                 return float(f.logit - model(edited.x_dict, edited.edge_index_dict, ends))
 
         expected = []
-        bar = unnoticed(explanation.logit)
+        bar = explanation.noise
         for sign in (1, -1):
             chosen: list[Path] = []
             mine = [path for path in every.explain(*pair).paths if sign * effect([path]) > bar]

@@ -14,17 +14,15 @@ from pagelink.measure.verdict import VERDICTS
 
 @pytest.mark.parametrize("verdict", VERDICTS)
 @pytest.mark.parametrize(
-    ("logit", "marginal", "noticed"),
-    [
-        (2.0, 0.021, True), (2.0, 0.019, False), (-2.0, 0.021, True), (-2.0, 0.019, False),
-        (0.1, 0.011, True), (0.1, 0.009, False), (0.1, 0.0, False), (2.0, -1.0, False),
-    ],
+    ("noise", "marginal", "noticed"),
+    [(0.02, 0.021, True), (0.02, 0.019, False), (0.0, 1e-6, True), (0.0, 0.0, False),
+     (0.02, -1.0, False)],
 )  # fmt: skip
 def test_a_path_is_evidence_by_the_bar_of_the_verdict(
-    verdict: str, logit: float, marginal: float, noticed: bool
+    verdict: str, noise: float, marginal: float, noticed: bool
 ) -> None:
     worth = PathWorth(0.5, marginal, None, None, (0.1, 0.2, 0.3))
-    (path,) = worth_attached([strong()], Measured(make_evidence(verdict), (worth,)), logit)
+    (path,) = worth_attached([strong()], Measured(make_evidence(verdict), (worth,)), noise)
     assert path.is_evidence == (noticed and verdict not in ("structure_not_used", "not_by_these"))
     assert (path.influence, path.marginal) == (0.5, marginal)
 

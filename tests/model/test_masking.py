@@ -401,7 +401,6 @@ class CachedGCN(nn.Module):
         (lambda data: Sparse(), MaskError, r"\(SAGEConv\).*sparse matrix|\(Sparse\) collects"),
         (lambda data: Remembers(data.edge_index), MaskError, r"'gnn' \(SAGEConv\).*of its own"),
         (lambda data: Chance(), ModelError, "deterministic|random"),
-        (lambda data: EmbeddingOnly(), ModelError, "passes no messages"),
         (
             lambda data: Relational(lambda a, b, r: SAGEConv((-1, -1), b), 7),
             ModelError, "lazy parameter.*never initialised",

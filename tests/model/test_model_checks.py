@@ -9,7 +9,7 @@ from pagelink.errors import ModelError
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.model.model_checks import inspect_model
 from pagelink.model.predictor import LinkPredictor
-from pagelink.model.receptive_field import EXAMPLES, _examples
+from pagelink.model.patch import EXAMPLES, _examples
 
 HOMOGENEOUS = (
     "RGCN", "FastRGCN", "FiLM relational", "GCN with self-loops", "hand-written",

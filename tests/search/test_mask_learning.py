@@ -64,7 +64,11 @@ def reference(bench: Workbench, link: int, start: np.ndarray) -> np.ndarray:
             on_path = torch.from_numpy(np.isin(kept, bench.paths.arc_slot[arcs[arcs >= 0]]))
             weights: Tensor = torch.ones(len(batch.edges))
             weights = weights.index_put((torch.from_numpy(kept),), torch.sigmoid(values))
-            loss = -settings.pred_weight * torch.log(torch.sigmoid(run(weights))).sum()
+            masked = run(weights)
+            if settings.pred_loss == "gap":
+                unit = bench.explainer.receptive_field.noise.unit
+                masked = (masked - bench.work.logits[link]) / unit
+            loss = -settings.pred_weight * torch.log(torch.sigmoid(masked)).sum()
             if settings.path_loss == "power":
                 loss = loss + settings.alpha * power_loss(bench, link, kept, values)
                 arcs = bench.paths.arc_slot[bench.paths.arcs_of(link)]

@@ -214,6 +214,7 @@ def answers(
             num_layers=2,
             threshold=threshold,
             reverse=drawn.reverse,
+            unit=explainer.receptive_field.noise.unit,
         )
         for u, v in drawn.links
     ]

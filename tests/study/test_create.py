@@ -16,10 +16,10 @@ import pytest
 import torch
 from rich.console import Console
 
+from pagelink import PaGELink
 from pagelink.bench.faithfulness.judges import EditedGraph, RewiredModel
 from pagelink.datasets.demo import make_demo
 from pagelink.errors import SettingsError, StudyError
-from pagelink.measure.verdict import unnoticed
 from pagelink.models.checkpoint import Checkpoint
 from pagelink.models.link_model import LinkModel, node_inputs
 from pagelink.rivals.registry import RIVALS
@@ -101,6 +101,8 @@ def test_the_right_answer_is_what_the_model_does(
     graph = checkpoint.graph
     said = Words(graph, checkpoint.link_type)
     asked = RewiredModel(checkpoint.model, node_inputs(checkpoint.data), graph, 2)
+    link_type = checkpoint.link_type
+    noise = PaGELink(checkpoint.model, checkpoint.data, link_type).receptive_field.noise.tau
     facts = {said.fact(fact): fact for fact in set(graph.fact.tolist())}
     pairs = {said.link(pair): pair for pair in map(tuple, checkpoint.split.test.t().tolist())}
     for row in rows.execute("SELECT * FROM question WHERE kind = 'forecast'").fetchall():
@@ -111,7 +113,7 @@ def test_the_right_answer_is_what_the_model_does(
         )
         change = float(after - before)
         assert row["change"] == pytest.approx(change, abs=1e-4)
-        bar = unnoticed(float(before))
+        bar = noise
         truth = "rise" if change > bar else "fall" if change < -bar else "stay"
         assert row["truth"] == truth
         assert f"{before:.2f}" in row["score"]

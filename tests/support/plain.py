@@ -212,8 +212,12 @@ def explain(
     num_layers: int,
     threshold: float | None = None,
     reverse: Mapping[EdgeType, EdgeType] | None = None,
+    unit: float = 1.0,
 ) -> Answer:
-    """Explain the link (source, target, name of the predicted relation) from an even start."""
+    """Explain the link (source, target, name of the predicted relation) from an even start.
+
+    `unit` is what the loss `gap` divides scores by.
+    """
     s, t, name = link
     link_type = (s[0], name, t[0])
     graph = Graph(data, link_type, reverse)
@@ -230,10 +234,11 @@ def explain(
         ))  # fmt: skip
 
     # The computation graph, and what the model can see of it.
-    nodes = set(hops_from(ends, edges, settings.num_hops or num_layers))
+    num_hops = settings.num_hops or num_layers
+    nodes = set(hops_from(ends, edges, num_hops))
     inside = [e for e in edges if {e.src, e.dst} <= nodes]
     facts = graph.facts(inside)
-    near = hops_from(ends, edges, num_layers - 1)
+    near = hops_from(ends, edges, num_hops - 1)
     visible = graph.facts(e for e in inside if e.dst in near)
 
     # Pruning, and the paths that are left.
@@ -285,7 +290,10 @@ def explain(
             e in {e for p in ranked[:count] for e in p.edges} for e in kept
         ])  # fmt: skip
         weights = torch.ones(len(used)).index_put((where,), torch.sigmoid(logits))
-        loss = -settings.pred_weight * F.logsigmoid(score(model, data, ends, used, weights))
+        masked = score(model, data, ends, used, weights)
+        if settings.pred_loss == "gap":
+            masked = (masked - answer.logit) / unit
+        loss = -settings.pred_weight * F.logsigmoid(masked)
         up, down = logits[on_path], logits[~on_path]
         if settings.path_loss == "mean":
             loss = loss - settings.alpha * up.mean()
