@@ -29,6 +29,7 @@ from pagelink.bench.speed.rows import (
     DataRows,
     Sizes,
 )
+from pagelink.bench.speed.setup import setup_times
 from pagelink.datasets.folders import DataNotFoundError, find_data
 from pagelink.explain.building import versions
 from pagelink.runtime.files import write_text
@@ -96,6 +97,7 @@ ROWS: dict[str, tuple[Callable[[Rows, str], Iterator[Figure]], tuple[str, ...]]]
     "gnnexplainer": (lambda rows, _: gnnexplainer(rows.sizes, rows.seed), GENERATED),
     "growth": (lambda rows, _: growth(rows.sizes, rows.seed), GENERATED),
     "linear": (lambda rows, _: linear(rows.sizes, rows.seed), GENERATED),
+    "setup": (lambda rows, _: setup_times(rows.sizes, rows.seed), GENERATED),
     "real": (Rows.real, (MOVIELENS, HETIONET)),
     "slowest": (Rows.slowest, (MOVIELENS,)),
     "memory": (Rows.memory, (HETIONET,)),

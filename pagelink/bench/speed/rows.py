@@ -87,6 +87,13 @@ class Sizes:
     """Links of one size that are explained side by side."""
     large_repeats: int = 5
 
+    setup_nodes: int = 2_000
+    setup_edges: int = 20_000
+    setup_layers: tuple[int, ...] = (1, 2, 3, 4)
+    setup_relations: tuple[int, ...] = (4, 40, 237)
+    setup_link_types: tuple[int, ...] = (1, 10, 237)
+    setup_repeats: int = 2
+
     memory_links: tuple[int, int] = (200, 1_000)
     first_repeats: int = 3
 
@@ -98,7 +105,9 @@ QUICK = Sizes(
     rival_nodes=200, rival_edges=1_000, rival_hidden=8, rival_links=2, rival_epochs=(3, 4),
     growth_core=60, growth_links=2, growth_edges=(300, 600), growth_repeats=2,
     paper_range=(20, 60, 100, 140), large_range=(140, 300, 450, 600), linear_repeats=2,
-    linear_copies=2, large_repeats=2, memory_links=(6, 9), first_repeats=1,
+    linear_copies=2, large_repeats=2, setup_nodes=60, setup_edges=240, setup_layers=(1, 2),
+    setup_relations=(2, 3), setup_link_types=(1, 3), setup_repeats=1,
+    memory_links=(6, 9), first_repeats=1,
 )  # fmt: skip
 
 USERITEMATTR, MOVIELENS, HETIONET = FOLDER, "movielens-small", "hetionet-core"

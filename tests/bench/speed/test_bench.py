@@ -108,6 +108,14 @@ def test_the_line_is_that_of_the_samples(figures: list[Figure]) -> None:
         assert (figure.value, figure.samples["slope"]) == (line.r2, [line.slope])
 
 
+def test_setup_is_compared_within_a_run(figures: list[Figure]) -> None:
+    *_, fewest, most, ratio = of(figures, "setup")
+    assert fewest.what == "an explainer: layers 2, relations 3, link types 1"
+    assert most.what == "an explainer: layers 2, relations 3, link types 3"
+    assert ratio.what == "most link types over fewest"
+    assert ratio.value == pytest.approx(most.value / fewest.value)
+
+
 def test_slowest_is_taken_from_the_links_of_the_real_row(figures: list[Figure]) -> None:
     (slowest,) = of(figures, "slowest")
     median, p99 = of(figures, "real")[:2]
