@@ -98,7 +98,7 @@ def _inspect(predictor: LinkPredictor, link_types: Sequence[EdgeType], seed: int
         if field is None:
             continue
         try:
-            find_what_is_shared(predictor, probe, field)
+            find_what_is_shared(predictor, probe, field, knows_link=flow.messages_know_link)
             taken, uses_edges = check_weights(predictor, probe, field)
         except PageLinkError:
             raise
@@ -170,11 +170,14 @@ def _ignores_type(predictor: LinkPredictor, probe: Probe, link_types: Sequence[E
     return bool(probe.noise.same(again, probe.logits, predictor.output).all())
 
 
-def find_what_is_shared(predictor: LinkPredictor, probe: Probe, field: ReceptiveField) -> None:
+def find_what_is_shared(
+    predictor: LinkPredictor, probe: Probe, field: ReceptiveField, *, knows_link: bool
+) -> None:
     """Let links side by side, and edited graphs, share nodes only if that changes no score.
 
     A model may look at the edges that leave a node, or turn them around inside: then a node that
-    stands for the same one of several graphs is not what it would be in each of them.
+    stands for the same one of several graphs is not what it would be in each of them. Where
+    messages depend on the link that is asked about, nothing is shared, whatever a few links say.
 
     Raises:
         ModelError: a link's score depends on what else the model is asked, even without sharing.
@@ -194,7 +197,7 @@ def find_what_is_shared(predictor: LinkPredictor, probe: Probe, field: Receptive
         float(predictor.logits(predictor.inputs(batch, batch.visible, [link], relation)))
         for link in range(len(src))
     ]
-    for shares in (True, False):
+    for shares in (False,) if knows_link else (True, False):
         predictor.shares_rim = shares
         inputs = predictor.inputs(batch, batch.visible, np.arange(len(src)), relation)
         together = predictor.logits(inputs)
