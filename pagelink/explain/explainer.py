@@ -36,7 +36,8 @@ class PaGELink(Prepared):
         data: the graph that the model passes messages on; a `GraphStore` stays on disk, and only
             the neighbourhoods of the links are read.
         link_type: the predicted relation, or several of them; it need not be in the graph. For a
-            homogeneous graph the name of the relation is enough.
+            homogeneous graph the name of the relation, or its value in `edge_type`, is enough; its
+            only relation is the link's, whatever it is called.
         settings: how to explain.
         seed: where random numbers come from.
         forward: `callable(model, data, edge_label_index)` for models of any other signature. The
@@ -46,6 +47,9 @@ class PaGELink(Prepared):
         threshold: a link with a lower logit is a predicted negative (also where the model returns
             probabilities; logit 0 is one half). None: the model ranks, no link is negative.
         reverse: which relation is the reverse of which. None: found.
+        relation_names: how the relations of a homogeneous graph are called: a sequence by their
+            value in `edge_type`, or a mapping. None: as `to_homogeneous()` left them, else
+            "relation 0" and so on.
 
     Raises:
         PageLinkError: the graph, the link type or the model cannot be used; the message says why.
@@ -55,7 +59,7 @@ class PaGELink(Prepared):
         self,
         src: Key,
         dst: Key,
-        link_type: EdgeType | str | None = None,
+        link_type: EdgeType | Key | None = None,
         *,
         rank: bool = False,
         rank_sample: int = 100,
@@ -148,7 +152,7 @@ class PaGELink(Prepared):
         self,
         src: Key,
         dst: Key,
-        link_type: EdgeType | str | None = None,
+        link_type: EdgeType | Key | None = None,
         *,
         top_k: int | None = None,
         at: At = "source",

@@ -11,7 +11,7 @@ from pagelink.graph.schema import HOMOGENEOUS_NODE_TYPE, EdgeType
 from pagelink.graph.typed_graph import TypedGraph
 
 Key = int | str
-LinkLike = tuple[Key, Key] | tuple[Key, Key, EdgeType | str]
+LinkLike = tuple[Key, Key] | tuple[Key, Key, EdgeType | Key]
 
 
 @dataclass(frozen=True)
@@ -71,9 +71,12 @@ class LinkReader:
         except LinkError as error:
             return Link.broken(row, self._link_types[0], str(error))
 
-    def _find_type(self, given: EdgeType | str) -> EdgeType:
+    def _find_type(self, given: EdgeType | Key) -> EdgeType:
         known = self._link_types
         fitting = [t for t in known if given in (t, t[1], list(t))]
+        if not fitting and HOMOGENEOUS_NODE_TYPE in self._graph.node_types:
+            meant = [self._graph.relation_called(t) for t in as_link_types(given, hetero=False)]
+            fitting = [t for t in meant if t in known]
         if len(fitting) > 1:
             choices = " or ".join(map(str, fitting))
             raise LinkError(f"{len(fitting)} link types are called {given!r}: choose {choices}.")
@@ -86,14 +89,22 @@ class LinkReader:
         )
 
 
-def as_link_types(given: EdgeType | str | Sequence[EdgeType], hetero: bool) -> tuple[EdgeType, ...]:
-    """Return the link types that were given, one or several; by name in a homogeneous graph."""
+def as_link_types(
+    given: EdgeType | Key | Sequence[EdgeType | Key], hetero: bool
+) -> tuple[EdgeType, ...]:
+    """Return the link types that were given, one or several.
+
+    In a homogeneous graph the name of a relation, or its value in `edge_type`, is enough.
+    """
     kind = HOMOGENEOUS_NODE_TYPE
-    several = isinstance(given, Sequence) and not isinstance(given, str) and len(given) > 0
-    if several and not all(isinstance(part, str) for part in given):
-        return tuple(as_link_types(link_type, hetero)[0] for link_type in given)
-    if several and len(given) == 3:
-        return (tuple(given),)  # type: ignore[return-value]
-    if hetero or not (several or isinstance(given, str)):
+    several: Sequence[Any] = ()
+    if isinstance(given, Sequence) and not isinstance(given, str):
+        several = given
+    if not all(isinstance(part, str) for part in several):
+        return tuple(as_link_types(link_type, hetero)[0] for link_type in several)
+    if len(several) == 3:
+        return ((several[0], several[1], several[2]),)
+    is_key = isinstance(given, str | int) and not isinstance(given, bool)
+    if hetero or not (several or is_key):
         raise LinkError(f"A link type is (source type, relation, target type), got {given!r}.")
-    return tuple((kind, str(relation), kind) for relation in (given if several else [given]))
+    return tuple((kind, str(relation), kind) for relation in several or [given])

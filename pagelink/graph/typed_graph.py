@@ -26,7 +26,13 @@ from pagelink.graph.reverse_relations import (
     find_reverse,
     given_reverse,
 )
-from pagelink.graph.schema import EdgeType, check_link_type, read_data
+from pagelink.graph.schema import (
+    EdgeType,
+    RelationNames,
+    check_link_type,
+    read_data,
+    relation_called,
+)
 from pagelink.runtime.arrays import Bools, Ints, Longs
 from pagelink.runtime.csr import Csr
 
@@ -100,6 +106,9 @@ class TypedGraph:
     ids: Mapping[str, Sequence[str]]
     """What the nodes are called in the tables they come from."""
 
+    also_called: Mapping[EdgeType, tuple[EdgeType, ...]] = field(default_factory=dict, repr=False)
+    """What users may write instead of the name of a relation, and which ones it may mean."""
+
     _lookup: dict[tuple[Kind, str], dict[str, list[int]]] = field(default_factory=dict, repr=False)
 
     @property
@@ -148,6 +157,7 @@ class TypedGraph:
         data: HeteroData | Data,
         link_types: Sequence[EdgeType] = (),
         reverse: Mapping[EdgeType, EdgeType] | None = None,
+        relation_names: RelationNames | None = None,
     ) -> TypedGraph:
         """Flatten a PyG graph.
 
@@ -156,18 +166,27 @@ class TypedGraph:
             link_types: relations to predict; they need not be among the data's relations.
             reverse: which relation is the reverse of which. None: found by PyG's `rev_` names and
                 by edge sets that mirror each other exactly. An empty mapping: there are none.
+            relation_names: how the relations of a homogeneous graph are called, by their value in
+                `edge_type`. None: by what `to_homogeneous()` left, else "relation 0" and so on.
 
         Raises:
             GraphError: the data is malformed, with the relation and the column.
+            LinkError: a link type is not one, or may be one of several relations.
         """
-        raw = read_data(data)
-        for link_type in link_types:
+        raw = read_data(data, relation_names, link_types)
+        meant = [relation_called(t, raw.edges, raw.also_called) for t in link_types]
+        for link_type in meant:
             check_link_type(link_type, tuple(raw.sizes))
-        edge_types = [*raw.edges, *(t for t in dict.fromkeys(link_types) if t not in raw.edges)]
+        edge_types = [*raw.edges, *(t for t in dict.fromkeys(meant) if t not in raw.edges)]
         if reverse is None:
             pairs = find_reverse(raw.edges, edge_types)
         else:
-            pairs = given_reverse(reverse, edge_types)
+            known = edge_types, raw.also_called
+            called = {
+                relation_called(first, *known): relation_called(second, *known)
+                for first, second in reverse.items()
+            }
+            pairs = given_reverse(called, edge_types)
         return cls(
             node_types=tuple(raw.sizes),
             edge_types=tuple(edge_types),
@@ -176,8 +195,17 @@ class TypedGraph:
             names=raw.names,
             attributes=raw.attributes,
             ids=raw.ids,
+            also_called=raw.also_called,
             **flatten(raw, edge_types, pairs),
         )
+
+    def relation_called(self, edge_type: EdgeType) -> EdgeType:
+        """Return the relation that users mean, by its name or by what else it is called.
+
+        Raises:
+            LinkError: several may be meant.
+        """
+        return relation_called(edge_type, self.edge_types, self.also_called)
 
     def in_edges(self, node: int) -> slice:
         """Return which edges enter a flat node."""
