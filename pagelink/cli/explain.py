@@ -234,6 +234,12 @@ def _explain_table(
     counts = ", ".join(f"{count} {name}" for name, count in summary.reasons.items())
     parts = "" if engine is None else f" in {summary.num_parts} parts"
     console.print(f"{summary.num_links} links ({counts}), {summary.num_rows} rows{parts}: {out}")
+    for name, number in summary.direct.items():
+        errors.print(
+            f"For {number} of {summary.num_links} links {name!r} joins source and target directly: "
+            "it may be the link itself under another name. If so, leave it out by "
+            f"--exclude-relation {name}."
+        )
     if engine is not None:
         if summary.verdicts:
             told = ", ".join(f"{count} {name}" for name, count in summary.verdicts.items())

@@ -17,7 +17,8 @@ from pagelink.explain.result import Explanation
 from pagelink.graph.batches import Batches
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.links import Key, Link, LinkLike, LinkReader, as_link_types
-from pagelink.graph.schema import EdgeType, RelationNames
+from pagelink.graph.reading import RelationNames
+from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.model.model_checks import inspect_model
 from pagelink.model.predictor import Forward, LinkPredictor, Output

@@ -225,6 +225,9 @@ class Explanation:
     """Whether the explained link was among the edges of the graph."""
     threshold: float | None = 0.0
     """Links with a lower logit are predicted negatives; None: the model only ranks."""
+    direct_relations: tuple[str, ...] = ()
+    """Relations that join source and target directly and may be the link itself under another name,
+    as `Settings.exclude_relations` takes them; the first note is about them."""
     rank: int | None = None
     """Rank of the target among those ranked: one more than there are of a higher score. None: not
     requested."""
@@ -308,6 +311,7 @@ class Explanation:
             "paths": tuple(_path_from_dict(path) for path in values["paths"]),
             "evidence": None if evidence is None else Evidence(**evidence),
             "notes": tuple(values["notes"]),
+            "direct_relations": tuple(values.get("direct_relations", ())),
             "edge_mask": EdgeMask.from_list(values["edge_mask"]),
             "settings": Settings.from_dict(values["settings"]),
         }

@@ -38,7 +38,8 @@ SCHEMA = pa.schema([
     ("node_names", pa.list_(pa.string())), ("relations", pa.list_(pa.string())),
     ("edge_indices", pa.list_(pa.int64())), ("masks", pa.list_(pa.float64())),
     ("edge_influences", pa.list_(pa.float64())),
-    ("attributes", pa.list_(pa.string())), ("notes", pa.string()), ("seed", pa.int64()),
+    ("attributes", pa.list_(pa.string())), ("notes", pa.string()),
+    ("direct_relations", pa.list_(pa.string())), ("seed", pa.int64()),
     ("seconds", pa.float64()),
 ])  # fmt: skip
 """`line` is the line of the link in its table, `path` the rank from 1 on (null without paths),
@@ -79,6 +80,7 @@ def to_rows(explanation: Explanation, line: int | None = None) -> list[dict[str,
         "dst_index": explanation.dst[1],
         "message": explanation.message or None,
         "notes": " ".join(explanation.notes) or None,
+        "direct_relations": list(explanation.direct_relations),
         **{name: getattr(explanation, name) for name in (*_OF_THE_LINK, *_ON_REQUEST)},
         **{name: getattr(explanation.evidence, name, None) for name in _OF_ITS_EVIDENCE},
     }
