@@ -12,7 +12,7 @@ from pagelink.errors import GraphError
 from pagelink.explain.building import ResultBuilder, warnings_about
 from pagelink.explain.options import check_arguments, check_hops
 from pagelink.explain.pipeline import Pipeline, page_link
-from pagelink.explain.ranking import TargetScores
+from pagelink.explain.ranking import EndScores
 from pagelink.explain.result import Explanation
 from pagelink.graph.batches import Batches
 from pagelink.graph.computation_graph import ComputationGraphs
@@ -144,9 +144,9 @@ class Prepared:
         """Return the explanation of a link that is malformed, or on which the work failed."""
         return self.builder.failed(self.reader.read_any(link), error)
 
-    def target_scores(self, link: Link) -> TargetScores:
+    def target_scores(self, link: Link) -> EndScores:
         """Return what scores targets of a link's source on graphs without some facts."""
-        return TargetScores(self.setup, link)
+        return EndScores(self.setup, link)
 
 
 def _make(kind: type[Prepared], model: nn.Module, store: GraphStore, given: Any) -> Prepared:

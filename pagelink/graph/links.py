@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 from pagelink.errors import LinkError, did_you_mean
 from pagelink.graph.schema import HOMOGENEOUS_NODE_TYPE, EdgeType
 from pagelink.graph.typed_graph import TypedGraph
 
 Key = int | str
+End = Literal["src", "dst"]
+"""One of the two ends of a link."""
 LinkLike = tuple[Key, Key] | tuple[Key, Key, EdgeType | Key]
 
 
@@ -27,6 +29,15 @@ class Link:
     """Why the link is malformed, or None."""
     given: tuple[str, str] = ("", "")
     """A malformed link as it was given."""
+
+    def at(self, end: End) -> int:
+        """Return the flat node at one end."""
+        return self.src if end == "src" else self.dst
+
+    def moved(self, end: End, node: int) -> Link:
+        """Return the link that has another node at one end, which the graph is not said to hold."""
+        src, dst = (node, self.dst) if end == "src" else (self.src, node)
+        return replace(self, src=src, dst=dst, fact=-1)
 
     @classmethod
     def broken(cls, given: Any, link_type: EdgeType, message: str) -> Link:

@@ -110,16 +110,20 @@ def figures(explanation: Explanation) -> tuple[tuple[str, str], ...]:
 
 
 def rank_sentence(explanation: Explanation, link: Fact) -> str:
-    """Say where the target ranks, with and without the facts of the returned paths.
+    """Say where the target (or source) ranks, with and without the facts of the returned paths.
 
     Returns:
         A sentence, empty if no rank was requested.
     """
     if explanation.rank is None:
         return ""
+    ends = ("targets", link.subject.short, link.object.short)
+    if explanation.rank_end == "src":
+        ends = ("sources", link.object.short, link.subject.short)
+    what, stays, own = ends
     said = (
-        f"Of the {explanation.rank_of} targets that were ranked for {link.subject.short}, "
-        f"{link.object.short} is number {explanation.rank}"
+        f"Of the {explanation.rank_of} {what} that were ranked for {stays}, {own} is number "
+        f"{explanation.rank}"
     )
     after = explanation.rank_without_these
     if after is None:
