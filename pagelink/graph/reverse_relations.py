@@ -101,7 +101,7 @@ def _pair_relations(
         fitting = waiting.get((dst_type, src_type, mine.num_pairs, mine.back))
         if fitting:
             other = fitting.popleft()
-            pairs[edge_type], pairs[other] = other, edge_type
+            pairs[other], pairs[edge_type] = edge_type, other
         else:
             own = src_type, dst_type, mine.num_pairs, mine.forth
             waiting.setdefault(own, deque()).append(edge_type)
