@@ -97,6 +97,9 @@ def explain(
     rank: Annotated[
         bool, typer.Option("--rank", help="Also rank the target, with and without these paths.")
     ] = False,
+    rank_end: Annotated[
+        str, typer.Option(help="With --rank: dst ranks the target, src the source.")
+    ] = "dst",
     runs: Annotated[
         int, typer.Option(min=1, help="Number of seeds to explain with; each path is counted.")
     ] = 1,
@@ -144,6 +147,8 @@ def explain(
         "--memory goes with --links: one link is explained by itself.":
             not is_table and memory is not None,
         f"--at is source or paths; got {at!r}.": at not in ("source", "paths"),
+        f"--rank-end is src or dst; got {rank_end!r}.": rank_end not in ("src", "dst"),
+        "--rank-end goes with --rank.": rank_end != "dst" and not rank,
         "--top-k and --at go with --counterfactual.":
             not counterfactual and (top_k is not None or at != "source"),
         "--engine, --workers, --address, --chunk, --store-path and --collect go with --links and a "
@@ -166,7 +171,9 @@ def explain(
 
     settings = Settings().replace(**{k: v for k, v in given.items() if v is not None})
     limit = None if rank_only else threshold
-    on_request: dict[str, Any] = {"rank": rank, "runs": runs, "negatives": negatives}
+    on_request: dict[str, Any] = {
+        "rank": rank, "rank_end": rank_end, "runs": runs, "negatives": negatives,
+    }  # fmt: skip
     if links is not None and out is not None:
         from pagelink.engine import FromFiles, engine_of
         from pagelink.explain.options import ExplainOptions
@@ -234,6 +241,12 @@ def _explain_table(
     counts = ", ".join(f"{count} {name}" for name, count in summary.reasons.items())
     parts = "" if engine is None else f" in {summary.num_parts} parts"
     console.print(f"{summary.num_links} links ({counts}), {summary.num_rows} rows{parts}: {out}")
+    for name, number in summary.direct.items():
+        errors.print(
+            f"For {number} of {summary.num_links} links {name!r} joins source and target directly: "
+            "it may be the link itself under another name. If so, leave it out by "
+            f"--exclude-relation {name}."
+        )
     if engine is not None:
         if summary.verdicts:
             told = ", ".join(f"{count} {name}" for name, count in summary.verdicts.items())

@@ -176,17 +176,28 @@ def train(
 def recommend(
     graph: Graph,
     model: Model,
-    src: Annotated[str, typer.Option(help="Source node, by name or id.")],
-    k: Annotated[int, typer.Option("-k", min=1, help="How many targets.")] = 10,
+    src: Annotated[
+        str | None, typer.Option(help="Source node, by name or id, to list its targets.")
+    ] = None,
+    dst: Annotated[
+        str | None, typer.Option(help="Target node, by name or id, to list its sources instead.")
+    ] = None,
+    k: Annotated[int, typer.Option("-k", min=1, help="How many of them.")] = 10,
 ) -> None:
-    """List the best new targets of a source node."""
-    from pagelink.models.commands import recommend as best_targets
+    """List the best new targets of a source node, or the best new sources of a target."""
+    if (src is None) == (dst is None):
+        raise typer.BadParameter("Give either --src or --dst.")
+    from pagelink.models.commands import recommend as best
 
     checkpoint = load(graph, model)
-    _, relation, dst = checkpoint.link_type
-    console.print(f"Best new targets of {src!r} ({relation} {dst}):")
-    for rank, target in enumerate(best_targets(checkpoint, src, k), start=1):
-        console.print(f"{rank:3d}.  {target.probability:.3f}  {target.name}")
+    src_type, relation, dst_type = checkpoint.link_type
+    found = best(checkpoint, src, k, dst=dst)
+    if dst is None:
+        console.print(f"Best new targets of {src!r} ({relation} {dst_type}):")
+    else:
+        console.print(f"Best new sources of {dst!r} ({src_type} {relation}):")
+    for rank, node in enumerate(found, start=1):
+        console.print(f"{rank:3d}.  {node.probability:.3f}  {node.name}")
 
 
 app.command()(explain)

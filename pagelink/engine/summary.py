@@ -19,7 +19,7 @@ from pagelink.errors import EngineError
 SLOWEST = 10
 INVALID = 20
 _OF_SLOWEST = ["line", "src", "dst", "seconds"]
-_COLUMNS = [*_OF_SLOWEST, "reason", "message", "verdict", "path"]
+_COLUMNS = [*_OF_SLOWEST, "reason", "message", "verdict", "path", "direct_relations"]
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,9 @@ class Summary:
     """How many links have each reason; "paths" counts those with paths."""
     verdicts: dict[str, int]
     """How many links have each verdict."""
+    direct: dict[str, int]
+    """Relations that join the ends of most links directly and may be the links themselves under
+    another name, and how many links; see `Explanation.direct_relations`."""
     slowest: list[dict[str, Any]]
     """The links that took longest: line, src, dst, seconds of one core."""
     invalid: list[str]
@@ -71,6 +74,7 @@ class Count:
     num_rows: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
     verdicts: Counter[str] = field(default_factory=Counter)
+    direct: Counter[str] = field(default_factory=Counter)
     slowest: list[dict[str, Any]] = field(default_factory=list)
     invalid: list[dict[str, Any]] = field(default_factory=list)
 
@@ -91,6 +95,7 @@ class Count:
         links = [row for row in rows if row["path"] in (None, 1)]
         self.reasons.update(row["reason"] or "paths" for row in links)
         self.verdicts.update(row["verdict"] for row in links if row["verdict"])
+        self.direct.update(name for row in links for name in row["direct_relations"] or ())
         self.slowest = heapq.nlargest(
             SLOWEST, [*self.slowest, *links], key=itemgetter("seconds", "line")
         )
@@ -108,6 +113,7 @@ class Count:
             num_parts=self.num_parts,
             reasons=dict(sorted(self.reasons.items())),
             verdicts=dict(sorted(self.verdicts.items())),
+            direct={name: n for name, n in sorted(self.direct.items()) if 2 * n > num_links},
             slowest=[{name: row[name] for name in _OF_SLOWEST} for row in self.slowest],
             invalid=[f"line {row['line']}: {row['message']}" for row in self.invalid],
             resumed=self.resumed,

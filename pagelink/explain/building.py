@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pagelink.explain.direct_facts import DirectFacts
 from pagelink.explain.result import EdgeMask, Explanation, Path, PathEdge, Reason
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.links import Link
@@ -173,8 +174,8 @@ def warnings_about(
     return general + [
         f"The relation {other[1]} mirrors most links of {link_type[1]}: if it is the reverse, "
         "say so by reverse={...}, or paths may merely restate the link."
-        for link_type in link_types
-        for other in predictor.graph.near_reverses(link_type)
+        for link_type, near in predictor.graph.near_reverses(link_types).items()
+        for other in near
     ]
 
 
@@ -191,6 +192,7 @@ class ResultBuilder:
         self._setup, self._seed, self._warnings = setup, seed, warnings
         self._receptive_field = setup.receptive_field
         self._graph, self._settings = setup.graph, setup.settings
+        self._direct = DirectFacts(setup)
         stored = self._graph.edge_types[: self._graph.num_relations]
         self._mask_sizes = dict(zip(stored, self._graph.mask_sizes, strict=False))
 
@@ -238,7 +240,10 @@ class ResultBuilder:
                 values |= {"logit": logit, "logit_deployed": deployed}
             elif np.isfinite(logit) and work.timer.cut:
                 values["logit"] = logit
-            values["notes"] = self._notes(bool(work.unpruned[i]), i in row)
+            direct = self._direct.relations(link)
+            first = (self._direct.note(link, direct),) if direct else ()
+            values["direct_relations"] = direct
+            values["notes"] = first + self._notes(bool(work.unpruned[i]), i in row)
             values["link_in_graph"] = link.fact >= 0
             answer = self._explanation(link, **values)
             explanations.append(cut_short(answer, work.timer) if late else answer)

@@ -18,7 +18,7 @@ from pagelink.errors import ModelError, SettingsError
 from pagelink.explain.building import shown_edge
 from pagelink.explain.counterfactual import PLACES, At, Counterfactual, RemovedFact, WhyNone
 from pagelink.explain.options import check_whole_number
-from pagelink.explain.ranking import TargetScores, open_targets, rank_among
+from pagelink.explain.ranking import EndScores, open_ends, rank_among
 from pagelink.explain.removal_search import FoundRemoval, Measure, Set, smallest_removal
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.links import Link
@@ -110,7 +110,7 @@ def find_counterfactual(
     """
     graph, top_k = setup.graph, goal.top_k
     timer = Timer(setup.settings.deadline)
-    targets = open_targets(graph, link, known)
+    targets = open_ends(graph, link, known)
     if top_k is not None and top_k >= len(targets):
         raise SettingsError(
             f"top_k is {top_k}, but {graph.node_name(link.src)} has only {len(targets)} targets to "
@@ -185,7 +185,7 @@ def _search(
         facts = np.unique(graph.fact[on_paths]).astype(np.int64)
     seen.num_facts = len(facts)
     # 2. Where the target stands.
-    scores = TargetScores(setup, link, timer)
+    scores = EndScores(setup, link, timer)
     own = int(np.searchsorted(targets, link.dst))
     try:
         (before,) = scores.logits(targets, [()])
@@ -245,7 +245,7 @@ def _most_promising(
     return np.sort(facts[np.argsort(-gain[facts], kind="stable")[:most]])
 
 
-def _margin(scores: TargetScores, targets: Longs, facts: Longs, goal: RemovalGoal) -> Measure:
+def _margin(scores: EndScores, targets: Longs, facts: Longs, goal: RemovalGoal) -> Measure:
     """How far the first target is above the threshold, or above the k-th best of the others."""
 
     def measure(sets: Sequence[Set]) -> Doubles:

@@ -12,7 +12,7 @@ from pagelink.explain.counterfactual_search import RemovalGoal, find_counterfact
 from pagelink.explain.options import ExplainOptions, check_batches
 from pagelink.explain.preparation import Prepared
 from pagelink.explain.result import Explanation
-from pagelink.graph.links import Key, LinkLike
+from pagelink.graph.links import End, Key, LinkLike
 from pagelink.graph.schema import EdgeType
 from pagelink.model.borrowing import in_normal_mode
 
@@ -36,7 +36,8 @@ class PaGELink(Prepared):
         data: the graph that the model passes messages on; a `GraphStore` stays on disk, and only
             the neighbourhoods of the links are read.
         link_type: the predicted relation, or several of them; it need not be in the graph. For a
-            homogeneous graph the name of the relation is enough.
+            homogeneous graph the name of the relation, or its value in `edge_type`, is enough; its
+            only relation is the link's, whatever it is called.
         settings: how to explain.
         seed: where random numbers come from.
         forward: `callable(model, data, edge_label_index)` for models of any other signature. The
@@ -46,6 +47,9 @@ class PaGELink(Prepared):
         threshold: a link with a lower logit is a predicted negative (also where the model returns
             probabilities; logit 0 is one half). None: the model ranks, no link is negative.
         reverse: which relation is the reverse of which. None: found.
+        relation_names: how the relations of a homogeneous graph are called: a sequence by their
+            value in `edge_type`, or a mapping. None: as `to_homogeneous()` left them, else
+            "relation 0" and so on.
 
     Raises:
         PageLinkError: the graph, the link type or the model cannot be used; the message says why.
@@ -55,10 +59,11 @@ class PaGELink(Prepared):
         self,
         src: Key,
         dst: Key,
-        link_type: EdgeType | str | None = None,
+        link_type: EdgeType | Key | None = None,
         *,
         rank: bool = False,
         rank_sample: int = 100,
+        rank_end: End = "dst",
         runs: int = 1,
         negatives: bool = False,
     ) -> Explanation:
@@ -71,6 +76,8 @@ class PaGELink(Prepared):
             rank: rank the target, with and without the facts of the returned paths.
             rank_sample: the number of targets to rank it among, drawn at random from those that
                 the source is not linked to.
+            rank_end: `src` ranks the source instead, among sources that the target is not linked
+                to.
             runs: explain with this number of seeds, the explainer's and those that follow it, and
                 count in how many of them each path is returned. A seed decides where learning
                 starts if `Settings.start` is `noise`; with the even start only the controls vary.
@@ -80,7 +87,7 @@ class PaGELink(Prepared):
             LinkError: there is no such node or link type.
             SettingsError: an argument is out of its range.
         """
-        options = ExplainOptions(rank, rank_sample, runs, negatives)
+        options = ExplainOptions(rank, rank_sample, runs, negatives, rank_end)
         given = (src, dst) if link_type is None else (src, dst, link_type)
         (answer,) = self._stream([given], options, BATCH_SIZE, MEMORY, raises=True)
         return answer
@@ -94,6 +101,7 @@ class PaGELink(Prepared):
         memory: float = MEMORY,
         rank: bool = False,
         rank_sample: int = 100,
+        rank_end: End = "dst",
         runs: int = 1,
         negatives: bool = False,
         engine: str | Engine | None = None,
@@ -111,8 +119,9 @@ class PaGELink(Prepared):
             batch_size: the number of links that go through the model side by side at most.
             memory: about how many gigabytes a batch of links may take; beside it there are the
                 graph and the model. A link that needs more is explained by itself.
-            rank: as for `explain`, and so are the next three.
-            rank_sample: the number of targets to rank among.
+            rank: as for `explain`, and so are the next four.
+            rank_sample: the number of nodes to rank among.
+            rank_end: which end is ranked.
             runs: the number of seeds.
             negatives: explain predicted negatives, too.
             engine: who explains. None: this process. `processes` or `ray`: workers, each with a
@@ -125,7 +134,7 @@ class PaGELink(Prepared):
             SettingsError: an argument is out of its range; at once, before any link is read.
             ModelError: the workers cannot get a copy, as the explainer cannot be pickled.
         """
-        options = ExplainOptions(rank, rank_sample, runs, negatives)
+        options = ExplainOptions(rank, rank_sample, runs, negatives, rank_end)
         check_batches(batch_size, memory)
         if engine is not None:
             from pagelink.engine import engine_of, stream
@@ -148,7 +157,7 @@ class PaGELink(Prepared):
         self,
         src: Key,
         dst: Key,
-        link_type: EdgeType | str | None = None,
+        link_type: EdgeType | Key | None = None,
         *,
         top_k: int | None = None,
         at: At = "source",

@@ -13,10 +13,10 @@ import numpy as np
 
 from pagelink.errors import SettingsError
 from pagelink.explain.building import cut_short, named_paths
-from pagelink.explain.ranking import RANKING, TargetScores, rank_among, sample_targets
+from pagelink.explain.ranking import RANKING, EndScores, rank_among, sample_ends
 from pagelink.explain.result import Explanation, Path
 from pagelink.graph.computation_graph import ComputationGraphs
-from pagelink.graph.links import Link
+from pagelink.graph.links import End, Link
 from pagelink.graph.lookup import fact_of
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.measure.candidates import CandidateFinder, Candidates
@@ -53,15 +53,19 @@ class ExplainOptions:
     """
 
     rank: bool = False
-    """Rank the target before and after removing the facts of the returned paths."""
+    """Rank an end of the link before and after removing the facts of the returned paths."""
     rank_sample: int = 100
-    """How many targets to rank at most, the link's own among them."""
+    """How many nodes to rank at most, the link's own among them."""
     runs: int = 1
     """The number of seeds to explain with; each path says in how many of them it is returned."""
     negatives: bool = False
     """Say of predicted negatives which paths speak for the link, and which against it."""
+    rank_end: End = "dst"
+    """Which end is ranked: the target among targets of the source, or the source among sources."""
 
     def __post_init__(self) -> None:
+        if self.rank_end not in ("src", "dst"):
+            raise SettingsError(f"rank_end must be 'src' or 'dst', got {self.rank_end!r}.")
         check_whole_number("rank_sample", self.rank_sample, 2)
         check_whole_number("runs", self.runs, 1)
 
@@ -107,28 +111,29 @@ def with_rank(
     setup: Setup,
     link: Link,
     answer: Explanation,
-    count: int,
+    options: ExplainOptions,
     seed: int,
     timer: Timer = UNLIMITED,
 ) -> Explanation:
-    """Rank the target with and without the facts of the returned paths.
+    """Rank an end of a link with and without the facts of the returned paths.
 
     Args:
         setup: the model, and what makes computation graphs.
         link: the explained link.
         answer: its explanation.
-        count: targets to rank at most.
-        seed: where the sample of targets comes from.
+        options: which end, and how many nodes to rank at most.
+        seed: where the sample of nodes comes from.
         timer: when to stop; there is no rank then.
     """
     if answer.logit is None:
         return answer
-    targets = sample_targets(setup.graph, link, count, seed)
-    own = int(np.searchsorted(targets, link.dst))
+    end = options.rank_end
+    nodes = sample_ends(setup.graph, link, options.rank_sample, seed, end)
+    own = int(np.searchsorted(nodes, link.at(end)))
     facts = facts_of(setup.graph, answer.paths)
-    scores = TargetScores(setup, link, timer)
+    scores = EndScores(setup, link, timer, end=end)
     try:
-        rows = scores.logits(targets, [(), facts] if len(facts) else [()])
+        rows = scores.logits(nodes, [(), facts] if len(facts) else [()])
     except OutOfTimeError:
         timer.stop(RANKING)
         return cut_short(answer, timer)
@@ -136,7 +141,8 @@ def with_rank(
         answer,
         rank=rank_among(rows[0], own),
         rank_without_these=rank_among(rows[1], own) if len(facts) else None,
-        rank_of=len(targets),
+        rank_of=len(nodes),
+        rank_end=end,
     )
 
 

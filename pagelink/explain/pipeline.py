@@ -239,7 +239,7 @@ class Pipeline:
             answers = with_negatives(self.setup, scored.batch, links, answers, timer)
         if options.rank:
             answers = [
-                with_rank(self.setup, link, answer, options.rank_sample, self.seed, timer)
+                with_rank(self.setup, link, answer, options, self.seed, timer)
                 for link, answer in zip(links, answers, strict=True)
             ]
         return answers

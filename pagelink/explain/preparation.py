@@ -11,13 +11,15 @@ import numpy as np
 from torch import nn
 from torch_geometric.data import Data, HeteroData
 
+from pagelink.errors import GraphError
 from pagelink.explain.building import ResultBuilder, warnings_about
 from pagelink.explain.options import check_arguments, check_hops
 from pagelink.explain.pipeline import Pipeline, page_link
-from pagelink.explain.ranking import TargetScores
+from pagelink.explain.ranking import EndScores
 from pagelink.explain.result import Explanation
 from pagelink.graph.batches import Batches
 from pagelink.graph.links import Key, Link, LinkLike, LinkReader, as_link_types
+from pagelink.graph.reading import RelationNames
 from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.model.model_checks import inspect_model
@@ -36,7 +38,7 @@ class Prepared:
         self,
         model: nn.Module,
         data: HeteroData | Data | GraphStore,
-        link_type: EdgeType | str | Sequence[EdgeType],
+        link_type: EdgeType | Key | Sequence[EdgeType | Key],
         settings: Settings | None = None,
         seed: int = 0,
         *,
@@ -44,19 +46,26 @@ class Prepared:
         output: Output = "logit",
         threshold: float | None = 0.0,
         reverse: Mapping[EdgeType, EdgeType] | None = None,
+        relation_names: RelationNames | None = None,
     ) -> None:
         check_arguments(settings, seed, threshold)
         self._given: dict[str, Any] = {
             "link_type": link_type, "forward": forward, "output": output, "threshold": threshold,
-            "reverse": reverse,
+            "reverse": reverse, "relation_names": relation_names,
         }  # fmt: skip
         self.threshold = threshold
         self.store = data if isinstance(data, GraphStore) else None
-        self.link_types = as_link_types(link_type, not isinstance(data, Data))
+        asked = as_link_types(link_type, not isinstance(data, Data))
+        if relation_names is not None and not isinstance(data, Data):
+            raise GraphError(
+                "relation_names is for a homogeneous graph (Data); the relations of this "
+                f"{type(data).__name__} have names of their own. Leave it out."
+            )
         if isinstance(data, GraphStore):
-            self.graph, data = data.graph(self.link_types, reverse), data.data
+            self.graph, data = data.graph(asked, reverse), data.data
         else:
-            self.graph = TypedGraph.from_data(data, self.link_types, reverse)
+            self.graph = TypedGraph.from_data(data, asked, reverse, relation_names)
+        self.link_types = tuple(dict.fromkeys(map(self.graph.relation_called, asked)))
         self.predictor = LinkPredictor(model, data, self.graph, forward, output)
         on_patch = self.store is not None
         with self.graph.naming_damage():
@@ -142,7 +151,7 @@ class Prepared:
         """Which relations are taken to be each other's reverse."""
         return self.graph.reverse
 
-    def link(self, src: Key, dst: Key, link_type: EdgeType | str | None = None) -> Link:
+    def link(self, src: Key, dst: Key, link_type: EdgeType | Key | None = None) -> Link:
         """Return a link in flat nodes.
 
         Raises:
@@ -154,9 +163,9 @@ class Prepared:
         """Return the explanation of a link that is malformed, or on which the work failed."""
         return self.builder.failed(self.reader.read_any(link), error)
 
-    def target_scores(self, link: Link) -> TargetScores:
+    def target_scores(self, link: Link) -> EndScores:
         """Return what scores targets of a link's source on graphs without some facts."""
-        return TargetScores(self.setup, link)
+        return EndScores(self.setup, link)
 
 
 def _make(kind: type[Prepared], model: nn.Module, store: GraphStore, given: Any) -> Prepared:

@@ -227,13 +227,18 @@ class Explanation:
     """Links with a lower logit are predicted negatives; None: the model only ranks."""
     noise: float = 0.0
     """Tau: the largest change of the score that counts as none."""
+    direct_relations: tuple[str, ...] = ()
+    """Relations that join source and target directly and may be the link itself under another name,
+    as `Settings.exclude_relations` takes them; the first note is about them."""
     rank: int | None = None
-    """Rank of the target among those ranked: one more than there are of a higher score. None: not
-    requested."""
+    """Rank of the target (or the source, see `rank_end`) among those ranked: one more than there
+    are of a higher score. None: not requested."""
     rank_without_these: int | None = None
     """The same on the graph without the facts of the returned paths; None if there are none."""
     rank_of: int | None = None
-    """How many targets were ranked: a sample of those the source is not linked to, and its own."""
+    """How many nodes were ranked: a sample of those the other end is not linked to, and its own."""
+    rank_end: Literal["src", "dst"] | None = None
+    """Which end was ranked, the target (`dst`) or the source (`src`); None: not requested."""
     runs: int | None = None
     """How many runs, each with a seed of its own, `Path.runs` counts; None if there was but one."""
     versions: Mapping[str, str] = field(repr=False, compare=False, default_factory=dict)
@@ -310,6 +315,7 @@ class Explanation:
             "paths": tuple(_path_from_dict(path) for path in values["paths"]),
             "evidence": None if evidence is None else Evidence(**evidence),
             "notes": tuple(values["notes"]),
+            "direct_relations": tuple(values.get("direct_relations", ())),
             "edge_mask": EdgeMask.from_list(values["edge_mask"]),
             "settings": Settings.from_dict(values["settings"]),
         }

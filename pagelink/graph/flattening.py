@@ -11,8 +11,9 @@ from typing import TypedDict
 import numpy as np
 
 from pagelink.errors import GraphError
+from pagelink.graph.reading import RawGraph
 from pagelink.graph.reverse_relations import relation_classes
-from pagelink.graph.schema import EdgeType, RawGraph
+from pagelink.graph.schema import EdgeType
 from pagelink.runtime.arrays import Bools, Ints, Longs
 from pagelink.runtime.csr import Csr
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 from pagelink.errors import LinkError, did_you_mean
 from pagelink.graph.schema import HOMOGENEOUS_NODE_TYPE, EdgeType
 from pagelink.graph.typed_graph import TypedGraph
 
 Key = int | str
-LinkLike = tuple[Key, Key] | tuple[Key, Key, EdgeType | str]
+End = Literal["src", "dst"]
+"""One of the two ends of a link."""
+LinkLike = tuple[Key, Key] | tuple[Key, Key, EdgeType | Key]
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,15 @@ class Link:
     """Why the link is malformed, or None."""
     given: tuple[str, str] = ("", "")
     """A malformed link as it was given."""
+
+    def at(self, end: End) -> int:
+        """Return the flat node at one end."""
+        return self.src if end == "src" else self.dst
+
+    def moved(self, end: End, node: int) -> Link:
+        """Return the link that has another node at one end, which the graph is not said to hold."""
+        src, dst = (node, self.dst) if end == "src" else (self.src, node)
+        return replace(self, src=src, dst=dst, fact=-1)
 
     @classmethod
     def broken(cls, given: Any, link_type: EdgeType, message: str) -> Link:
@@ -71,9 +82,12 @@ class LinkReader:
         except LinkError as error:
             return Link.broken(row, self._link_types[0], str(error))
 
-    def _find_type(self, given: EdgeType | str) -> EdgeType:
+    def _find_type(self, given: EdgeType | Key) -> EdgeType:
         known = self._link_types
         fitting = [t for t in known if given in (t, t[1], list(t))]
+        if not fitting and HOMOGENEOUS_NODE_TYPE in self._graph.node_types:
+            meant = [self._graph.relation_called(t) for t in as_link_types(given, hetero=False)]
+            fitting = [t for t in meant if t in known]
         if len(fitting) > 1:
             choices = " or ".join(map(str, fitting))
             raise LinkError(f"{len(fitting)} link types are called {given!r}: choose {choices}.")
@@ -86,14 +100,22 @@ class LinkReader:
         )
 
 
-def as_link_types(given: EdgeType | str | Sequence[EdgeType], hetero: bool) -> tuple[EdgeType, ...]:
-    """Return the link types that were given, one or several; by name in a homogeneous graph."""
+def as_link_types(
+    given: EdgeType | Key | Sequence[EdgeType | Key], hetero: bool
+) -> tuple[EdgeType, ...]:
+    """Return the link types that were given, one or several.
+
+    In a homogeneous graph the name of a relation, or its value in `edge_type`, is enough.
+    """
     kind = HOMOGENEOUS_NODE_TYPE
-    several = isinstance(given, Sequence) and not isinstance(given, str) and len(given) > 0
-    if several and not all(isinstance(part, str) for part in given):
-        return tuple(as_link_types(link_type, hetero)[0] for link_type in given)
-    if several and len(given) == 3:
-        return (tuple(given),)  # type: ignore[return-value]
-    if hetero or not (several or isinstance(given, str)):
+    several: Sequence[Any] = ()
+    if isinstance(given, Sequence) and not isinstance(given, str):
+        several = given
+    if not all(isinstance(part, str) for part in several):
+        return tuple(as_link_types(link_type, hetero)[0] for link_type in several)
+    if len(several) == 3:
+        return ((several[0], several[1], several[2]),)
+    is_key = isinstance(given, str | int) and not isinstance(given, bool)
+    if hetero or not (several or is_key):
         raise LinkError(f"A link type is (source type, relation, target type), got {given!r}.")
-    return tuple((kind, str(relation), kind) for relation in (given if several else [given]))
+    return tuple((kind, str(relation), kind) for relation in several or [given])

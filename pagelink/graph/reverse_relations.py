@@ -6,12 +6,13 @@ the other. Edge sets are compared by fingerprints, so that a store need not hold
 
 from __future__ import annotations
 
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import combinations
 
 import numpy as np
+from scipy.sparse import csr_array
 from torch_geometric.data import HeteroData
 
 from pagelink.errors import GraphError, did_you_mean
@@ -88,19 +89,22 @@ def _pair_relations(
     # Edge sets have to be compared only where there is no reverse by name, and another relation
     # runs between the same types. A relation that is its own mirror is symmetric; its twin would
     # be parallel, not a reverse.
-    open_types = [
-        t for t in stored
-        if t not in pairs
-        and any(other != t and (other[2], other[0]) == (t[0], t[2]) for other in stored)
-        and set_of(t).num_pairs and not _is_symmetric(t, set_of)
-    ]  # fmt: skip
-    for first, second in combinations(open_types, 2):
-        if (
-            not {first, second} & pairs.keys()
-            and (first[0], first[2]) == (second[2], second[0])
-            and set_of(first).mirrors(set_of(second))
-        ):
-            pairs[first], pairs[second] = second, first
+    of_ends = Counter((t[0], t[2]) for t in stored)
+    waiting: dict[tuple[str, str, int, str], deque[EdgeType]] = {}
+    for edge_type in stored:
+        src_type, _, dst_type = edge_type
+        is_alone = of_ends[dst_type, src_type] == (src_type == dst_type)
+        if edge_type in pairs or is_alone or not (mine := set_of(edge_type)).num_pairs:
+            continue
+        if _is_symmetric(edge_type, set_of):
+            continue
+        fitting = waiting.get((dst_type, src_type, mine.num_pairs, mine.back))
+        if fitting:
+            other = fitting.popleft()
+            pairs[other], pairs[edge_type] = edge_type, other
+        else:
+            own = src_type, dst_type, mine.num_pairs, mine.forth
+            waiting.setdefault(own, deque()).append(edge_type)
     return pairs
 
 
@@ -114,13 +118,18 @@ def _is_symmetric(edge_type: EdgeType, set_of: SetOf) -> bool:
 
 
 def _reverse_by_name(edge_types: Sequence[EdgeType]) -> dict[EdgeType, EdgeType]:
+    """Pair each relation with the one of its name and `rev_`, if neither has a reverse yet.
+
+    The shortest names come first, so that of `r`, `rev_r` and `rev_rev_r` the first two are a pair
+    whatever their order.
+    """
     pairs: dict[EdgeType, EdgeType] = {}
     known = set(edge_types)
-    for first in edge_types:
+    for first in sorted(known, key=lambda t: len(t[1])):
         second = reverse_name(first)
         if second in known and first not in pairs:
             pairs[first], pairs[second] = second, first
-    return pairs
+    return {t: pairs[t] for t in edge_types if t in pairs}
 
 
 def relation_classes(edge_types: Sequence[EdgeType], pairs: Mapping[EdgeType, EdgeType]) -> Ints:
@@ -171,6 +180,68 @@ def add_reverse_relations(data: HeteroData) -> None:
         backward.edge_index = forward.edge_index.flip(0)
         if "attributes" in forward:
             backward.attributes = forward.attributes
+
+
+NEAR = 0.9
+"""Relations that hold this share of each other's pairs, turned, nearly mirror each other."""
+
+
+def nearly_mirrored(
+    src: Ints,
+    dst: Ints,
+    relation: Ints,
+    edge_types: Sequence[EdgeType],
+    asked: Sequence[EdgeType],
+) -> dict[EdgeType, list[EdgeType]]:
+    """Return, of some relations, others that nearly mirror them; those without any are left out.
+
+    Each pair of nodes is looked at once for all of them: this costs about a sort of the edges.
+
+    Args:
+        src: flat sources of the edges.
+        dst: their targets.
+        relation: their relations, as positions in `edge_types`.
+        edge_types: the stored relations.
+        asked: some of them.
+
+    Example:
+        >>> there, back = ("u", "buys", "i"), ("i", "sold_to", "u")
+        >>> src, dst = np.array([0, 1, 8, 9]), np.array([8, 9, 0, 1])
+        >>> nearly_mirrored(src, dst, np.array([0, 0, 1, 1]), [there, back], [there])
+        {('u', 'buys', 'i'): [('i', 'sold_to', 'u')]}
+    """
+    requested, ends = set(asked), {(t[0], t[2]) for t in asked}
+    wanted = {*asked, *(t for t in edge_types if (t[2], t[0]) in ends)}
+    if len(wanted) < 2:
+        return {}
+    # 1. The distinct pairs of all relations that take part.
+    edges = np.flatnonzero(np.array([t in wanted for t in edge_types])[relation])
+    u, v, kind = (each[edges].astype(np.int64) for each in (src, dst, relation))
+    order = np.lexsort((kind, v, u))
+    u, v, kind = u[order], v[order], kind[order]
+    first = np.ones(len(kind), dtype=np.bool_)
+    first[1:] = (np.diff(u) != 0) | (np.diff(v) != 0) | (np.diff(kind) != 0)
+    u, v, kind = u[first], v[first], kind[first]
+    counts = np.bincount(kind, minlength=len(edge_types))
+    # 2. How many pairs of each relation each other one holds turned, as a product of two sparse
+    # matrices with a row per pair of nodes.
+    base = int(max(u.max(initial=0), v.max(initial=0))) + 1
+    pair, turned = u * base + v, v * base + u
+    is_new = np.diff(pair, prepend=-1) != 0
+    pairs, row = pair[is_new], np.cumsum(is_new) - 1
+    place = np.minimum(np.searchsorted(pairs, turned), max(len(pairs) - 1, 0))
+    there = pairs[place] == turned
+    shape, ones = (len(pairs), len(edge_types)), np.ones(len(kind), dtype=np.int64)
+    stated = csr_array((ones, (row, kind)), shape=shape)
+    mirrored = csr_array((ones[there], (place[there], kind[there])), shape=shape)
+    shared = (stated.T @ mirrored).tocoo()
+    is_near = shared.data >= NEAR * np.maximum(counts[shared.row], counts[shared.col])
+    near = sorted(zip(shared.row[is_near].tolist(), shared.col[is_near].tolist(), strict=True))
+    found: dict[EdgeType, list[EdgeType]] = {}
+    for i, j in near:
+        if i != j and edge_types[i] in requested:
+            found.setdefault(edge_types[i], []).append(edge_types[j])
+    return found
 
 
 def distinct(keys: Longs) -> Longs:

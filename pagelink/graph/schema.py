@@ -1,22 +1,17 @@
-"""The schema of a graph, and the reading of a PyG graph into plain arrays, with checks.
-
-By its schema a model, or a store, knows the graph it was made for again.
-"""
+"""The schema of a graph, by which a model, or a store, knows the graph it was made for again."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch_geometric.data import Data, HeteroData
+from torch_geometric.data import HeteroData
 
-from pagelink.errors import GraphError, LinkError, did_you_mean
+from pagelink.errors import LinkError, did_you_mean
 from pagelink.runtime.arrays import Longs
 
 HOMOGENEOUS_NODE_TYPE = "node"
@@ -140,142 +135,6 @@ def first_not_finite(values: npt.NDArray[Any]) -> tuple[int, ...] | None:
     return tuple(int(i) for i in np.argwhere(bad)[0]) if bad.any() else None
 
 
-@dataclass(frozen=True)
-class RawGraph:
-    """Sizes, edge lists and names by type."""
-
-    sizes: dict[str, int]
-    edges: Edges
-    columns: Edges
-    """Where each edge stands in the edge_index of the data."""
-    mask_sizes: dict[EdgeType, int]
-    """Number of columns of the edge_index that holds a relation."""
-    names: dict[str, Sequence[str]]
-    attributes: dict[EdgeType, Any]
-    """Tables with what else is known of the edges of a relation, a row per column."""
-    ids: dict[str, Sequence[str]]
-    """What the nodes are called in the tables they come from."""
-
-
-def read_data(data: HeteroData | Data) -> RawGraph:
-    """Read a graph.
-
-    Raises:
-        GraphError: it is malformed; with the relation and the column.
-    """
-    if isinstance(data, HeteroData):
-        raw = _read_hetero(data)
-    elif isinstance(data, Data):
-        raw = _read_homogeneous(data)
-    else:
-        raise GraphError(
-            f"data must be a torch_geometric HeteroData or Data, got {type(data).__name__}."
-        )
-    _check_edges(raw)
-    return raw
-
-
-def _read_hetero(data: HeteroData) -> RawGraph:
-    sizes: dict[str, int] = {}
-    names: dict[str, Sequence[str]] = {}
-    ids: dict[str, Sequence[str]] = {}
-    for node_type in data.node_types:
-        size = data[node_type].num_nodes
-        if size is None:
-            raise GraphError(
-                f"The number of nodes of type {node_type!r} is unknown. "
-                f"Set data[{node_type!r}].num_nodes."
-            )
-        sizes[node_type] = int(size)
-        for key, texts in (("name", names), ("id", ids)):
-            if key in data[node_type]:
-                texts[node_type] = _check_names(data[node_type][key], node_type, int(size), key)
-    edges: Edges = {}
-    attributes: dict[EdgeType, Any] = {}
-    for edge_type in data.edge_types:
-        store = data[edge_type]
-        if "edge_index" in store:
-            edges[edge_type] = _as_array(store["edge_index"], str(edge_type))
-            if "attributes" in store:
-                attributes[edge_type] = _check_table(store["attributes"], edge_type, edges)
-        elif "adj_t" in store:
-            raise GraphError(
-                f"{edge_type} is stored as a sparse matrix (adj_t), whose entries cannot be told "
-                "apart. Give the graph by edge_index."
-            )
-    columns = {t: np.arange(e.shape[1]) for t, e in edges.items()}
-    mask_sizes = {t: int(c.size) for t, c in columns.items()}
-    return RawGraph(sizes, edges, columns, mask_sizes, names, attributes, ids)
-
-
-def _read_homogeneous(data: Data) -> RawGraph:
-    size = data.num_nodes
-    if size is None or "edge_index" not in data:
-        raise GraphError("A homogeneous graph needs edge_index and num_nodes (or x).")
-    edge_index = _as_array(data["edge_index"], "edge_index")
-    kind = HOMOGENEOUS_NODE_TYPE
-    names: dict[str, Sequence[str]] = {}
-    if "name" in data:
-        names[kind] = _check_names(data["name"], kind, int(size))
-    edge_type = np.zeros(edge_index.shape[1], dtype=np.int64)
-    given: Sequence[object] = ["is_linked_to"]
-    if "edge_type" in data:
-        given_types = data["edge_type"]
-        if isinstance(given_types, torch.Tensor) and not given_types.is_floating_point():
-            edge_type = given_types.cpu().numpy()
-        else:
-            edge_type = np.full(1, -1)
-        given = getattr(data, "_edge_type_names", [])
-    if edge_type.shape != (edge_index.shape[1],) or edge_type.min(initial=0) < 0:
-        raise GraphError(
-            f"edge_type must hold one number from 0 up, an integer, for each of the "
-            f"{edge_index.shape[1]} edges."
-        )
-    edges: Edges = {}
-    columns: dict[EdgeType, Longs] = {}
-    for position in range(max(int(edge_type.max(initial=-1)) + 1, len(given))):
-        relation = given[position] if position < len(given) else str(position)
-        # to_homogeneous() leaves (source type, relation, target type) behind.
-        relation = "__".join(relation) if isinstance(relation, tuple) else str(relation)
-        columns[kind, relation, kind] = np.flatnonzero(edge_type == position)
-        edges[kind, relation, kind] = edge_index[:, edge_type == position]
-    whole = {relation: int(edge_index.shape[1]) for relation in edges}
-    return RawGraph({kind: int(size)}, edges, columns, whole, names, {}, {})
-
-
-def _as_array(edge_index: object, where: str) -> Longs:
-    if not isinstance(edge_index, torch.Tensor) or edge_index.is_sparse:
-        raise GraphError(f"{where}: edge_index must be a dense tensor of shape [2, num_edges].")
-    if edge_index.dim() != 2 or edge_index.shape[0] != 2 or edge_index.dtype not in (
-        torch.int64, torch.int32,
-    ):  # fmt: skip
-        raise GraphError(
-            f"{where}: edge_index must be an integer tensor of shape [2, num_edges], got "
-            f"{edge_index.dtype} of shape {list(edge_index.shape)}."
-        )
-    return np.asarray(edge_index.detach().cpu().as_subclass(torch.Tensor), dtype=np.int64)
-
-
-def _check_table(table: Any, edge_type: EdgeType, edges: Edges) -> Any:
-    count = edges[edge_type].shape[1]
-    if getattr(table, "num_rows", None) != count:
-        raise GraphError(
-            f"data[{edge_type}].attributes must be a pyarrow.Table with a row for each of the "
-            f"{count} edges."
-        )
-    return table
-
-
-def _check_names(names: Any, node_type: str, size: int, key: str = "name") -> Sequence[str]:
-    listed = isinstance(names, Sequence | np.ndarray) and not isinstance(names, str)
-    if not listed or len(names) != size:
-        raise GraphError(
-            f"data[{node_type!r}].{key} must be a list of {size} {key}s, one per node."
-        )
-    checked: Sequence[str] = names
-    return checked
-
-
 def check_link_type(link_type: object, node_types: Sequence[str]) -> None:
     """Refuse a link type that is not a triple, or whose node types are not in the graph."""
     if not isinstance(link_type, tuple) or len(link_type) != 3:
@@ -286,18 +145,3 @@ def check_link_type(link_type: object, node_types: Sequence[str]) -> None:
                 f"The link type {link_type} has node type {node_type!r}, which is not in the graph "
                 f"({', '.join(node_types)}).{did_you_mean(str(node_type), node_types)}"
             )
-
-
-def _check_edges(raw: RawGraph) -> None:
-    for edge_type, edge_index in raw.edges.items():
-        for row, node_type in enumerate((edge_type[0], edge_type[2])):
-            if node_type not in raw.sizes:
-                raise GraphError(f"{edge_type}: there is no node type {node_type!r}.")
-            bad = (edge_index[row] < 0) | (edge_index[row] >= raw.sizes[node_type])
-            if bad.any():
-                first = int(bad.argmax())
-                raise GraphError(
-                    f"{edge_type}: edge_index[{row}, {raw.columns[edge_type][first]}] is "
-                    f"{edge_index[row, first]}, but there are {raw.sizes[node_type]} nodes of type "
-                    f"{node_type!r}."
-                )

@@ -20,13 +20,14 @@ from torch_geometric.data import Data, HeteroData
 from pagelink.errors import LinkError, did_you_mean
 from pagelink.graph.ego_kernels import BatchArrays, GraphArrays
 from pagelink.graph.flattening import flatten
+from pagelink.graph.reading import RelationNames, read_data, relation_called
 from pagelink.graph.reverse_relations import (
     REVERSE_PREFIX,
-    distinct,
     find_reverse,
     given_reverse,
+    nearly_mirrored,
 )
-from pagelink.graph.schema import EdgeType, check_link_type, read_data
+from pagelink.graph.schema import EdgeType, check_link_type
 from pagelink.runtime.arrays import Bools, Ints, Longs
 from pagelink.runtime.csr import Csr
 
@@ -100,6 +101,9 @@ class TypedGraph:
     ids: Mapping[str, Sequence[str]]
     """What the nodes are called in the tables they come from."""
 
+    also_called: Mapping[EdgeType, tuple[EdgeType, ...]] = field(default_factory=dict, repr=False)
+    """What users may write instead of the name of a relation, and which ones it may mean."""
+
     _lookup: dict[tuple[Kind, str], dict[str, list[int]]] = field(default_factory=dict, repr=False)
 
     @property
@@ -148,6 +152,7 @@ class TypedGraph:
         data: HeteroData | Data,
         link_types: Sequence[EdgeType] = (),
         reverse: Mapping[EdgeType, EdgeType] | None = None,
+        relation_names: RelationNames | None = None,
     ) -> TypedGraph:
         """Flatten a PyG graph.
 
@@ -156,18 +161,27 @@ class TypedGraph:
             link_types: relations to predict; they need not be among the data's relations.
             reverse: which relation is the reverse of which. None: found by PyG's `rev_` names and
                 by edge sets that mirror each other exactly. An empty mapping: there are none.
+            relation_names: how the relations of a homogeneous graph are called, by their value in
+                `edge_type`. None: by what `to_homogeneous()` left, else "relation 0" and so on.
 
         Raises:
             GraphError: the data is malformed, with the relation and the column.
+            LinkError: a link type is not one, or may be one of several relations.
         """
-        raw = read_data(data)
-        for link_type in link_types:
+        raw = read_data(data, relation_names, link_types)
+        meant = [relation_called(t, raw.edges, raw.also_called) for t in link_types]
+        for link_type in meant:
             check_link_type(link_type, tuple(raw.sizes))
-        edge_types = [*raw.edges, *(t for t in dict.fromkeys(link_types) if t not in raw.edges)]
+        edge_types = [*raw.edges, *(t for t in dict.fromkeys(meant) if t not in raw.edges)]
         if reverse is None:
             pairs = find_reverse(raw.edges, edge_types)
         else:
-            pairs = given_reverse(reverse, edge_types)
+            known = edge_types, raw.also_called
+            called = {
+                relation_called(first, *known): relation_called(second, *known)
+                for first, second in reverse.items()
+            }
+            pairs = given_reverse(called, edge_types)
         return cls(
             node_types=tuple(raw.sizes),
             edge_types=tuple(edge_types),
@@ -176,8 +190,17 @@ class TypedGraph:
             names=raw.names,
             attributes=raw.attributes,
             ids=raw.ids,
+            also_called=raw.also_called,
             **flatten(raw, edge_types, pairs),
         )
+
+    def relation_called(self, edge_type: EdgeType) -> EdgeType:
+        """Return the relation that users mean, by its name or by what else it is called.
+
+        Raises:
+            LinkError: several may be meant.
+        """
+        return relation_called(edge_type, self.edge_types, self.also_called)
 
     def in_edges(self, node: int) -> slice:
         """Return which edges enter a flat node."""
@@ -240,24 +263,25 @@ class TypedGraph:
         (row,) = self.check_cells(table.slice(int(self.column[edge]), 1)).to_pylist()
         return {key: value for key, value in row.items() if value is not None}
 
-    def near_reverses(self, link_type: EdgeType) -> list[EdgeType]:
+    def near_reverses(self, link_types: Sequence[EdgeType]) -> dict[EdgeType, list[EdgeType]]:
         """Relations that mirror a link type so nearly that they may be its reverse, but are not.
 
-        Their edge sets hold at least nine in ten of each other's pairs.
+        Returns:
+            For link types without a known reverse, relations that hold at least nine in ten of
+            each other's pairs; nothing for the others.
         """
-        mine = self._pairs_of(link_type)
-        found = []
-        for other in self.edge_types[: self.num_relations]:
-            if (other[0], other[2]) == (link_type[2], link_type[0]) and other != link_type:
-                shared = len(np.intersect1d(mine, self._pairs_of(other, turned=True)))
-                if shared and shared >= 0.9 * max(len(mine), len(self._pairs_of(other))):
-                    found.append(other)
-        return [] if link_type in self.reverse else found
+        stored = self.edge_types[: self.num_relations]
+        asked = [t for t in stored if t in set(link_types) and t not in self.reverse]
+        return nearly_mirrored(self.src, self.dst, self.relation, stored, asked)
 
-    def _pairs_of(self, edge_type: EdgeType, turned: bool = False) -> Longs:
-        mine = self.relation == self.edge_types.index(edge_type)
-        first, second = (self.dst, self.src) if turned else (self.src, self.dst)
-        return distinct(first[mine].astype(np.int64) * self.num_nodes + second[mine])
+    def some_links(self, edge_type: EdgeType, count: int) -> tuple[Longs, Longs]:
+        """Return sources and targets of stored edges of a relation, at most `count` of them.
+
+        They are evenly spaced in the order of the columns.
+        """
+        mine = np.flatnonzero(self.relation == self.edge_types.index(edge_type))
+        mine = mine[np.argsort(self.column[mine])][spaced(len(mine), count)]
+        return self.src[mine].astype(np.int64), self.dst[mine].astype(np.int64)
 
     def link_fact(self, src: int, dst: int, link_type: EdgeType) -> int:
         """Return the fact that states the link itself, or -1 if it is not in the graph."""
@@ -346,6 +370,16 @@ class TypedGraph:
         """Return what a node is called in the table it comes from, else its index."""
         node_type, index = self.node(flat_index)
         return str(self.ids[node_type][index]) if node_type in self.ids else str(index)
+
+
+def spaced(size: int, count: int) -> Longs:
+    """Return at most `count` evenly spaced positions.
+
+    Example:
+        >>> spaced(10, 4).tolist(), spaced(3, 4).tolist()
+        ([0, 2, 5, 7], [0, 1, 2])
+    """
+    return np.arange(min(size, count), dtype=np.int64) * size // max(min(size, count), 1)
 
 
 def _as_index(key: Any, node_type: str) -> int:

@@ -1,7 +1,7 @@
 """What `pagelink train` and `pagelink recommend` do.
 
 Training: split, train with a progress bar, report, write the checkpoint. Recommendations: the
-targets that a trained model links to a source with the highest logits.
+targets that a trained model links to a source with the highest logits, or the sources of a target.
 """
 
 from __future__ import annotations
@@ -27,63 +27,76 @@ from pagelink.models.links import Negatives, split_graph
 from pagelink.models.training import Epoch, TrainReport, TrainSettings, train
 from pagelink.tables.load import load_graph
 
-_TARGETS_AT_ONCE = 100_000
+_NODES_AT_ONCE = 100_000
 
 
 @dataclass(frozen=True)
 class Recommendation:
-    """A target for a source."""
+    """A target for a source, or a source for a target."""
 
     index: int
-    """Its index within the target's node type."""
+    """Its index within its node type."""
     name: str
     logit: float
     probability: float
 
 
 def recommend(
-    checkpoint: Checkpoint, src: int | str, k: int = 10, *, exclude_known: bool = True
+    checkpoint: Checkpoint,
+    src: int | str | None = None,
+    k: int = 10,
+    *,
+    dst: int | str | None = None,
+    exclude_known: bool = True,
 ) -> list[Recommendation]:
-    """Return the targets with the highest logits for a source, best first.
+    """Return the targets with the highest logits for a source, or sources for a target, best first.
 
-    Of targets with the same logit the one with the lower index comes first. The source itself is
+    Of nodes with the same logit the one with the lower index comes first. The given node itself is
     never among them.
 
     Args:
         checkpoint: the trained model with its graph.
-        src: the source, by index or name.
-        k: the number of targets, 1 or more; fewer come back if there are no more.
-        exclude_known: leave out the known links of the source: those of training, validation and
-            test.
+        src: the source, by index or name, whose targets are sought.
+        k: the number of nodes, 1 or more; fewer come back if there are no more.
+        dst: instead of `src`: the target whose sources are sought.
+        exclude_known: leave out the known links of the given node: those of training, validation
+            and test.
 
     Raises:
-        LinkError: there is no such source.
-        SettingsError: k is less than 1.
+        LinkError: there is no such node.
+        SettingsError: k is less than 1, or not just one of src and dst is given.
     """
     if k < 1:
         raise SettingsError(f"k must be at least 1, got {k}.")
-    src_type, _, dst_type = checkpoint.link_type
+    given = src if dst is None else dst
+    if given is None or (src is not None and dst is not None):
+        raise SettingsError("Give either src, to get targets, or dst, to get sources.")
+    place = 0 if dst is None else 1  # of the given node
+    ends = checkpoint.link_type[::2]
+    stays, sought = ends[place], ends[1 - place]
     graph = checkpoint.graph
-    _, source = graph.node(graph.find_node(src_type, src))
-    num_src, num_dst = (int(checkpoint.data[t].num_nodes) for t in (src_type, dst_type))
-    targets = np.arange(num_dst)
-    sources = np.full(num_dst, source)
+    _, index = graph.node(graph.find_node(stays, given))
+    num_src, num_dst = (int(checkpoint.data[t].num_nodes) for t in ends)
+    nodes = np.arange((num_dst, num_src)[place])
+    pairs = np.full((2, len(nodes)), index)
+    pairs[1 - place] = nodes
     if exclude_known:
         known = Negatives.for_links(num_src, num_dst, checkpoint.link_type, checkpoint.split.all)
-        targets = targets[~known.are_known(sources, targets)]
-    elif src_type == dst_type:
-        targets = targets[targets != source]
-    pairs = torch.from_numpy(np.stack([sources[: len(targets)], targets]))
-    logits = torch.cat([checkpoint.score(part) for part in pairs.split(_TARGETS_AT_ONCE, dim=1)])
-    order = torch.argsort(logits, descending=True, stable=True)[:k]
+        pairs = pairs[:, ~known.are_known(*pairs)]
+    elif stays == sought:
+        pairs = pairs[:, nodes != index]
+    links = torch.from_numpy(pairs)
+    logits = torch.cat([checkpoint.score(part) for part in links.split(_NODES_AT_ONCE, dim=1)])
+    order = torch.argsort(logits, descending=True, stable=True)[:k].tolist()
+    found = pairs[1 - place]
     return [
         Recommendation(
-            index=int(targets[i]),
-            name=graph.node_name(graph.flat_index(dst_type, int(targets[i]))),
+            index=int(found[i]),
+            name=graph.node_name(graph.flat_index(sought, int(found[i]))),
             logit=float(logits[i]),
             probability=float(torch.sigmoid(logits[i])),
         )
-        for i in order.tolist()
+        for i in order
     ]
 
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from pagelink.errors import SettingsError, did_you_mean
 from pagelink.graph.reverse_relations import REVERSE_PREFIX
+from pagelink.graph.schema import HOMOGENEOUS_NODE_TYPE
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.runtime.arrays import Bools, Ints
 from pagelink.settings import Settings
@@ -112,11 +113,20 @@ def compile_constraints(graph: TypedGraph, settings: Settings) -> Constraints:
 
 
 def _find_relations(graph: TypedGraph, name: str) -> list[int]:
-    found = [i for i, t in enumerate(graph.edge_types) if name in (t[1], "__".join(t))]
+    whole = [i for i, t in enumerate(graph.edge_types) if name == "__".join(t)]
+    found = sorted({*whole, *_called(graph, name)})
     if not found:
         known = [t[1] for t in graph.edge_types] + ["__".join(t) for t in graph.edge_types]
         raise SettingsError(f"There is no relation {name!r}.{did_you_mean(name, known)}")
     return found
+
+
+def _called(graph: TypedGraph, name: str) -> list[int]:
+    """The relations of a name, or else those that may be called so in a homogeneous graph."""
+    kind = HOMOGENEOUS_NODE_TYPE
+    others = graph.also_called.get((kind, name, kind), ())
+    named = [i for i, t in enumerate(graph.edge_types) if t[1] == name]
+    return named or [graph.edge_types.index(t) for t in others]
 
 
 def _before(graph: TypedGraph, date: str, column: str) -> Bools:
@@ -166,10 +176,9 @@ def _steps(graph: TypedGraph, metapath: Sequence[str]) -> list[set[int]]:
     """The arcs that each step of a metapath may be: relation * 2 + walked backwards."""
     steps = []
     for name in metapath:
-        forth = {2 * i for i, t in enumerate(graph.edge_types) if t[1] == name}
+        forth = {2 * i for i in _called(graph, name)}
         turned = name.removeprefix(REVERSE_PREFIX)
-        back = {2 * i + 1 for i, t in enumerate(graph.edge_types) if turned not in (name, "")
-                and t[1] == turned}  # fmt: skip
+        back = {2 * i + 1 for i in _called(graph, turned)} if turned not in (name, "") else set()
         if not forth | back:
             known = [t[1] for t in graph.edge_types]
             raise SettingsError(

@@ -8,7 +8,7 @@ edges in use.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -21,7 +21,7 @@ import pyarrow as pa
 from pagelink.errors import PageLinkError, StoreError
 from pagelink.graph.ego_kernels import BatchArrays
 from pagelink.graph.schema import EdgeType
-from pagelink.graph.typed_graph import TypedGraph
+from pagelink.graph.typed_graph import TypedGraph, spaced
 from pagelink.runtime.arrays import Ints, Longs
 from pagelink.runtime.csr import Csr
 from pagelink.runtime.kernels import kernel, over_ranges
@@ -77,13 +77,26 @@ class StoredGraph(TypedGraph):
         """Targets of the edges, that kernels check `in_ptr` against."""
         return self.dst
 
-    def near_reverses(self, link_type: EdgeType) -> list[EdgeType]:
+    def near_reverses(self, link_types: Sequence[EdgeType]) -> dict[EdgeType, list[EdgeType]]:
         """Relations that mirror a link type so nearly that they may be its reverse, but are not."""
-        if link_type in self.reverse or link_type not in self.store.edge_types:
-            return []
-        position = self.store.edge_types.index(link_type)
-        near = self.store.manifest["relations"][position]["near_reverses"]
-        return [(src_type, relation, dst_type) for src_type, relation, dst_type in near]
+        known = dict(zip(self.store.edge_types, self.store.manifest["relations"], strict=True))
+        return {
+            t: [(src_type, relation, dst_type) for src_type, relation, dst_type in near]
+            for t in link_types
+            if t in known and t not in self.reverse and (near := known[t]["near_reverses"])
+        }
+
+    def some_links(self, edge_type: EdgeType, count: int) -> tuple[Longs, Longs]:
+        """Return sources and targets of stored edges of a relation, at most `count` of them."""
+        position = self.edge_types.index(edge_type)
+        size, first = self.edge_counts[position], 2 * sum(self.edge_counts[:position])
+        columns = self.store.array("edge_index")[first : first + 2 * size].reshape(2, size)
+        ends = columns[:, spaced(size, count)]
+        sizes = np.diff(self.node_offset)[self._type_of_ends[position]]
+        for row in (0, 1):
+            self._check_numbers("edge_index", ends[row], int(sizes[row]))
+        src, dst = ends + self.node_offset[self._type_of_ends[position]][:, None]
+        return src, dst
 
     # What is checked where it is read.
 

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from torch_geometric.data import HeteroData
 
 from pagelink.errors import GraphError, SettingsError, StoreError
+from pagelink.graph.reading import read_data
 from pagelink.graph.reverse_relations import (
     PairSet,
     relation_classes,
@@ -25,7 +26,7 @@ from pagelink.graph.reverse_relations import (
     reverse_of_sets,
     without_reverse,
 )
-from pagelink.graph.schema import EdgeType, Fingerprint, graph_schema, read_data
+from pagelink.graph.schema import EdgeType, Fingerprint, graph_schema
 from pagelink.store.external_sort import Edges, SortedEdges, Spool, num_mirrored, sort_edges
 from pagelink.store.facts import FlatBuild, Step, write_flat_graph
 from pagelink.store.graph_store import GraphStore

@@ -21,8 +21,9 @@ import torch
 from torch_geometric.data import HeteroData
 
 from pagelink.errors import GraphError, SettingsError
+from pagelink.graph.reading import RawGraph, read_data
 from pagelink.graph.reverse_relations import relations_without_reverse, reverse_name
-from pagelink.graph.schema import EdgeType, RawGraph, read_data
+from pagelink.graph.schema import EdgeType
 from pagelink.store.facts import Step
 from pagelink.store.graph_store import GraphStore
 from pagelink.store.manifest import is_store

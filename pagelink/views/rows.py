@@ -29,7 +29,7 @@ SCHEMA = pa.schema([
     ("logit_without_these", pa.float64()), ("logit_without_paths", pa.float64()),
     ("logit_without_edges", pa.float64()), ("sufficiency", pa.float64()),
     ("rho_reached", pa.float64()), ("rank", pa.int64()), ("rank_without_these", pa.int64()),
-    ("rank_of", pa.int64()), ("runs", pa.int64()),
+    ("rank_of", pa.int64()), ("rank_end", pa.string()), ("runs", pa.int64()),
     ("path", pa.int64()), ("score", pa.float64()), ("length", pa.int64()), ("text", pa.string()),
     ("path_influence", pa.float64()), ("path_marginal", pa.float64()),
     ("path_added", pa.float64()), ("path_connection", pa.float64()), ("is_evidence", pa.bool_()),
@@ -38,7 +38,8 @@ SCHEMA = pa.schema([
     ("node_names", pa.list_(pa.string())), ("relations", pa.list_(pa.string())),
     ("edge_indices", pa.list_(pa.int64())), ("masks", pa.list_(pa.float64())),
     ("edge_influences", pa.list_(pa.float64())),
-    ("attributes", pa.list_(pa.string())), ("notes", pa.string()), ("seed", pa.int64()),
+    ("attributes", pa.list_(pa.string())), ("notes", pa.string()),
+    ("direct_relations", pa.list_(pa.string())), ("seed", pa.int64()),
     ("seconds", pa.float64()),
 ])  # fmt: skip
 """`line` is the line of the link in its table, `path` the rank from 1 on (null without paths),
@@ -52,8 +53,8 @@ path, `path_influence`, `path_marginal`, `path_added`, `path_connection` and `is
 `Path` has them; `edge_influences`, how much the logit falls without each fact alone. Paths come
 in the order of the other views, those with `is_evidence` first.
 
-What was requested, null where it was not: `rank`, `rank_without_these` and `rank_of`, as
-`Explanation` has them; `runs`, and `path_runs`, in how many of them the path was returned."""
+What was requested, null where it was not: `rank`, `rank_without_these`, `rank_of` and `rank_end`,
+as `Explanation` has them; `runs`, and `path_runs`, in how many of them the path was returned."""
 VERSION = 2
 """Rows of another version must not be mixed with these: it grows with every change of what a column
 means; a change of the columns shows by itself."""
@@ -62,7 +63,7 @@ _OF_ITS_EVIDENCE = (
     "verdict", "influence", "inserted", "logit_without_these", "logit_without_paths",
     "logit_without_edges", "sufficiency", "rho_reached",
 )  # fmt: skip
-_ON_REQUEST = ("rank", "rank_without_these", "rank_of", "runs")
+_ON_REQUEST = ("rank", "rank_without_these", "rank_of", "rank_end", "runs")
 _OF_A_PATH = ("influence", "marginal", "added", "connection", "runs")
 
 
@@ -79,6 +80,7 @@ def to_rows(explanation: Explanation, line: int | None = None) -> list[dict[str,
         "dst_index": explanation.dst[1],
         "message": explanation.message or None,
         "notes": " ".join(explanation.notes) or None,
+        "direct_relations": list(explanation.direct_relations),
         **{name: getattr(explanation, name) for name in (*_OF_THE_LINK, *_ON_REQUEST)},
         **{name: getattr(explanation.evidence, name, None) for name in _OF_ITS_EVIDENCE},
     }

@@ -110,16 +110,20 @@ def figures(explanation: Explanation) -> tuple[tuple[str, str], ...]:
 
 
 def rank_sentence(explanation: Explanation, link: Fact) -> str:
-    """Say where the target ranks, with and without the facts of the returned paths.
+    """Say where the target (or source) ranks, with and without the facts of the returned paths.
 
     Returns:
         A sentence, empty if no rank was requested.
     """
     if explanation.rank is None:
         return ""
+    ends = ("targets", link.subject.short, link.object.short)
+    if explanation.rank_end == "src":
+        ends = ("sources", link.object.short, link.subject.short)
+    what, stays, own = ends
     said = (
-        f"Of the {explanation.rank_of} targets that were ranked for {link.subject.short}, "
-        f"{link.object.short} is number {explanation.rank}"
+        f"Of the {explanation.rank_of} {what} that were ranked for {stays}, {own} is number "
+        f"{explanation.rank}"
     )
     after = explanation.rank_without_these
     if after is None:
@@ -206,6 +210,7 @@ def wording(explanation: Explanation) -> Wording:
     paths = [path.path for group in told for path in group.paths]
     requests = rank_sentence(explanation, link), runs_sentence(explanation.runs, paths)
     relied = evidence is not None and VERDICT_WORDS[evidence.verdict].is_relied
+    later = explanation.notes[bool(explanation.direct_relations) :]
     return Wording(
         link=link,
         opening=_opening(explanation, link),
@@ -216,7 +221,7 @@ def wording(explanation: Explanation) -> Wording:
         groups=told,
         caveat=caveat(explanation),
         figures=figures(explanation),
-        notes=tuple(note for note in map(clean, explanation.notes) if note),
+        notes=tuple(note for note in map(clean, later) if note),
         verdict=None if evidence is None else evidence.verdict,
         influence=None if evidence is None else evidence.influence,
         is_relied=relied and explanation.reason is None,
@@ -267,7 +272,9 @@ def _opening(explanation: Explanation, link: Fact) -> tuple[str, ...]:
         state = "This explanation is not complete."
     else:
         state = ""
-    sentences = (*verdict_sentences(explanation), state, message)
+    # That the paths may merely restate the link has to be known before what they are worth.
+    restated = explanation.notes[:1] if explanation.direct_relations else ()
+    sentences = (*map(clean, restated), *verdict_sentences(explanation), state, message)
     return tuple(sentence for sentence in sentences if sentence)
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from pagelink.errors import LinkError, SettingsError, did_you_mean
 from pagelink.explain.building import versions
 from pagelink.explain.explainer import PaGELink
-from pagelink.explain.ranking import open_targets, rank_among
+from pagelink.explain.ranking import open_ends, rank_among
 from pagelink.explain.result import Explanation
 from pagelink.runtime.arrays import Doubles, Longs
 from pagelink.views.statements import compared
@@ -217,7 +217,7 @@ class Explorer:
         link = self.explainer.link(src, dst)
         first = self.graph.flat_index(self.link_type[2], 0)
         known = first + self.neighbours.known_of(src)
-        targets = open_targets(self.graph, link, known[known != link.dst].tolist())
+        targets = open_ends(self.graph, link, known[known != link.dst].tolist())
         total = len(targets)
         if total > MOST_RANKED:
             rng = np.random.default_rng((self.explainer.seed, link.src, link.dst))

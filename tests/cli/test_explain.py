@@ -55,6 +55,24 @@ def test_everything_at_once(folder: Path) -> None:
     assert "in each of 2 runs" in done.stdout
 
 
+def test_sources_of_a_target(folder: Path) -> None:
+    done = shell(
+        "recommend", "graph", "--model", "model.pt", "--dst", "Item 3", "-k", "2", cwd=folder
+    )
+    title, *rows = done.stdout.splitlines()
+    assert title == "Best new sources of 'Item 3' (user likes):"
+    assert len(rows) == 2
+    done = shell(
+        *EXPLAIN, "--src", rows[0][13:], "--dst", "Item 3", "--rank-only", "--rank", "--rank-end",
+        "src", cwd=folder,
+    )  # fmt: skip
+    assert "sources that were ranked for Item 3" in done.stdout
+    for wrong in ([], ["--src", "User 3", "--dst", "Item 3"]):
+        done = shell("recommend", "graph", "--model", "model.pt", *wrong, cwd=folder)
+        assert done.returncode == 2
+        assert "Give either --src or --dst" in done.stderr
+
+
 def test_predicted_negatives(folder: Path) -> None:
     asked = (*EXPLAIN, "--src", "User 3", "--dst", "Item 4", "--threshold", "1000")
     assert "speak" not in shell(*asked, cwd=folder).stdout

@@ -17,7 +17,7 @@ from pagelink import PaGELink
 from pagelink.errors import LinkError, SettingsError
 from pagelink.explain.counterfactual import At, Counterfactual
 from pagelink.explain.counterfactual_search import facts_at_source
-from pagelink.explain.ranking import open_targets
+from pagelink.explain.ranking import open_ends
 
 
 def test_the_prediction_turns_without_one_fact() -> None:
@@ -197,7 +197,7 @@ def _compare(
     graph, top_k = explainer.graph, found.top_k
     link = explainer.reader.read(pair)
     own_fact = [link.fact] if link.fact >= 0 else []
-    targets = open_targets(graph, link)
+    targets = open_ends(graph, link)
     own = targets.tolist().index(link.dst)
     ends = torch.stack([torch.full((len(targets),), pair[0]), torch.from_numpy(targets)])
     ends[1] -= graph.flat_index("item", 0)

@@ -111,7 +111,7 @@ def check_cut(answer: Explanation, deadline: float, doing: str) -> None:
     assert answer.reason == "out_of_time"
     assert f"The deadline of {deadline:g} seconds was over while {doing}" in answer.message
     assert "This explanation is not complete." in str(answer)
-    if doing != "the target was ranked":  # then what is measured was measured before
+    if doing != "an end of the link was ranked":  # then what is measured was measured before
         assert answer.evidence is None
         assert "does not rely on paths" not in str(answer)
 
@@ -126,7 +126,7 @@ STAGES = [
     ("it was measured what paths are worth", 0.3,
      {"epochs": 0, "candidates": 1, "num_paths": 1}, {}),  # what the chosen set is worth
     ("it was explained with further seeds", 0.5, {"measure": False, "epochs": 6}, {"runs": 3}),
-    ("the target was ranked", 0.34, {"measure": False, "epochs": 6}, {"rank": True}),
+    ("an end of the link was ranked", 0.34, {"measure": False, "epochs": 6}, {"rank": True}),
 ]  # fmt: skip
 
 

@@ -166,10 +166,13 @@ def test_links_of_several_relations() -> None:
         case.model, case.data, [("node", "0", "node"), ("node", "1", "node")], threshold=None,
         **case.options,
     )  # fmt: skip
-    first, second = explainer.explain_many([(5, 83), (5, 83, "1")])
-    assert first.link_type[1] == "0"
-    assert second.link_type[1] == "1"
+    first, second, *same = explainer.explain_many(
+        [(5, 83), (5, 83, "1"), (5, 83, 1), (5, 83, "relation 1"), (5, 83, ("node", "1", "node"))]
+    )
+    assert first.link_type[1] == "relation 0"
+    assert second.link_type[1] == "relation 1"
     assert first.logit != second.logit
+    assert all(each == second for each in same)
 
 
 def test_round_trip_through_json() -> None:

@@ -448,7 +448,7 @@ class TestHomogeneous:
             edge_type=torch.tensor([1, 0, 1, 2]), num_nodes=3,
         )  # fmt: skip
         graph = TypedGraph.from_data(data)
-        assert graph.edge_types == tuple(("node", str(i), "node") for i in range(3))
+        assert graph.edge_types == tuple(("node", f"relation {i}", "node") for i in range(3))
         assert graph.edge_counts == (1, 2, 1)
         assert graph.mask_sizes == (4, 4, 4)
         for e in range(4):
@@ -459,8 +459,8 @@ class TestHomogeneous:
     def test_without_edge_type_there_is_one_relation(self) -> None:
         data = Data(edge_index=torch.tensor([[0, 1], [1, 0]]), num_nodes=3)
         graph = TypedGraph.from_data(data, [("node", "likes", "node")])
-        assert graph.edge_counts == (2, 0)
-        assert graph.edge_types[1] == ("node", "likes", "node")
+        assert graph.edge_counts == (2,)
+        assert graph.edge_types == (("node", "likes", "node"),)
         assert graph.degree.tolist() == [1, 1, 0]
 
     def test_relation_names_of_to_homogeneous(self) -> None:
@@ -505,7 +505,7 @@ class TestMalformed:
             edge_type=torch.tensor([0, 0, 1, 1]), num_nodes=2,
         )  # fmt: skip
         # The column is that of data.edge_index, not that among the edges of the relation.
-        with pytest.raises(GraphError, match=r"'1'.*edge_index\[0, 3\] is 9"):
+        with pytest.raises(GraphError, match=r"'relation 1'.*edge_index\[0, 3\] is 9"):
             TypedGraph.from_data(data)
 
     @pytest.mark.parametrize(

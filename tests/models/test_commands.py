@@ -50,7 +50,7 @@ def test_the_best_new_targets_come_first(
     at_once: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("pagelink.models.commands._TARGETS_AT_ONCE", at_once)
+    monkeypatch.setattr("pagelink.models.commands._NODES_AT_ONCE", at_once)
     logits = by_hand(checkpoint, 3)
     known = {dst for src, dst in as_set(checkpoint.split.all) if src == 3}
     assert known
@@ -62,6 +62,21 @@ def test_the_best_new_targets_come_first(
     assert [item.logit for item in found] == pytest.approx([logits[i] for i in best], abs=1e-5)
     probabilities = torch.sigmoid(torch.tensor([item.logit for item in found])).tolist()
     assert [item.probability for item in found] == pytest.approx(probabilities)
+
+
+def test_the_best_new_sources_come_first(checkpoint: Checkpoint) -> None:
+    logits = [by_hand(checkpoint, src)[3] for src in range(24)]
+    known = {src for src, dst in as_set(checkpoint.split.all) if dst == 3}
+    assert known
+    for exclude_known in (True, False):
+        left = [i for i in range(24) if not (exclude_known and i in known)]
+        found = recommend(checkpoint, dst="Item 3", k=5, exclude_known=exclude_known)
+        assert [user.name for user in found] == [
+            f"User {i}" for i in sorted(left, key=lambda i: -logits[i])[:5]
+        ]
+    for wrong in ({}, {"src": 3, "dst": 3}):
+        with pytest.raises(SettingsError, match="Give either src"):
+            recommend(checkpoint, **wrong)
 
 
 def test_a_source_is_found_by_name(checkpoint: Checkpoint) -> None:

@@ -42,8 +42,7 @@ def assert_same_graph(stored: TypedGraph, made: TypedGraph) -> None:
         ours, theirs = getattr(stored, name), getattr(made, name)
         assert ours.keys() == theirs.keys()
         assert all(ours[key] == theirs[key] for key in ours), name
-    for edge_type in made.edge_types:
-        assert stored.near_reverses(edge_type) == made.near_reverses(edge_type)
+    assert stored.near_reverses(made.edge_types) == made.near_reverses(made.edge_types)
 
 
 def assert_same_data(stored: HeteroData, made: HeteroData) -> None:

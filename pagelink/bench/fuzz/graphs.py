@@ -162,13 +162,13 @@ def check_answers(
     given, made, asked = case.given, case.made, case.asked
     graph, seen = explainer.graph, explainer.receptive_field
     reverse = given.reverse
-    drawn = written_down(given, {}, graph.edge_types)
+    drawn = written_down(given, {})
     if reverse is None:
         reverse = reverse_of(drawn.pairs, graph.edge_types)
         if dict(explainer.reverse) != reverse:
             yield f"the reverses found are {explainer.reverse}, not {reverse}"
             return
-    drawn = written_down(given, reverse, graph.edge_types)
+    drawn = written_down(given, reverse)
     truth = Truth(made, given, drawn, graph.edge_types)
     named = [
         (row, answer, _ends(row, answer.link_type, given, drawn))

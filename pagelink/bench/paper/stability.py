@@ -28,7 +28,7 @@ from pagelink.bench.paper.report import Table
 from pagelink.bench.runs import Figures, Run, cell
 from pagelink.bench.subjects import RELEASED, Subject, trained
 from pagelink.explain.explainer import PaGELink
-from pagelink.explain.ranking import open_targets, rank_among
+from pagelink.explain.ranking import open_ends, rank_among
 from pagelink.graph.links import Link
 from pagelink.metrics.averages import average
 from pagelink.metrics.paths import stability
@@ -72,7 +72,7 @@ def filtered_targets(explainer: PaGELink, link: Link, known: Iterable[int], seed
     """
     graph = explainer.graph
     true = [graph.flat_index(link.type[2], index) for index in known]
-    targets = open_targets(graph, link, true)
+    targets = open_ends(graph, link, true)
     others = targets[targets != link.dst]
     pair = graph.node(link.src)[1], graph.node(link.dst)[1]
     rng = np.random.default_rng((seed, *pair))

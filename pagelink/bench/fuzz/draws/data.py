@@ -97,12 +97,12 @@ def _homogeneous(rng: np.random.Generator) -> RandomData:
     pairs: dict[EdgeType, Pairs] = {}
     reverse: dict[EdgeType, EdgeType] = {}
     for number in range(rng.integers(1, 7)):
-        pairs[kind, str(number), kind] = _random_pairs(rng, size, size, True, number > 0)
+        pairs[kind, f"relation {number}", kind] = _random_pairs(rng, size, size, True, number > 0)
     if len(pairs) > 1 and rng.random() < 0.3:  # the second is the reverse of the first
         first, second = list(pairs)[:2]
         pairs[second] = [(v, u) for u, v in pairs[first]]
         reverse[first] = second
-    edges = [(u, v, int(t[1])) for t, each in pairs.items() for u, v in each]
+    edges = [(u, v, k) for k, each in enumerate(pairs.values()) for u, v in each]
     edges = [edges[i] for i in rng.permutation(len(edges))]
     columns = torch.tensor(edges, dtype=torch.long).view(-1, 3).t()
     data = Data(edge_index=columns[:2].contiguous(), num_nodes=size)
@@ -110,7 +110,7 @@ def _homogeneous(rng: np.random.Generator) -> RandomData:
         data.x = _floats(rng, size, int(rng.integers(2, 6)))
     if rng.random() < 0.7:
         data.edge_type = columns[2].contiguous()
-        stored = [str(k) for k in range(max((k for *_, k in edges), default=-1) + 1)]
+        stored = [f"relation {k}" for k in range(max((k for *_, k in edges), default=-1) + 1)]
     else:
         stored, reverse = ["is_linked_to"], {}
     if rng.random() < 0.4:
@@ -196,13 +196,23 @@ def _table(rng: np.random.Generator, count: int) -> pa.Table:
 
 def edge_types_of(given: RandomData) -> list[EdgeType]:
     """The relations of a graph."""
+    if isinstance(given.data, HeteroData):
+        return list(given.data.edge_types)
+    return list(relation_values(given))
+
+
+def relation_values(given: RandomData) -> dict[EdgeType, int]:
+    """The relations of a homogeneous graph, with their values of `edge_type`."""
     data, kind = given.data, HOMOGENEOUS_NODE_TYPE
-    if isinstance(data, HeteroData):
-        return list(data.edge_types)
-    if "edge_type" not in data:
-        return [(kind, "is_linked_to", kind)]
-    count = int(data.edge_type.max()) + 1 if data.num_edges else 0
-    return [(kind, str(number), kind) for number in range(count)]
+    if "edge_type" in data:
+        used = set(data.edge_type.tolist())
+        names = [f"relation {value}" for value in range(max(used, default=-1) + 1)]
+    else:
+        used, names = ({0} if data.num_edges else set()), ["is_linked_to"]
+    (link_type,) = given.link_types
+    if len(used) == 1 and link_type[1] not in names:  # the only relation is the link's
+        names[used.pop()] = link_type[1]
+    return {(kind, name, kind): value for value, name in enumerate(names)}
 
 
 def stored_pairs(given: RandomData, edge_type: EdgeType) -> list[tuple[int, int]]:
@@ -214,7 +224,7 @@ def stored_pairs(given: RandomData, edge_type: EdgeType) -> list[tuple[int, int]
         edge_index = data[edge_type].edge_index
     else:
         edge_index = data.edge_index
-        if "edge_type" in data:
-            number = int(edge_type[1]) if edge_type[1].isdecimal() else -1
-            edge_index = edge_index[:, data.edge_type == number]
+        value = relation_values(given).get(edge_type, -1)
+        kinds = data.edge_type if "edge_type" in data else torch.zeros(data.num_edges).long()
+        edge_index = edge_index[:, kinds == value]
     return [(int(u), int(v)) for u, v in edge_index.t().tolist()]

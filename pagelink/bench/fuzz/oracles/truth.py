@@ -6,7 +6,7 @@ The model is called directly on the user's graph, in double precision, with edge
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.data import HeteroData
 
-from pagelink.bench.fuzz.draws.data import RandomData
+from pagelink.bench.fuzz.draws.data import RandomData, relation_values
 from pagelink.bench.fuzz.draws.models import RandomModel
 from pagelink.bench.fuzz.oracles.multigraphs import Edge, Fact, Multigraph, Node
 from pagelink.graph.schema import HOMOGENEOUS_NODE_TYPE, EdgeType
@@ -29,9 +29,7 @@ Facts = frozenset[Fact]
 NOTHING: Facts = frozenset()
 
 
-def written_down(
-    given: RandomData, reverse: dict[EdgeType, EdgeType], edge_types: Iterable[EdgeType]
-) -> Multigraph:
+def written_down(given: RandomData, reverse: dict[EdgeType, EdgeType]) -> Multigraph:
     """The graph as plain sets, with these reverses."""
     data = given.data
     if isinstance(data, HeteroData):
@@ -40,9 +38,8 @@ def written_down(
         return Multigraph(sizes, pairs, reverse)
     kind, edge_index = HOMOGENEOUS_NODE_TYPE, data.edge_index
     number = data.edge_type if "edge_type" in data else torch.zeros(data.num_edges).long()
-    names = [t for t in edge_types if t[1].isdecimal() or t[1] == "is_linked_to"]
     columns = {
-        t: torch.nonzero(number == (int(t[1]) if t[1].isdecimal() else 0)).view(-1) for t in names
+        t: torch.nonzero(number == value).view(-1) for t, value in relation_values(given).items()
     }
     pairs = {t: _pairs(edge_index[:, mine]) for t, mine in columns.items()}
     listed = {t: mine.tolist() for t, mine in columns.items()}
