@@ -32,7 +32,8 @@ def case_of(name: str) -> Case:
 
 def explainer_of(case: Case) -> PaGELink:
     options: dict[str, Any] = {"threshold": None} | case.options
-    return PaGELink(case.model, case.data, case.link_type, **options)
+    settings = Settings(max_length=max(3, case.num_hops or 0))  # as long as the planted chain
+    return PaGELink(case.model, case.data, case.link_type, settings, **options)
 
 
 @cache
@@ -158,9 +159,9 @@ def test_relations_that_move_a_score_are_seen_and_no_others_that_carry_no_messag
 def test_planted_chains_are_the_first_path(name: str) -> None:
     # Where there is nothing but the parallel relations beside them.
     length = 4 if "4 layers" in name else 3
-    planted = explainer(name).replace(Settings(max_length=length)).explain_many(
+    planted = explainer(name).explain_many(
         [pair for pair in pairs_of(case_of(name)) if pair[0] == pair[1] % 60]
-    )  # fmt: skip
+    )
     for answer in planted:
         assert answer.evidence is not None, answer.reason
         assert answer.evidence.verdict == "supported"
