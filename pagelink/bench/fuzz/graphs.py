@@ -198,7 +198,7 @@ def check_answers(
             *check_reason(answer, drawn, inside, given),
         ]  # fmt: skip
         figures = list(check_scores(answer, link))
-        if answer.paths and measured < MEASURED:
+        if (answer.paths or answer.evidence) and measured < MEASURED:
             measured += 1
             counts[MEASURED_TOO] += 1
             figures += check_evidence(answer, link, inside)

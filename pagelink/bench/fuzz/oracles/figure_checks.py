@@ -36,6 +36,14 @@ def is_late(explanation: Explanation) -> bool:
     return explanation.settings.deadline is not None
 
 
+def says_unused(explanation: Explanation) -> bool:
+    """Whether there are no paths because the model is said to use no edge at all."""
+    evidence = explanation.evidence
+    return (
+        not explanation.paths and evidence is not None and evidence.verdict == "structure_not_used"
+    )
+
+
 def check_scores(explanation: Explanation, link: LinkTruth) -> Iterator[str]:
     """Yield if the scores of the link itself are not what the model says."""
     late, deployed = is_late(explanation), explanation.logit_deployed
@@ -67,6 +75,8 @@ def check_evidence(explanation: Explanation, link: LinkTruth, inside: BruteForce
     facts = [frozenset(facts_on(drawn, path)) for path in explanation.paths]
     these, walked = NOTHING.union(*facts), facts_of_all_paths(explanation, link, inside)
     differs = partial(_differs, link, is_late(explanation))
+    if says_unused(explanation) and abs(link.fall(NOTHING, link.every)) > link.noise.most:
+        yield f"no edge is said to count, all of them: {link.fall(NOTHING, link.every):.6g}"
     # What a set is worth, and what it is worth more than another one: f on two edited graphs.
     by_insertion = evidence.inserted
     all_in = (walked - these, walked) if by_insertion else (NOTHING, these)
@@ -128,9 +138,8 @@ def check_words(explanation: Explanation, noise: Noise) -> Iterator[str]:
     paths, evidence = explanation.paths, explanation.evidence
     if is_late(explanation):
         return  # its message says what was cut
-    if not _uses_nothing(explanation) and (reason is None) != (
-        bool(paths) and reason != "predicted_negative"
-    ):
+    shown = bool(paths) or says_unused(explanation)
+    if (reason is None) != (shown and reason != "predicted_negative"):
         yield f"reason {reason} with {len(paths)} paths"
     if (reason is None) == bool(explanation.message):
         yield f"reason {reason} with the message {explanation.message!r}"
@@ -165,20 +174,13 @@ def check_words(explanation: Explanation, noise: Noise) -> Iterator[str]:
             yield f"is_evidence is {path.is_evidence} at a marginal of {path.marginal}"
 
 
-def _uses_nothing(explanation: Explanation) -> bool:
-    """Whether a link has no path because the model uses no edge, which is a verdict."""
-    evidence = explanation.evidence
-    is_said = any("does not use the graph" in note for note in explanation.notes)
-    return is_said and evidence is not None and evidence.num_sets == 0
-
-
 def check_reason(
     explanation: Explanation, drawn: Multigraph, inside: BruteForce, given: RandomData
 ) -> Iterator[str]:
     """Yield if there are paths where the reason says that there are none, or the other way."""
     settings, reason = explanation.settings, explanation.reason
     src, dst = explanation.src, explanation.dst
-    if reason in ("predicted_negative", "out_of_time", "invalid") or _uses_nothing(explanation):
+    if reason in ("predicted_negative", "out_of_time", "invalid") or says_unused(explanation):
         return
     facts = {fact for fact in inside.visible_facts if len(fact[1]) == 2}
     longest = settings.max_length

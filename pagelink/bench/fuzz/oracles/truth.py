@@ -90,6 +90,7 @@ class Truth:
     ) -> None:  # fmt: skip
         self._made, self._data, self.drawn = made, given.data, drawn
         self._edge_types = list(edge_types)
+        self.is_local = made.num_hops is not None
         self._models: dict[torch.dtype, nn.Module] = {}
         self._known: dict[Any, list[float]] = {}
 
@@ -226,12 +227,17 @@ class LinkTruth:
     def slack_deployed(self) -> float:
         """How far the score with the link in place may be from the true one."""
         rounding = abs(self.deployed - self._score(frozenset(), torch.float32))
-        return min(TOLERANCE * self.scale, self.noise.tau) + ROUNDING * rounding
+        return self._within(self.scale) + ROUNDING * rounding
 
     def least_slack(self, *removed: Facts) -> float:
         """How far it may be, whatever rounding does."""
         scale = max(self.scale, *(abs(self.without(facts)) for facts in removed))
-        return min(TOLERANCE * scale, self.noise.tau)
+        return self._within(scale)
+
+    def _within(self, scale: float) -> float:
+        # Of a model that sees more than a number of hops the outermost ring may count a little.
+        tau = self.noise.tau
+        return min(TOLERANCE * scale, tau) if self.truth.is_local else tau
 
     def compare(self, value: float, *removed: Facts) -> float:
         """Note how far a figure, of one edited graph or of two, is from the truth; return that."""
