@@ -25,7 +25,7 @@ from pagelink.runtime.csr import segment_sums
 MAX_HOPS = 8
 """The largest radius that is tried, if none larger was read."""
 EDGES_PER_PASS = 200_000
-EDGES_TRIED = 40_000_000
+EDGES_TRIED = 4_000_000
 """Edges of computation graphs after which no more are tried, if eight links were."""
 LEFT_OUT = 0.2
 """On all nodes, an ego graph proves a radius that was not read if it leaves out this share."""
