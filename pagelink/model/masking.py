@@ -5,9 +5,9 @@
    the input edge behind it, through indexing, `cat`, `flip`, `stack`, offsets and added self-loops.
    When a layer propagates, a hook reads the numbers.
 2. Weighting. From then on plain tensors go in, and the messages of the n-th propagation are
-   multiplied by the weights of the edges noted for it. Columns that the model added itself
-   (self-loops) have weight 1. Layers that only sum or average their neighbours' vectors are done
-   without writing the messages out (`fused`).
+   multiplied by the weights of the edges noted for it, of both where the model joined two edges to
+   one. Columns that the model added itself (self-loops) have weight 1. Layers that only sum or
+   average their neighbours' vectors are done without writing the messages out (`fused`).
 """
 
 from __future__ import annotations
@@ -148,7 +148,8 @@ class Tracer:
 
     def __init__(self) -> None:
         self.calls: list[Tensor] = []
-        """Per propagation, the number of the input edge of each message, or ADDED."""
+        """Per propagation, the number of the input edge of each message, or ADDED; two rows of them
+        where a message goes along two input edges that the model joined."""
         self.plain: list[PlainCall | None] = []
         """Per propagation, how it is done without writing messages out, if it can be."""
         self.layers: dict[MessagePassing, list[PlainCall | None]] = {}
@@ -230,12 +231,8 @@ class Tracer:
                 "torch.cat, flip or added self-loops."
             )
         numbers = edge_index.edge_numbers
-        if not torch.equal(numbers[0], numbers[1]):
-            raise MaskError(
-                f"The layer {layer_name(name, module)} is given columns whose two ends come "
-                "from different edges of the graph."
-            )
-        self.calls.append(numbers[0])
+        # An edge that the model joined out of two others has the weights of both.
+        self.calls.append(numbers[0] if torch.equal(numbers[0], numbers[1]) else numbers)
         self.plain.append(None)
         return (edge_index.as_subclass(Tensor), *rest)
 
@@ -291,7 +288,7 @@ class Weighting:
         def propagate(edge_index: Any, size: Any = None, **arguments: Any) -> Tensor:
             number = self._next
             call = self._plain[number] if number < len(self._plain) else None
-            known = call is not None and edge_index.shape[1] == len(self._calls[number])
+            known = call is not None and edge_index.shape[1] == self._calls[number].shape[-1]
             found = call.vectors(arguments) if call is not None and known else None
             if call is None or found is None:
                 return written_out(edge_index, size=size, **arguments)
@@ -309,21 +306,24 @@ class Weighting:
 
     def _weights(self, number: int) -> Tensor:
         assert self._extended is not None
-        return self._extended.index_select(0, self._places[number])
+        places = self._places[number]
+        found = self._extended.index_select(0, places.view(-1))
+        return found if places.dim() == 1 else found.view(places.shape).prod(0)
 
     def _weight(self, name: str, module: MessagePassing, inputs: Any, message: Any) -> Any:
-        numbers = self._calls[self._next - 1] if self._next <= len(self._calls) else None
+        known = self._next <= len(self._calls)
+        expected = self._calls[self._next - 1].shape[-1] if known else 0
         dim = module.node_dim
         if not isinstance(message, Tensor) or not -message.dim() <= dim < message.dim():
             raise MaskError(
                 f"The layer {layer_name(name, module)} returns messages that are not a tensor "
                 f"with one slice per edge along dimension {dim}."
             )
-        if numbers is None or self._extended is None or message.shape[dim] != len(numbers):
+        if not known or self._extended is None or message.shape[dim] != expected:
             raise MaskError(
                 f"The layer {layer_name(name, module)} sends {message.shape[dim]} messages, "
-                f"expected {0 if numbers is None else len(numbers)} as in the pass before. Its "
-                "forward pass must be deterministic in eval mode."
+                f"expected {expected} as in the pass before. Its forward pass must be "
+                "deterministic in eval mode."
             )
         shape = [1] * message.dim()
         shape[dim] = -1

@@ -227,6 +227,20 @@ class DeepGCN(Homogeneous):
         return (x[links[0]] * x[links[1]]).sum(-1)
 
 
+class JoinedEdges(nn.Module):
+    """One layer along edges that it joins out of two: from an item by a user to another item."""
+
+    def __init__(self, data: HeteroData) -> None:
+        super().__init__()
+        self.conv = SAGEConv((DIM, DIM), DIM)
+
+    def forward(self, x_dict: Vectors, edge_index_dict: Edges, links: Tensor) -> Tensor:
+        users, items = edge_index_dict[BUYS]
+        first, second = (users[:, None] == users[None]).nonzero().t()
+        both = torch.stack([items[first], items[second]])
+        return dot({**x_dict, "item": self.conv(x_dict["item"], both)}, links)
+
+
 def _on_shop(make: Callable[[HeteroData], nn.Module], **expected: Any) -> Callable[[], Case]:
     """A model of a relation of the graph itself, so that links have to be taken out of it."""
 
@@ -264,6 +278,7 @@ DEEP: dict[str, Callable[[], Case]] = {
     "NumPy": _on_shop(ByNumPy, mode="full", num_hops=None),
     "in place": _on_shop(InPlace),
     "own autograd function": _on_shop(Signs),
+    "joined edges": _on_shop(JoinedEdges),
     "own aggregation": _on_shop(lambda data: Three(data, OwnAggregation)),
 }
 
