@@ -28,7 +28,8 @@ _TUPLES = {
 }  # fmt: skip
 _CHOICES = {
     "pred_loss": ("gap", "log_sigmoid"), "path_loss": ("mean", "sum", "power"),
-    "path_schedule": ("all", "cycle"), "start": ("even", "noise"), "check": ("auto", "full"),
+    "path_schedule": ("all", "cycle"), "start": ("even", "noise"),
+    "check": ("auto", "full", "wider"),
     "remove_pruned": (True, False), "unpruned_fallback": (True, False), "measure": (True, False),
 }  # fmt: skip
 
@@ -141,10 +142,11 @@ class Settings:
     verified: int = 64
     """Sets of candidate paths to choose from, each measured on the model, for a link. What was
     measured to find the candidates comes on top."""
-    check: Literal["auto", "full"] = "auto"
-    """What the score of each link is compared with, so that nothing that the model sees is left
-    out. `auto`: the full graph, if it has a million edges at most, else a computation graph one
-    ring wider. `full`: the full graph, whatever its size."""
+    check: Literal["auto", "full", "wider"] = "auto"
+    """What the score of each link is compared with, once per call, so that nothing that the model
+    sees is left out. `full`: the full graph, in one pass for all links of a batch. `wider`: a
+    computation graph one ring wider, whose cost does not grow with the graph. `auto`: the full
+    graph, if it has a million edges at most."""
     controls: int = 5
     """Control pairs per path, for the figure that says whether a path matters as a whole."""
 

@@ -70,7 +70,7 @@ def check_links(scored: Scored, at: At, *, on_disk: bool) -> list[Check]:
     if hops is None or setup.receptive_field.sees_nothing:
         return checks
     is_full = setup.settings.check == "full" or (
-        not on_disk and setup.graph.num_edges <= MOST_EDGES
+        setup.settings.check == "auto" and not on_disk and setup.graph.num_edges <= MOST_EDGES
     )
     expected = _full_scores(scored) if is_full else _scores_at(scored, at(hops + 1))
     known = np.isfinite(scored.deployed) & np.isfinite(expected)

@@ -98,6 +98,7 @@ ROWS: dict[str, tuple[Callable[[Rows, str], Iterator[Figure]], tuple[str, ...]]]
     "growth": (lambda rows, _: growth(rows.sizes, rows.seed), GENERATED),
     "linear": (lambda rows, _: linear(rows.sizes, rows.seed), GENERATED),
     "setup": (lambda rows, _: setup_times(rows.sizes, rows.seed), GENERATED),
+    "check": (Rows.check, (USERITEMATTR, MOVIELENS, HETIONET)),
     "real": (Rows.real, (MOVIELENS, HETIONET)),
     "slowest": (Rows.slowest, (MOVIELENS,)),
     "memory": (Rows.memory, (HETIONET,)),

@@ -244,7 +244,8 @@ def _line(edges: Sequence[int], hidden: int, repeats: int, copies: int, seed: in
 def _explainer(graph: Generated, hidden: int, seed: int) -> PaGELink:
     model = HeteroSAGE(graph.data, hidden, seed)
     with torch_threads(1):
-        return PaGELink(model, graph.data, LIKES, EVERY_EPOCH, seed, threshold=None)
+        settings = EVERY_EPOCH.replace(check="wider")  # which does not grow with the graph
+        return PaGELink(model, graph.data, LIKES, settings, seed, threshold=None)
 
 
 def _explain_each(explainer: PaGELink, links: Sequence[tuple[int, int]]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -33,6 +34,7 @@ from pagelink.bench.speed.figures import (
 from pagelink.datasets.folders import find_data
 from pagelink.datasets.reference import FOLDER, load_reference
 from pagelink.datasets.useritemattr import generate_useritemattr
+from pagelink.explain import pipeline
 from pagelink.explain.explainer import PaGELink
 from pagelink.graph.schema import EdgeType
 from pagelink.models.architectures import RGCN, make_model
@@ -317,6 +319,38 @@ class DataRows:
             [measure(partial(each.as_plain_pyg, 1)) for each in passes],
             f"forward and backward, {len(fewer)} links",
         )
+
+    def check(self, name: str) -> Iterator[Figure]:
+        """What it takes to compare links with the full graph, and its share of explaining them."""
+        workload, own = self._load(name), vars(pipeline)["check_links"]
+        links = workload.links(self.sizes.fewer_links)
+        explainer = workload.explainer(Settings(), self.seed)
+        explain_all(explainer, links[:1])
+        checks: list[Sample] = []
+
+        def clocked(*given: Any, **named: Any) -> Any:
+            found: list[Any] = []
+            checks.append(measure(lambda: found.append(own(*given, **named))))
+            return found[0]
+
+        with torch_threads(1):
+            for words, groups in (("alone", [[link] for link in links]), ("in batches", [links])):
+                checks.clear()
+                vars(pipeline)["check_links"] = clocked
+                try:
+                    whole = [measure(partial(explain_all, explainer, group)) for group in groups]
+                finally:
+                    vars(pipeline)["check_links"] = own
+                taken, total = sum(cpu(checks)), sum(cpu(whole))
+                how = f"{len(links)} links, defaults, {workload.data.num_edges:,} edges"
+                samples = {"check, cpu_s": cpu(checks), "explained, cpu_s": cpu(whole)}
+                for what, value, unit in (
+                    ("the check of a link", 1000 * taken / len(links), "ms"),
+                    ("the share of the check", taken / total, "x"),
+                ):
+                    yield Figure(
+                        "check", f"{name}: {what}, {words}", value, unit, how=how, samples=samples
+                    )
 
     def slowest(self, name: str) -> Iterator[Figure]:
         """The slowest 1 % of the links over the median, on MovieLens."""
