@@ -104,9 +104,9 @@ class Settings:
     """Weight of L_pred. 0 leaves the prediction out (for ablation). 0 or more."""
     pred_loss: Literal["gap", "log_sigmoid"] = "gap"
     """L_pred. `log_sigmoid`: minus log sigmoid(f), the paper's formula. Differs from the paper:
-    `gap` is minus log sigmoid of f less the score of the unmasked graph, in units of the spread of
-    the model's scores, so that neither a constant that is added to all scores nor a factor changes
-    what is learned."""
+    `gap` is minus log sigmoid(3 + gap), where the gap is f less the score of the unmasked graph, as
+    a share of what the mask takes from it at the start. Neither a constant that is added to all
+    scores nor a factor changes what is learned."""
     path_loss: Literal["mean", "sum", "power"] = "mean"
     """`mean` over the edges, as the released code does it; `sum` is the formula as printed.
     `power`: alpha times minus the log of the mean weight of all s-t walks, by powers of the

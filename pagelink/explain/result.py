@@ -225,7 +225,7 @@ class Explanation:
     """Whether the explained link was among the edges of the graph."""
     threshold: float | None = 0.0
     """Links with a lower logit are predicted negatives; None: the model only ranks."""
-    noise: float = 0.0
+    noise: float = field(default=0.0, compare=False)
     """Tau: the largest change of the score that counts as none."""
     direct_relations: tuple[str, ...] = ()
     """Relations that join source and target directly and may be the link itself under another name,

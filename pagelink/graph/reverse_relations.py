@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-from scipy.sparse import csr_array
 from torch_geometric.data import HeteroData
 
 from pagelink.errors import GraphError, did_you_mean
 from pagelink.graph.schema import EdgeType
 from pagelink.runtime.arrays import Ints, Longs
+from pagelink.runtime.csr import Csr
 from pagelink.runtime.kernels import kernel
 
 REVERSE_PREFIX = "rev_"
@@ -223,20 +223,20 @@ def nearly_mirrored(
     first[1:] = (np.diff(u) != 0) | (np.diff(v) != 0) | (np.diff(kind) != 0)
     u, v, kind = u[first], v[first], kind[first]
     counts = np.bincount(kind, minlength=len(edge_types))
-    # 2. How many pairs of each relation each other one holds turned, as a product of two sparse
-    # matrices with a row per pair of nodes.
+    # 2. Each pair that some relations state, beside each relation that states it turned.
     base = int(max(u.max(initial=0), v.max(initial=0))) + 1
     pair, turned = u * base + v, v * base + u
     is_new = np.diff(pair, prepend=-1) != 0
     pairs, row = pair[is_new], np.cumsum(is_new) - 1
     place = np.minimum(np.searchsorted(pairs, turned), max(len(pairs) - 1, 0))
     there = pairs[place] == turned
-    shape, ones = (len(pairs), len(edge_types)), np.ones(len(kind), dtype=np.int64)
-    stated = csr_array((ones, (row, kind)), shape=shape)
-    mirrored = csr_array((ones[there], (place[there], kind[there])), shape=shape)
-    shared = (stated.T @ mirrored).tocoo()
-    is_near = shared.data >= NEAR * np.maximum(counts[shared.row], counts[shared.col])
-    near = sorted(zip(shared.row[is_near].tolist(), shared.col[is_near].tolist(), strict=True))
+    stated = Csr.grouped(row.astype(np.int32), len(pairs)).take(place[there])
+    one, other = kind[stated.values], np.repeat(kind[there], np.diff(stated.ptr))
+    # 3. The relations that share most of their pairs in this way.
+    keys, shared = np.unique(one * len(edge_types) + other, return_counts=True)
+    one, other = np.divmod(keys, len(edge_types))
+    is_near = shared >= NEAR * np.maximum(counts[one], counts[other])
+    near = zip(one[is_near].tolist(), other[is_near].tolist(), strict=True)
     found: dict[EdgeType, list[EdgeType]] = {}
     for i, j in near:
         if i != j and edge_types[i] in requested:

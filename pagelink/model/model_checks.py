@@ -30,7 +30,7 @@ from pagelink.model.masking import Tracer, layer_name
 from pagelink.model.noise import Noise
 from pagelink.model.patch import patch_predictor
 from pagelink.model.predictor import LinkPredictor
-from pagelink.model.probes import Probe, draw_probe
+from pagelink.model.probes import Probe, draw_probe, noise_around
 from pagelink.model.receptive_field import (
     EDGES_PER_PASS,
     Reading,
@@ -62,7 +62,7 @@ def inspect_model(
     Args:
         predictor: the model.
         link_types: the predicted relations; the one that sees farthest counts.
-        seed: where the links to try come from.
+        seed: where the small part of the graph comes from.
         on_patch: try the model on a small part of the graph, because the whole does not fit into
             memory.
 
@@ -75,9 +75,9 @@ def inspect_model(
     if predictor.graph.num_edges == 0:
         raise GraphError("The graph has no edges, so there is no path that could explain a link.")
     if not on_patch:
-        return keeping_its_tensors(predictor.model, _inspect, predictor, link_types, seed)
+        return keeping_its_tensors(predictor.model, _inspect, predictor, link_types)
     tried = patch_predictor(predictor, link_types, seed)
-    field = keeping_its_tensors(predictor.model, _inspect, tried, link_types, seed)
+    field = keeping_its_tensors(predictor.model, _inspect, tried, link_types)
     if field.mode != "subgraphs":
         raise ModelError(
             "The model needs all nodes of the graph, or its score depends on the whole graph, so "
@@ -86,11 +86,13 @@ def inspect_model(
             "PaGELink(model, store.data, ...)."
         )
     predictor.adopt(tried)
-    return field
+    # A patch is thinned, so that its scores are others than those of the graph.
+    extractor = extractor_for(predictor.graph, field, None)
+    return dataclasses.replace(field, noise=noise_around(predictor, extractor, link_types))
 
 
-def _inspect(predictor: LinkPredictor, link_types: Sequence[EdgeType], seed: int) -> ReceptiveField:
-    probe, flow, tracer = draw_probe(predictor, link_types, seed)
+def _inspect(predictor: LinkPredictor, link_types: Sequence[EdgeType]) -> ReceptiveField:
+    probe, flow, tracer = draw_probe(predictor, link_types)
     reading = _read(predictor, flow, tracer)
     failed: Exception | None = None
     for mode, along in ways_to_run(predictor, reading):
@@ -177,7 +179,8 @@ def find_what_is_shared(
 
     A model may look at the edges that leave a node, or turn them around inside: then a node that
     stands for the same one of several graphs is not what it would be in each of them. Where
-    messages depend on the link that is asked about, nothing is shared, whatever a few links say.
+    messages depend on the link that is asked about, nothing is shared, and where they come along
+    turned edges, edited graphs share nothing, whatever a few links say.
 
     Raises:
         ModelError: a link's score depends on what else the model is asked, even without sharing.
@@ -205,9 +208,9 @@ def find_what_is_shared(
             break
     else:
         raise _depends_on_others(alone[0], float(together[0]))
-    predictor.shares_unedited = predictor.shares_rim and _edited_graphs_agree(
-        predictor, batch, relation, probe.noise
-    )
+    is_turned = not np.array_equal(field.seen_relations, field.along_relations)
+    predictor.shares_unedited = predictor.shares_rim and not is_turned
+    predictor.shares_unedited &= _edited_graphs_agree(predictor, batch, relation, probe.noise)
 
 
 def _check_alone(predictor: LinkPredictor, probe: Probe) -> None:

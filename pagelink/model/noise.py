@@ -32,29 +32,19 @@ class Noise:
     """The interquartile range."""
     rounding: float
     """What the arithmetic may change."""
-    width: float = 0.0
-    """From the lowest score to the highest."""
 
     @classmethod
     def of(cls, scores: Tensor) -> Noise:
         """Find the scale of scores."""
         values = scores.detach().double()
         low, high = torch.quantile(values, values.new_tensor([0.25, 0.75])).tolist()
-        largest, width = float(values.abs().max()), float(values.max() - values.min())
-        return cls(high - low, EPSILONS * torch.finfo(scores.dtype).eps * largest, width)
+        largest = float(values.abs().max())
+        return cls(high - low, EPSILONS * torch.finfo(scores.dtype).eps * largest)
 
     @property
     def tau(self) -> float:
         """The largest change that is not noticed."""
         return max(SHARE * self.spread, self.rounding)
-
-    @property
-    def unit(self) -> float:
-        """What scores are divided by where a loss wants them of order one.
-
-        The spread; but where most scores are the same, a part of what sets the others apart.
-        """
-        return max(self.spread, 0.1 * self.width, self.rounding) or 1.0
 
     def same(self, one: Tensor, other: Tensor, output: str = "logit") -> Tensor:
         """Whether two ways to run a model agree, per score, but for its arithmetic.

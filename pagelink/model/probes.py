@@ -23,12 +23,16 @@ from pagelink.model.noise import Noise
 from pagelink.model.predictor import LinkPredictor
 from pagelink.runtime.arrays import Bools, Longs
 
+SEED = 0
+"""What is found of a model is a matter of the model and the graph, not of the explainer's seed."""
 LINKS = 32
 LINKS_PER_ROUND = 8
 EDGES_PER_ROUND = 8_000_000
 """Edges of the computation graphs of a round at most, if each is the whole graph."""
 WALK = 4
 """Facts of the paths that join pairs at most."""
+TRIES = 8
+"""Draws of a node, or of a walk, before one that does not fit is taken, or none."""
 AT_ENDS, ELSEWHERE = 0.5, 0.125
 """The shares of facts that the edit removes."""
 
@@ -65,7 +69,7 @@ class Probe:
 
 
 def draw_probe(
-    predictor: LinkPredictor, link_types: Sequence[EdgeType], seed: int
+    predictor: LinkPredictor, link_types: Sequence[EdgeType]
 ) -> tuple[Probe, DataFlow, Tracer]:
     """Draw links of all types and run the model on the full graph for them.
 
@@ -76,8 +80,9 @@ def draw_probe(
         GraphError: there are no nodes or no messages for such links.
         ModelError: the model fails, or returns what is no number.
     """
-    graph, rng = predictor.graph, np.random.default_rng((seed, 1))
-    src, dst, relation = _draw_links(graph, link_types, rng)
+    graph, rng = predictor.graph, np.random.default_rng(SEED)
+    check_ends(graph, link_types)
+    src, dst, relation = draw_links(graph, link_types, rng)
     flow = DataFlow()
     removed = _draw_edit(graph, np.concatenate([src, dst]), rng)
     try:
@@ -109,21 +114,20 @@ def _draw_edit(graph: TypedGraph, ends: Longs, rng: np.random.Generator) -> Bool
     return gone[graph.fact]
 
 
-def _draw_links(
+def draw_links(
     graph: TypedGraph, link_types: Sequence[EdgeType], rng: np.random.Generator
 ) -> tuple[Longs, Longs, Longs]:
-    """Draw pairs of different nodes: sources, targets, and the position of their link type."""
+    """Draw pairs of different nodes: sources, targets, and the position of their link type.
+
+    Only what is near them is looked at, so that it takes no longer on a graph on disk.
+    """
     types = list(dict.fromkeys(link_types))
     if len(types) > LINKS:
         types = [types[i] for i in np.sort(rng.choice(len(types), LINKS, replace=False))]
     rows: list[tuple[int, int, int]] = []
     for turn, link_type in enumerate(types):
-        position, (sources, targets) = (
-            graph.edge_types.index(link_type),
-            _nodes_of(graph, link_type),
-        )
-        stored = _stored_links(graph, position, rng)
-        before = len(rows)
+        position, before = graph.edge_types.index(link_type), len(rows)
+        stored = _stored_links(graph, link_type, rng)
         for number in range(-(-LINKS // len(types))):
             # A kind that has no link gives way to the next one.
             for kind in range(3):
@@ -132,9 +136,9 @@ def _draw_links(
                     case 0:
                         pair = next(stored, None)
                     case 1:
-                        pair = _joined(graph, link_type, sources, rng)
+                        pair = _joined(graph, link_type, rng)
                     case _:
-                        pair = int(rng.choice(sources)), int(rng.choice(targets))
+                        pair = tuple(_draw_node(graph, t, rng) for t in link_type[::2])  # type: ignore[assignment]
                 if pair is not None and pair[0] != pair[1]:
                     rows.append((*pair, position))
                     break
@@ -144,53 +148,78 @@ def _draw_links(
     return src, dst, relation
 
 
-def _nodes_of(graph: TypedGraph, link_type: EdgeType) -> list[Longs]:
-    """The sources and the targets to draw from: those that receive messages, where there are."""
-    receives = np.diff(graph.in_ptr) > 0
-    found: list[Longs] = []
-    for node_type in (link_type[0], link_type[2]):
-        k = graph.node_types.index(node_type)
-        nodes = np.arange(graph.node_offset[k], graph.node_offset[k + 1])
-        if len(nodes) == 0:
-            raise GraphError(f"There are no nodes of type {node_type!r}, so there are no links.")
-        listening = nodes[receives[nodes]]
-        # One node alone makes no link with itself.
-        alone = len(listening) == 1 and link_type[0] == link_type[2] and len(found) == 1
-        found.append(listening if len(listening) and not alone else nodes)
-    if not receives[found[0]].any() and not receives[found[1]].any():
-        raise GraphError(
-            f"No {link_type[0]} and no {link_type[2]} has an incoming edge, so no message can "
-            "reach a link. Add reverse relations (torch_geometric.transforms.ToUndirected)."
-        )
-    return found
+def _draw_node(graph: TypedGraph, node_type: str, rng: np.random.Generator) -> int:
+    """Draw a node of a type, one that receives messages if there are not too few of them."""
+    k = graph.node_types.index(node_type)
+    nodes = rng.integers(graph.node_offset[k], graph.node_offset[k + 1], TRIES)
+    receives = graph.in_ptr[nodes + 1] > graph.in_ptr[nodes]
+    return int(nodes[int(np.argmax(receives))])
 
 
 def _stored_links(
-    graph: TypedGraph, position: int, rng: np.random.Generator
+    graph: TypedGraph, link_type: EdgeType, rng: np.random.Generator
 ) -> Iterator[tuple[int, int]]:
     """Links of a type that the graph has, at random."""
-    if graph.edge_counts[position] == 0:
+    if graph.edge_counts[graph.edge_types.index(link_type)] == 0:
         return
-    edges = np.flatnonzero(graph.relation == position)
-    for edge in rng.choice(edges, min(len(edges), LINKS), replace=False).tolist():
-        yield int(graph.src[edge]), int(graph.dst[edge])
+    ends = np.stack(graph.some_links(link_type, LINKS))
+    yield from zip(*rng.permutation(ends, axis=1).tolist(), strict=True)
 
 
 def _joined(
-    graph: TypedGraph, link_type: EdgeType, sources: Longs, rng: np.random.Generator
+    graph: TypedGraph, link_type: EdgeType, rng: np.random.Generator
 ) -> tuple[int, int] | None:
     """A source, and a target of the type that a walk of a few facts from it ends at."""
     wanted = graph.node_types.index(link_type[2])
-    for _ in range(8):
-        start = node = int(rng.choice(sources))
-        last: int | None = None
+    first, last = graph.node_offset[wanted : wanted + 2]
+    for _ in range(TRIES):
+        start = node = _draw_node(graph, link_type[0], rng)
+        found: int | None = None
         for _ in range(int(rng.integers(1, WALK + 1))):
             arcs = graph.arcs_of(node)
             if arcs.start == arcs.stop:
                 break
             node = int(graph.arc_dst[int(rng.integers(arcs.start, arcs.stop))])
-            if node != start and graph.node_type_of[node] == wanted:
-                last = node
-        if last is not None:
-            return start, last
+            if node != start and first <= node < last:
+                found = node
+        if found is not None:
+            return start, found
     return None
+
+
+def check_ends(graph: TypedGraph, link_types: Sequence[EdgeType]) -> None:
+    """Refuse link types without nodes, or that no message can reach.
+
+    Raises:
+        GraphError: the message names the node type.
+    """
+    for src_type, _, dst_type in link_types:
+        receives = False
+        for node_type in (src_type, dst_type):
+            k = graph.node_types.index(node_type)
+            first, last = graph.node_offset[k : k + 2]
+            if first == last:
+                raise GraphError(
+                    f"There are no nodes of type {node_type!r}, so there are no links."
+                )
+            receives |= bool(graph.in_ptr[last] > graph.in_ptr[first])
+        if not receives:
+            raise GraphError(
+                f"No {src_type} and no {dst_type} has an incoming edge, so no message can reach a "
+                "link. Add reverse relations (torch_geometric.transforms.ToUndirected)."
+            )
+
+
+def noise_around(
+    predictor: LinkPredictor, extractor: Extractor, link_types: Sequence[EdgeType]
+) -> Noise:
+    """Find the noise on a graph that is too large to run the model on, from neighbourhoods.
+
+    The links are those that are drawn of the same graph in memory.
+    """
+    src, dst, relation = draw_links(predictor.graph, link_types, np.random.default_rng(SEED))
+    logits = []
+    for i in range(len(src)):  # one at a time: a neighbourhood may be large
+        batch = extractor.extract(src[[i]], dst[[i]], np.full(1, -1))
+        logits.append(predictor.logits(predictor.inputs(batch, batch.visible, [0], relation[[i]])))
+    return Noise.of(torch.cat(logits))

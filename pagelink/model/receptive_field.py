@@ -130,7 +130,7 @@ def prove(
 
     Leaves `predictor.mode` at the mode.
     """
-    predictor.mode, predictor.shares_rim = mode, False
+    predictor.mode, predictor.shares_rim = mode, mode != "subgraphs"
     if mode == "full":
         note = NOT_LOCAL if reading.is_complete else NOT_FOLLOWED
         return ReceptiveField("full", None, reading.seen, along, probe.noise, note)

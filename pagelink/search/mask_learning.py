@@ -26,6 +26,10 @@ from pagelink.runtime.arrays import Bools, Doubles, Floats, Longs
 from pagelink.search.paths import PathGraphs, best_paths
 from pagelink.search.work import LEARNING, SEARCHING, Work
 
+CONFIDENCE = 3.0
+"""In the loss `gap` the unmasked graph has this logit, whatever the score of the model: the paper's
+loss of a link that is predicted at 95 %."""
+
 
 class Walks:
     """The walks from source to target in the path graphs of a batch.
@@ -200,7 +204,7 @@ class _State:
         self._paths = paths
         self._timer = work.timer
         self._whole = torch.from_numpy(work.logits)
-        self._unit = work.setup.receptive_field.noise.unit
+        self._unit = torch.full_like(self._whole, math.nan)
         self._has_gradient = work.setup.predictor.has_gradient
         learned = np.zeros(batch.num_links, dtype=np.bool_)
         learned[work.links] = True
@@ -266,7 +270,7 @@ class _State:
         if settings.pred_weight and self._has_gradient:
             answers = run(mask)[torch.from_numpy(place).to(values.device)]
             if settings.pred_loss == "gap":
-                answers = (answers - self._whole[active].to(answers)) / self._unit
+                answers = CONFIDENCE + self._gap(answers, active)
             loss = settings.pred_weight * F.softplus(-answers).sum()
         if settings.entropy:
             entropy = mask * F.softplus(-values) + (1 - mask) * F.softplus(values)
@@ -284,6 +288,16 @@ class _State:
         if not bool(torch.isfinite(gradient).all()):
             raise ModelError("The model's score has a gradient that is not finite.")
         return gradient
+
+    def _gap(self, answers: Tensor, active: Longs) -> Tensor:
+        """What masked scores lack to those of the unmasked graph, by what the first mask took."""
+        whole = self._whole[active].to(answers)
+        with torch.no_grad():
+            first = (answers - whole).abs().double().cpu()
+            unit = torch.where(self._unit[active].isnan(), first, self._unit[active])
+            self._unit[active] = unit
+        unit = torch.where(unit > 0, unit, 1.0).to(answers)
+        return (answers - whole) / unit
 
     def _path_gradients(self, active: Longs) -> tuple[Floats, Floats]:
         """Gradients of L_path by M, and find E_path on the way."""

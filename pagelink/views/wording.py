@@ -98,7 +98,7 @@ def figures(explanation: Explanation) -> tuple[tuple[str, str], ...]:
         f"with only {these}": evidence.logit_only_these,
     }
     noun = score_noun(explanation.threshold)
-    missing = f"cannot be said, since without the paths the {noun} is not lower"
+    missing = f"cannot be said, since without the paths the {noun} is hardly lower, or higher"
     share = missing if evidence.sufficiency is None else f"{evidence.sufficiency:.0%}"
     return (
         *((about, in_words(explanation.threshold, answer)) for about, answer in answers.items()),

@@ -137,7 +137,11 @@ def parallel(data: Any, steps: set[frozenset[Node]]) -> bool:
 def is_reverse(edge_type: EdgeType, data: Any) -> bool:
     """By name; in the homogeneous graphs every second relation is, but that of similar items."""
     name = edge_type[1]
-    return name.startswith("rev_") if isinstance(data, HeteroData) else name in "13579"
+    return (
+        name.startswith("rev_")
+        if isinstance(data, HeteroData)
+        else int(name.removeprefix("relation ")) % 2 == 1
+    )
 
 
 @pytest.mark.parametrize("name", DEEP)

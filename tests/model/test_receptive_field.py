@@ -236,11 +236,11 @@ def test_a_near_mirror_of_the_link_type_is_pointed_out() -> None:
     model = Hetero(data, lambda: SAGEConv((DIM, DIM), DIM))
     pair = buys[:, 0].tolist()
     explanation = PaGELink(model, data, LINK_TYPE, threshold=None).explain(*pair)
-    assert "liked_by mirrors most links of likes" in explanation.notes[0]
+    assert any("liked_by mirrors most links of likes" in note for note in explanation.notes)
     told = PaGELink(
         model, data, LINK_TYPE, threshold=None, reverse={LINK_TYPE: ("item", "liked_by", "user")}
     ).explain(*pair)
-    assert told.notes == ()
+    assert not any("mirrors" in note for note in told.notes)
     assert told.link_in_graph
     assert not any("lik" in edge.type[1] for path in told.paths for edge in path.edges)
 

@@ -51,6 +51,7 @@ def reference(bench: Workbench, link: int, start: np.ndarray) -> np.ndarray:
     predictor = bench.explainer.predictor
     wanted = batch.visible & bench.kept if settings.remove_pruned else batch.visible
     recorded = predictor.record(predictor.inputs(batch, wanted, [link], bench.relation))[1]
+    unit = 0.0
     with predictor.weighted(recorded) as run:
         for epoch in range(settings.epochs):
             current = start.copy()
@@ -66,8 +67,9 @@ def reference(bench: Workbench, link: int, start: np.ndarray) -> np.ndarray:
             weights = weights.index_put((torch.from_numpy(kept),), torch.sigmoid(values))
             masked = run(weights)
             if settings.pred_loss == "gap":
-                unit = bench.explainer.receptive_field.noise.unit
-                masked = (masked - bench.work.logits[link]) / unit
+                lacking = masked - bench.work.logits[link]
+                unit = unit or abs(float(lacking.detach())) or 1.0
+                masked = 3 + lacking / unit
             loss = -settings.pred_weight * torch.log(torch.sigmoid(masked)).sum()
             if settings.path_loss == "power":
                 loss = loss + settings.alpha * power_loss(bench, link, kept, values)

@@ -202,6 +202,7 @@ def answers(
     explainer = PaGELink(
         drawn.model, drawn.data, drawn.link_type, settings, threshold=threshold,
         reverse=drawn.reverse,
+        relation_names=None if isinstance(drawn.data, HeteroData) else [str(i) for i in range(30)],
     )  # fmt: skip
     assert explainer.receptive_field.num_hops == 2
     src, name, dst = drawn.link_type
@@ -214,7 +215,6 @@ def answers(
             num_layers=2,
             threshold=threshold,
             reverse=drawn.reverse,
-            unit=explainer.receptive_field.noise.unit,
         )
         for u, v in drawn.links
     ]

@@ -218,7 +218,7 @@ def test_wrong_plans_are_refused(wrong: dict[str, int]) -> None:
 def test_balance_takes_what_the_model_allows() -> None:
     def link(*truths: Truth) -> list[Removal]:
         change = {"rise": 1.0, "fall": -1.0, "stay": 0.0}
-        return [judged(n, change[truth], 1.0, n % 2 == 0) for n, truth in enumerate(truths)]
+        return [judged(n, change[truth], 0.01, n % 2 == 0) for n, truth in enumerate(truths)]
 
     only_fall = [link("fall", "fall")] * 4
     free = [link("rise", "fall", "stay")] * 4

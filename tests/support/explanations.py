@@ -62,6 +62,7 @@ def make_explanation(*paths: Path, **changes: Any) -> Explanation:
         "settings": Settings(),
         "seed": 41,
         "seconds": 0.25,
+        "noise": 0.015,
         "versions": {"pagelink": "0.1.0", "torch": "2.13.0"},
     }
     return Explanation(**{**values, **changes})

@@ -26,7 +26,10 @@ def relations(data: Any) -> Iterator[tuple[EdgeType, Tensor]]:
             yield edge_type, torch.arange(data[edge_type].edge_index.shape[1])
     else:
         for number in range(int(data.edge_type.max()) + 1):
-            yield ("node", str(number), "node"), (data.edge_type == number).nonzero().view(-1)
+            yield (
+                ("node", f"relation {number}", "node"),
+                (data.edge_type == number).nonzero().view(-1),
+            )
 
 
 def without(data: Any, gone: Gone) -> Any:

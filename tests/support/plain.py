@@ -212,12 +212,8 @@ def explain(
     num_layers: int,
     threshold: float | None = None,
     reverse: Mapping[EdgeType, EdgeType] | None = None,
-    unit: float = 1.0,
 ) -> Answer:
-    """Explain the link (source, target, name of the predicted relation) from an even start.
-
-    `unit` is what the loss `gap` divides scores by.
-    """
+    """Explain the link (source, target, name of the predicted relation) from an even start."""
     s, t, name = link
     link_type = (s[0], name, t[0])
     graph = Graph(data, link_type, reverse)
@@ -278,6 +274,7 @@ def explain(
     where = torch.tensor([used.index(e) for e in kept])
     before: set[Edge] = set()
     steady = 0
+    unit = 0.0
     while answer.epochs < settings.epochs and steady < (settings.patience or math.inf):
         ranked = rank(paths, dict(zip(kept, logits.tolist(), strict=True)), t, degree)
         best = {e for p in ranked[: settings.paths_per_epoch] for e in p.edges}
@@ -292,7 +289,9 @@ def explain(
         weights = torch.ones(len(used)).index_put((where,), torch.sigmoid(logits))
         masked = score(model, data, ends, used, weights)
         if settings.pred_loss == "gap":
-            masked = (masked - answer.logit) / unit
+            lacking = masked - answer.logit
+            unit = unit or abs(float(lacking.detach())) or 1.0
+            masked = 3 + lacking / unit
         loss = -settings.pred_weight * F.logsigmoid(masked)
         up, down = logits[on_path], logits[~on_path]
         if settings.path_loss == "mean":

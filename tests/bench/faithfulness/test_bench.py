@@ -130,7 +130,9 @@ def test_verdicts_are_by_the_rule_of_the_explainer(ground: Ground, greedy: float
     (effect,), (added,), (span,) = rows["effect@3"], rows["added"], rows["span"]
     (inserted,) = stand_in(rows["span"], np.maximum(best, effect), rows["added"])
     f = float(ground.logits[0])
-    assert found == verdict_of(f, f - span, added if inserted else effect, greedy)
+    assert found == verdict_of(
+        f, f - span, added if inserted else effect, greedy, ground.explainer.setup.noise
+    )
 
 
 def test_a_difference_is_paired() -> None:
