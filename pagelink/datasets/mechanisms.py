@@ -187,7 +187,7 @@ PLANS: dict[str, Plan] = {
         (_SAVED,), lambda n: 0 * n[0], (), ("saves m1 contains", *_DECOYS), "structure_not_used",
     ),
     "small effect": Plan(
-        "as the first, with about twice the noise for its worth",
+        "as the first, worth two to three times the noise",
         (_SAVED,), lambda n: 0.03 * n[0], ("saves m1 contains",), _DECOYS,
     ),
     "offset": Plan(
