@@ -188,8 +188,17 @@ def speed(
 @bench.command()
 def faithfulness(
     subject: Annotated[Many, repeatable("Only this model.", "NAME")] = None,
-    links: Annotated[int, typer.Option(min=2, help="Links per model at most.")] = 200,
-    out: Annotated[Path, output("Folder for faithfulness.json and trained models.")] = Path("out"),
+    only: Annotated[
+        Many,
+        repeatable(
+            "planted (known mechanisms) or models. Default: both; models if some are named.", "NAME"
+        ),
+    ] = None,
+    links: Annotated[
+        int | None,
+        typer.Option(min=2, help="Links per model at most, 200; per mechanism, 300."),
+    ] = None,
+    out: Annotated[Path, output("Folder for results and trained models.")] = Path("out"),
     quick: Quick = False,
     rho_curve: Annotated[
         bool, typer.Option("--rho-curve", help="Also the default under other values of rho.")
@@ -200,11 +209,11 @@ def faithfulness(
     seed: Seed = 0,
 ) -> None:
     """Measure whether explanations are true of the model, beside plain rankings of paths."""
-    from pagelink.bench.faithfulness.report import run_and_print
+    from pagelink.bench.faithfulness.report import run_parts
 
     one_thread()
     with locked(out):
-        run_and_print(
-            subject or [], out, console, links=links, quick=quick, seed=seed, rho_curve=rho_curve,
-            retrain=retrain,
+        run_parts(
+            only or [], subject or [], out, console, links=links, quick=quick, seed=seed,
+            rho_curve=rho_curve, retrain=retrain,
         )  # fmt: skip

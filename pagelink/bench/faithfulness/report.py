@@ -13,6 +13,7 @@ import numpy as np
 from rich.console import Console
 
 from pagelink.bench.answers import COUNTS, MAIN
+from pagelink.bench.faithfulness import planted
 from pagelink.bench.faithfulness.bench import CURVE, JUDGED, RANKINGS, SETTINGS, Result, run_subject
 from pagelink.bench.faithfulness.judges import RETRAINED, retrained_effects
 from pagelink.bench.measures import EFFECT, PerLink, with_interval
@@ -134,6 +135,8 @@ def _on_half(links: PerLink, rows: PerLink, mine: Bools) -> dict[str, Any]:
 
 
 FILE = "faithfulness.json"
+MODELS, LINKS = "models", 200
+PARTS = (planted.NAME, MODELS)
 Columns = Sequence[tuple[str, str]]
 WORTH: Columns = (
     ("share 1", "share@1"), ("3", "share@3"), ("5", "share@5"),
@@ -168,6 +171,47 @@ sets of removed facts; by effects: the same if every ranking is given the measur
 facts. retrained: fall of the logit when training never saw the facts. All but share, label and CPU
 are at three paths; CPU is per link, on one thread."""
 QUICK = "Tiny generated graphs, hardly trained: these figures say nothing.\n"
+
+
+def run_parts(
+    only: Sequence[str],
+    subjects: Sequence[str],
+    out: Path,
+    console: Console,
+    *,
+    links: int | None,
+    quick: bool,
+    seed: int,
+    rho_curve: bool = False,
+    retrain: bool = False,
+) -> None:
+    """Run parts of the benchmark: mechanisms that are known, and trained models.
+
+    Args:
+        only: the parts; none: all, but where subjects are named, the models alone.
+        subjects: trained models; none: all.
+        out: folder for results and trained models.
+        console: where to print.
+        links: of each model or mechanism at most. None: what the part has by default.
+        quick: few links, tiny graphs.
+        seed: of all random choices.
+        rho_curve: models: also under other values of rho.
+        retrain: models: also train without the paths.
+
+    Raises:
+        SettingsError: there is no such part or subject.
+    """
+    default = [MODELS] if subjects else []
+    parts = check_names("part", only or default, PARTS)
+    check_names("subject", subjects, subject_names(quick))
+    if planted.NAME in parts:
+        count = planted.LINKS if links is None else links
+        planted.run_and_print(out, console, links=count, quick=quick, seed=seed)
+    if MODELS in parts:
+        run_and_print(
+            subjects, out, console, links=LINKS if links is None else links, quick=quick,
+            seed=seed, rho_curve=rho_curve, retrain=retrain,
+        )  # fmt: skip
 
 
 def run_and_print(

@@ -1,0 +1,175 @@
+"""The part `planted`: explainers on models of hand-set weights, of which it is known what they use.
+
+One run per mechanism and explainer, kept as a file: what was done is not done again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from pagelink.bench.measures import with_interval
+from pagelink.bench.paper.report import Table, tables_markdown
+from pagelink.bench.runs import (
+    Figures,
+    Run,
+    RunStore,
+    cell,
+    interval_cell,
+    plain,
+    say,
+    shown_progress,
+)
+from pagelink.datasets.mechanisms import MECHANISMS, PLANS, Mechanism, make_mechanism
+from pagelink.datasets.music import LINK_TYPE
+from pagelink.explain.result import Explanation
+from pagelink.rivals.registry import make_rival
+from pagelink.runtime.files import write_text
+from pagelink.settings import Settings
+
+NAME = "planted"
+LINKS, QUICK_LINKS = 300, 6
+QUICK_MECHANISMS = ("metapath", "popularity")
+DEFAULT = "default"
+EXPLAINERS = {
+    DEFAULT: "pagelink", "paper": "paper", "gnnexp": "gnnexp", "gradient": "gradient",
+    "degree": "degree", "random": "random-paths",
+}  # fmt: skip
+"""The rows, and what the registry calls them. All are measured, so that all have a verdict."""
+SETTINGS = Settings()
+"""Of all rows and mechanisms: also where the used path has more facts than `max_length`."""
+FIRST, EVIDENCE, VERDICT = "right first path", "no unused path as evidence", "right verdict"
+FIGURES = (FIRST, EVIDENCE, VERDICT)
+FILE = "planted.md"
+
+
+def run_and_print(
+    out: Path,
+    console: Console,
+    *,
+    links: int = LINKS,
+    seed: int = 0,
+    quick: bool = False,
+) -> list[Run]:
+    """Run all explainers on all mechanisms, or what is left of it, print and write the tables."""
+    links = min(links, QUICK_LINKS) if quick else links
+    mechanisms = QUICK_MECHANISMS if quick else MECHANISMS
+    store, runs = RunStore(out / "runs"), []
+    with shown_progress(console) as step:
+        for number, name in enumerate(mechanisms, start=1):
+            step(f"{NAME}: {name} ({number} of {len(mechanisms)})")
+            runs += run_mechanism(store, name, links, seed)
+    text = tables_markdown(tables(runs), 2)
+    say(console, text)
+    say(console, f"Wrote {write_text(out / FILE, text)}")
+    return runs
+
+
+def run_mechanism(store: RunStore, name: str, links: int, seed: int) -> list[Run]:
+    """The runs of all explainers on one mechanism; those that are stored are not done again.
+
+    Args:
+        store: where runs are kept.
+        name: the mechanism.
+        links: number of links.
+        seed: of the graph, the explainers and the intervals.
+    """
+
+    def explained(explainer: str) -> Figures:
+        mechanism = make_mechanism(name, links, seed)
+        rival = make_rival(
+            EXPLAINERS[explainer], mechanism.model, mechanism.data, LINK_TYPE, SETTINGS, seed,
+            threshold=None,
+        )  # fmt: skip
+        return judged(mechanism, list(rival.explain_many(mechanism.pairs)), seed)
+
+    runs = []
+    for explainer in EXPLAINERS:
+        key = {
+            "mechanism": name, "explainer": explainer, "links": links, "seed": seed,
+            "settings": SETTINGS.to_dict(),
+        }  # fmt: skip
+        runs.append(store.do(NAME, f"{name} {explainer}", key, partial(explained, explainer)))
+    return runs
+
+
+def judged(mechanism: Mechanism, explanations: Sequence[Explanation], seed: int) -> Figures:
+    """The figures of an explainer on the links of a mechanism, with intervals.
+
+    Args:
+        mechanism: what is right.
+        explanations: one per link.
+        seed: of the intervals.
+
+    Returns:
+        Of each figure `value`, `low` and `high` (95 % bootstrap over links), None where it has no
+        meaning; the verdicts, by how many links have them; tau; and how often which path is first.
+    """
+    both = list(zip(mechanism.links, explanations, strict=True))
+    given = Counter("none" if e.evidence is None else e.evidence.verdict for _, e in both)
+    first = Counter(
+        " ".join(edge.type[1] for edge in e.paths[0].edges) if e.paths else "none" for _, e in both
+    )
+    return {
+        FIRST: _share([link.first_is_right(answer) for link, answer in both], seed),
+        EVIDENCE: _share([link.evidence_is_right(answer) for link, answer in both], seed),
+        VERDICT: _share([link.verdict_is_right(answer) for link, answer in both], seed),
+        "verdicts": dict(given.most_common()),
+        "first paths": dict(first.most_common()),
+        "noise": plain(max((e.noise for e in explanations), default=math.nan)),
+    }
+
+
+def _share(right: Sequence[bool | None], seed: int) -> dict[str, float] | None:
+    if None in right:
+        return None
+    values = np.array(right, dtype=np.float64)
+    found = with_interval(values, np.ones(len(values)), seed)
+    return dict(zip(("value", "low", "high"), found, strict=True))
+
+
+def tables(runs: Iterable[Run]) -> list[Table]:
+    """The tables of some runs: the default with intervals, and each figure for all explainers."""
+    found = {(run.key["mechanism"], run.key["explainer"]): run for run in runs}
+    names = [name for name in MECHANISMS if any(name == of for of, _ in found)]
+    if not names:
+        return []
+    some = next(iter(found.values()))
+    settings = some.key["settings"]
+    note = (
+        f"{some.key['links']} links per mechanism, seed {some.key['seed']}, paths of at most "
+        f"{settings['max_length']} facts for all. "
+    )
+
+    def figure(name: str, explainer: str, key: str) -> dict[str, Any]:
+        run = found.get((name, explainer))
+        return (run.figures[key] if run else None) or dict.fromkeys(("value", "low", "high"))
+
+    rows = []
+    for name in names:
+        run = found.get((name, DEFAULT))
+        wrong = [] if run is None else [
+            f"{verdict} {count}" for verdict, count in run.figures["verdicts"].items()
+            if verdict != PLANS[name].verdict
+        ]  # fmt: skip
+        cells = [interval_cell(**figure(name, DEFAULT, key)) for key in FIGURES]
+        rows.append((name, *cells, PLANS[name].verdict, ", ".join(wrong) or "-"))
+    columns = ("", *FIGURES, "the right one", "others given")
+    shown = [Table(
+        "Planted mechanisms, the default", columns, rows,
+        note + "Shares of links with 95 % intervals; a dash where no path is right as a path.",
+    )]  # fmt: skip
+    for key in FIGURES:
+        of_key = [
+            (name, *(cell(figure(name, explainer, key)["value"]) for explainer in EXPLAINERS))
+            for name in names
+        ]
+        shown.append(Table(f"All explainers: {key}", ("", *EXPLAINERS), of_key, note.strip()))
+    return shown
