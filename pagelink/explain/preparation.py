@@ -99,13 +99,15 @@ class Prepared:
         if num_hops not in self._wider:
             other = object.__new__(type(self))
             other.__dict__.update(self.__dict__)
-            seen = dataclasses.replace(self.receptive_field, num_hops=num_hops)
+            # Where the model sees more than was found, these may be other relations, too.
+            every = np.ones_like(self.receptive_field.seen_relations)
+            seen = dataclasses.replace(
+                self.receptive_field, num_hops=num_hops, seen_relations=every, along_relations=every
+            )
             if num_hops is None:
-                # Whatever the model was found to see, here it is not all.
                 other.predictor = copy.copy(self.predictor)
                 other.predictor.mode = "full"
-                every = np.ones_like(seen.seen_relations)
-                seen = dataclasses.replace(seen, mode="full", seen_relations=every)
+                seen = dataclasses.replace(seen, mode="full")
             other.receptive_field = seen
             other._adopt(self.settings, self.seed)
             self._wider[num_hops] = other

@@ -123,6 +123,8 @@ def _against(measured: _Measured) -> tuple[str, ...]:
 
 def _not_used(measured: _Measured) -> tuple[str, ...]:
     answers, sets = measured.without_paths, measured.evidence.num_sets
+    if sets == 0:
+        return (f"The model does not rely on paths here: its {answers.noun} uses no fact at all.",)
     tried = f"{sets:,} {'was' if sets == 1 else 'were'} tried"
     instead = f"{answers.after} instead of {answers.before}"
     bare = instead if answers.direction else f"still {answers.before}"
@@ -150,10 +152,8 @@ def _these_paths(measured: _Measured) -> str:
 
 def _supported(measured: _Measured) -> tuple[str, ...]:
     paths = measured.explanation.paths
-    if not paths:
-        return ()
-    if measured.evidence.inserted:
-        return _redundant(measured)
+    if not paths or measured.evidence.inserted:
+        return _redundant(measured) if paths else ()
     answers, (reasons, _) = measured.without_these, _reasons_and_others(paths)
     if 0 < len(reasons) < len(paths):
         all_ = number_word(len(paths))

@@ -220,14 +220,15 @@ def _inside(explainer: PaGELink, drawn: Multigraph, answer: Explanation) -> Brut
         return {t for t, is_chosen in zip(edge_types, mask, strict=True) if is_chosen}
 
     used, along = chosen(seen.seen_relations), chosen(seen.along_relations)
-    if answer.num_hops is None and seen.num_hops is not None:
-        used = set(edge_types)  # the check has found that more counts than was seen
+    found = None if seen.num_hops is None else max(seen.num_hops, answer.settings.num_hops or 0)
+    if answer.num_hops != found:
+        used = along = set(edge_types)  # the check has found that more counts than was seen
     link = DrawnLink(answer.src, answer.dst, answer.link_type)
-    found = brute_force(drawn, link, answer.num_hops, used, along)
+    inside = brute_force(drawn, link, answer.num_hops, used, along)
     if answer.num_hops is not None:
-        return found
-    visible = {edge for edge in found.edges if edge.type in used}
-    return BruteForce(found.hops, found.edges, visible, {drawn.fact(edge) for edge in visible})
+        return inside
+    visible = {edge for edge in inside.edges if edge.type in used}
+    return BruteForce(inside.hops, inside.edges, visible, {drawn.fact(edge) for edge in visible})
 
 
 def _ends(
