@@ -62,7 +62,7 @@ def check_links(scored: Scored, at: At, *, on_disk: bool) -> list[Check]:
         at: gives wider graphs.
         on_disk: the graph is not in memory, so that the model is never run on all of it.
     """
-    setup, timer = scored.setup, scored.timer
+    setup = scored.setup
     hops = setup.receptive_field.num_hops
     hops = hops if hops is None else max(hops, setup.settings.num_hops or 0)
     fine = Check(hops)
@@ -73,20 +73,19 @@ def check_links(scored: Scored, at: At, *, on_disk: bool) -> list[Check]:
         setup.settings.check == "auto" and not on_disk and setup.graph.num_edges <= MOST_EDGES
     )
     expected = _full_scores(scored) if is_full else _scores_at(scored, at(hops + 1))
-    known = np.isfinite(scored.deployed) & np.isfinite(expected)
-    right = ~known | _agree(setup, scored.deployed, expected)
-    for place in np.flatnonzero(np.isfinite(scored.deployed) & ~np.isfinite(expected)).tolist():
-        if timer.deadline is not None:
-            checks[place] = Check(hops, UNCHECKED)
+    right = _agree(setup, scored.deployed, expected) | ~np.isfinite(scored.deployed)
     for place in np.flatnonzero(~right).tolist():
-        truth = float(expected[place]) if is_full else None
-        checks[place] = _widened(scored, place, at, hops, truth, on_disk)
+        if np.isnan(expected[place]) and scored.timer.deadline is not None:
+            checks[place] = Check(hops, UNCHECKED)
+        else:
+            truth = float(expected[place]) if is_full else None
+            checks[place] = _widened(scored, place, at, hops, truth, on_disk)
     return checks
 
 
 def _agree(setup: Setup, one: Doubles, other: Doubles) -> Bools:
     noise, output = setup.receptive_field.noise, setup.predictor.output
-    same = noise.equal(torch.from_numpy(one), torch.from_numpy(other), output)
+    same = noise.close(torch.from_numpy(one), torch.from_numpy(other), output)
     found: Bools = same.numpy()
     return found
 
@@ -138,11 +137,10 @@ def _widened(
 ) -> Check:
     """Find the radius at which a link has its true score, or that of the next radius."""
     link, timer = scored.requested[place], scored.timer
-    score = np.nan
     for radius in range(hops + 1, max(MAX_HOPS, hops + 2) + 1):
         score = _score_at(at(radius), link, timer)
         expected = truth if truth is not None else _score_at(at(radius + 1), link, timer)
-        if not np.isfinite(score) or not np.isfinite(expected):
+        if timer.deadline is not None and np.isnan([score, expected]).any():
             return Check(hops, UNCHECKED)
         if _agree(scored.setup, np.array([score]), np.array([expected]))[0]:
             return Check(radius, WIDER.format(hops=radius))

@@ -74,6 +74,8 @@ class Borrowed(Undo, Generic[T]):
             torch.compiler.set_stance("force_eager")
         # 3. The model.
         for module in modules:
+            if not isinstance(module, torch.jit.ScriptModule):
+                self.keep(vars(module))  # what a model keeps of a pass is not kept
             if module.training:
                 self.later(vars(module).__setitem__, "training", True)
                 module.training = False

@@ -11,6 +11,7 @@ several ones, may need further rings of the graph.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -37,6 +38,12 @@ _READS_ONE = frozenset({
     "allclose",
 })  # fmt: skip
 _READS_ALL = frozenset({"numpy", "tolist", "__array__", "__dlpack__"})
+_COUNTS = frozenset({
+    "scatter", "scatter_add", "scatter_reduce", "index_add", "index_reduce", "bincount",
+    "segment_reduce",
+})  # fmt: skip
+# The size of their results depends on values, and a size can be read without a trace.
+_SIZES = frozenset({"nonzero", "masked_select", "_unique2", "unique_dim", "unique_consecutive"})
 
 
 class Flow(NamedTuple):
@@ -48,6 +55,8 @@ class Flow(NamedTuple):
     """The relations whose edges it rests on, a bit each."""
     on_link: bool
     """Whether it rests on which links are asked about."""
+    counted: bool = False
+    """Whether edges were counted or summed at nodes on the way, as for degrees."""
 
     def joined(self, other: Flow | None) -> Flow:
         """What a tensor rests on that was made of two others."""
@@ -57,6 +66,7 @@ class Flow(NamedTuple):
             max(self.depth, other.depth),
             self.relations | other.relations,
             self.on_link or other.on_link,
+            self.counted or other.counted,
         )
 
 
@@ -129,6 +139,12 @@ class DataFlow:
         flow = None if name in _SHAPE_ONLY else self.of(_tensors((args, kwargs)))
         if flow is None:
             return
+        if flow.depth >= 0 and name.rstrip("_") in _COUNTS:
+            flow = flow._replace(counted=True)
+        if name in _SIZES or name == "index":
+            # To pick edges of a relation is harmless, to pick nodes by their degree is not.
+            chosen = self.of(_conditions(name, args))
+            self.is_complete &= chosen is None or (chosen.depth < 1 and not chosen.counted)
         for tensor in _tensors(out):
             self.mark(tensor, flow)
         if func._schema.is_mutable:
@@ -140,10 +156,12 @@ class DataFlow:
     def leaves(self, values: Any, *, all_of_it: bool) -> None:
         """Note that values left torch.
 
-        A single number may be read of the edges, as all code does that asks for the highest index.
+        PyTorch Geometric may read a single number of the edges, such as the highest index.
         """
         flow = None if self._is_over else self.of(_tensors(values))
-        self.is_complete &= flow is None or flow.depth < (0 if all_of_it else 1)
+        if flow is not None:
+            harmless = flow.depth < 1 and not all_of_it and _called_by_pyg()
+            self.is_complete &= flow.depth < 0 or harmless
 
 
 class _Following(TorchDispatchMode):
@@ -180,6 +198,24 @@ class _Leaving(TorchFunctionMode):
         if name in _READS_ALL or name in _READS_ONE:
             self._flow.leaves(args, all_of_it=name in _READS_ALL)
         return func(*args, **(kwargs or {}))
+
+
+def _called_by_pyg() -> bool:
+    """Whether the code that calls torch is PyTorch Geometric's own."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None:
+        frame = frame.f_back
+        module = str(frame.f_globals.get("__name__", ""))
+        if not module.startswith(("torch.", "pagelink.model.")) and module != "torch":
+            return module.startswith("torch_geometric.")
+    return False
+
+
+def _conditions(name: str, args: Any) -> Iterator[Tensor]:
+    """What decides about the size of a result."""
+    if name == "index":
+        return (each for each in _tensors(args[1]) if each.dtype == torch.bool)
+    return _tensors(args[1:] if name == "masked_select" else args[:1])
 
 
 def _tensors(value: Any) -> Iterator[Tensor]:

@@ -186,6 +186,8 @@ class Tracer:
     def listen(self, model: nn.Module, undo: Undo) -> None:
         """Hook into every layer for one forward pass."""
         for name, module in model.named_modules():
+            if isinstance(module, torch.jit.ScriptModule):
+                continue  # takes no hooks, and passes no messages that could be weighted
             hook(undo, module, "forward_pre", partial(self._enter, name))
             undo.keep(module._forward_hooks_always_called)
             hook(undo, module, "forward", self._leave, always_call=True)

@@ -20,11 +20,9 @@ import torch
 
 from pagelink.errors import GraphError, MaskError, ModelError, PageLinkError
 from pagelink.graph.computation_graph import ComputationGraphs
-from pagelink.graph.edited_graphs import Edits
 from pagelink.graph.schema import EdgeType
 from pagelink.model.borrowing import in_normal_mode, keeping_its_tensors
 from pagelink.model.data_flow import DataFlow
-from pagelink.model.edited_logits import EditedLogits
 from pagelink.model.inputs import ModelInput
 from pagelink.model.masking import Tracer, layer_name
 from pagelink.model.noise import Noise
@@ -41,14 +39,12 @@ from pagelink.model.receptive_field import (
     visible_count,
     ways_to_run,
 )
+from pagelink.model.sharing import find_what_is_shared
 from pagelink.runtime.arrays import Longs
-from pagelink.runtime.csr import Csr
 from pagelink.runtime.undo import Undo
 
-EDITS = 3
-"""Edited graphs that share nodes are compared with this number of graphs edited by themselves."""
-GRID = 2
-"""Links between this number of sources and of targets have parts of their graphs in common."""
+TYPES_TRIED = 4
+"""Links of which the scores under all link types are compared."""
 
 
 @in_normal_mode
@@ -100,8 +96,15 @@ def _inspect(predictor: LinkPredictor, link_types: Sequence[EdgeType]) -> Recept
         if field is None:
             continue
         try:
+            _try_without_edges(predictor, probe, field)
             find_what_is_shared(predictor, probe, field, knows_link=flow.messages_know_link)
             taken, uses_edges = check_weights(predictor, probe, field)
+        except MaskError:
+            if reading.is_complete:
+                raise
+            # Weights change what the model reads out of its messages, and so what it does.
+            predictor.has_gradient = False
+            taken, uses_edges = PerEdge(0.0, 0.0), True
         except PageLinkError:
             raise
         except Exception as error:  # on a graph without nodes of some type, say
@@ -119,6 +122,13 @@ def _inspect(predictor: LinkPredictor, link_types: Sequence[EdgeType]) -> Recept
         f"{type(failed).__name__}: {failed}. Let it accept node types and relations without any "
         "node or edge: what a link's facts are worth is measured on graphs without them."
     ) from failed
+
+
+def _try_without_edges(predictor: LinkPredictor, probe: Probe, field: ReceptiveField) -> None:
+    """Run the model without any edge around a link, as the context of each explanation does."""
+    batch = probe.part(slice(1)).extract(extractor_for(predictor.graph, field, None))
+    nothing = np.zeros_like(batch.visible)
+    predictor.logits(predictor.inputs(batch, nothing, [0], probe.relation[:1]))
 
 
 def _read(predictor: LinkPredictor, flow: DataFlow, tracer: Tracer) -> Reading:
@@ -158,103 +168,19 @@ def _read(predictor: LinkPredictor, flow: DataFlow, tracer: Tracer) -> Reading:
 
 
 def _ignores_type(predictor: LinkPredictor, probe: Probe, link_types: Sequence[EdgeType]) -> bool:
-    """Whether links have the same score under another type, of those that fit their ends."""
+    """Whether some links have the same score under all types that fit their ends."""
     types = predictor.graph.edge_types
-    others = {}
-    for link_type in link_types:
-        fitting = [t for t in link_types if (t[0], t[2]) == (link_type[0], link_type[2])]
-        after = fitting[(fitting.index(link_type) + 1) % len(fitting)]
-        others[types.index(link_type)] = types.index(after)
-    other = np.array([others[each] for each in probe.relation.tolist()])
-    if (other == probe.relation).all():
-        return False
-    again = predictor.logits(predictor.full_graph(probe.src, probe.dst, other))
-    return bool(probe.noise.same(again, probe.logits, predictor.output).all())
-
-
-def find_what_is_shared(
-    predictor: LinkPredictor, probe: Probe, field: ReceptiveField, *, knows_link: bool
-) -> None:
-    """Let links side by side, and edited graphs, share nodes only if that changes no score.
-
-    A model may look at the edges that leave a node, or turn them around inside: then a node that
-    stands for the same one of several graphs is not what it would be in each of them. Where
-    messages depend on the link that is asked about, nothing is shared, and where they come along
-    turned edges, edited graphs share nothing, whatever a few links say.
-
-    Raises:
-        ModelError: a link's score depends on what else the model is asked, even without sharing.
-    """
-    if predictor.mode != "subgraphs":
-        _check_alone(predictor, probe)
-        return
-    # Links of one type between the same few nodes have parts of their graphs in common.
-    alike = np.flatnonzero(probe.relation == probe.relation[0])[:GRID]
-    src = np.repeat(probe.src[alike], len(alike))
-    dst = np.tile(probe.dst[alike], len(alike))
-    src, dst = src[src != dst], dst[src != dst]
-    extractor = extractor_for(predictor.graph, field, None)
-    batch = extractor.extract(src, dst, np.full(len(src), -1))
-    relation = np.full(len(src), probe.relation[0])
-    alone = [
-        float(predictor.logits(predictor.inputs(batch, batch.visible, [link], relation)))
-        for link in range(len(src))
-    ]
-    for shares in (False,) if knows_link else (True, False):
-        predictor.shares_rim = shares
-        inputs = predictor.inputs(batch, batch.visible, np.arange(len(src)), relation)
-        together = predictor.logits(inputs)
-        if bool(probe.noise.same(together, torch.tensor(alone), predictor.output).all()):
-            break
-    else:
-        raise _depends_on_others(alone[0], float(together[0]))
-    is_turned = not np.array_equal(field.seen_relations, field.along_relations)
-    predictor.shares_unedited = predictor.shares_rim and not is_turned
-    predictor.shares_unedited &= _edited_graphs_agree(predictor, batch, relation, probe.noise)
-
-
-def _check_alone(predictor: LinkPredictor, probe: Probe) -> None:
-    """A link that is given alone must have the score that it has beside others."""
-    for link in range(min(GRID, len(probe.src))):
-        one = slice(link, link + 1)
-        inputs = predictor.full_graph(probe.src[one], probe.dst[one], probe.relation[one])
-        alone, again = predictor.logits(inputs), predictor.logits(inputs)
-        if not bool(probe.noise.same(alone, again, predictor.output)):
-            raise ModelError(
-                f"The model's score of the same link is {float(alone):.4g} and then "
-                f"{float(again):.4g}. A model with a random forward pass in eval mode cannot be "
-                "explained."
-            )
-        if not bool(probe.noise.same(alone, probe.logits[one], predictor.output)):
-            raise _depends_on_others(float(alone), float(probe.logits[link]))
-
-
-def _depends_on_others(alone: float, together: float) -> ModelError:
-    return ModelError(
-        f"The model's score of a link is {alone:.4g} alone and {together:.4g} beside other links. "
-        "A model whose score depends on the other links it is given cannot be explained."
-    )
-
-
-def _edited_graphs_agree(
-    predictor: LinkPredictor, batch: ComputationGraphs, relation: Longs, noise: Noise
-) -> bool:
-    """Whether edited graphs that share nodes have the scores of graphs edited by themselves."""
-    rng = np.random.default_rng(0)
-    links: list[int] = []
-    slots: list[Longs] = []
-    for link in range(batch.num_links):
-        here = np.flatnonzero(batch.visible[batch.edge_ptr[link] : batch.edge_ptr[link + 1]])
-        if len(here) and len(links) < EDITS:
-            links.append(link)
-            chosen = rng.choice(here, min(len(here), 4), replace=False)
-            slots.append(batch.edge_ptr[link] + chosen)
-    edits = Edits(np.array(links, dtype=np.int64), Csr.of(slots))
-    shared = EditedLogits(predictor, batch, relation).logits(batch.visible, edits)
-    predictor.shares_unedited = False
-    alone = EditedLogits(predictor, batch, relation).logits(batch.visible, edits)
-    answers = torch.from_numpy(shared), torch.from_numpy(alone)
-    return bool(noise.same(*answers, predictor.output).all())
+    tried = False
+    for i in range(min(len(probe.src), TYPES_TRIED)):
+        ends = types[probe.relation[i]][::2]
+        relation = np.array([types.index(t) for t in link_types if t[::2] == ends])
+        if len(relation) > 1:
+            tried = True
+            src, dst = (np.full(len(relation), end[i]) for end in (probe.src, probe.dst))
+            logits = predictor.logits(predictor.full_graph(src, dst, relation))
+            if not bool(probe.noise.same(logits, probe.logits[i].expand(len(logits))).all()):
+                return False
+    return tried
 
 
 class PerEdge(NamedTuple):
@@ -291,7 +217,8 @@ def check_weights(
             started = time.perf_counter()
             weighted, saved = _saved_bytes(run, weights)
             seconds = time.perf_counter() - started
-            reached = _has_gradient(weighted, weights) or _has_gradient(run(weights / 2), weights)
+            halved = run(weights / 2)  # a model that remembers its first pass is found by a second
+            reached = _has_gradient(weighted, weights) or _has_gradient(halved, weights)
         if not bool(probe.noise.same(weighted, logits, predictor.output).all()):
             if predictor.fuses:  # then a layer only looked plain
                 predictor.fuses = False

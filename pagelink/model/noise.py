@@ -56,9 +56,9 @@ class Noise:
         """
         return self._within(max(EXACT * self.spread, self.rounding), one, other, output)
 
-    def equal(self, one: Tensor, other: Tensor, output: str = "logit") -> Tensor:
-        """Whether scores differ by no more than is noticed."""
-        return self._within(self.tau, one, other, output)
+    def close(self, one: Tensor, other: Tensor, output: str = "logit") -> Tensor:
+        """Whether scores agree so well that they hardly do by chance: by a tenth of the noise."""
+        return self._within(max(0.1 * self.tau, self.rounding), one, other, output)
 
     def _within(self, limit: float, one: Tensor, other: Tensor, output: str) -> Tensor:
         epsilon = torch.finfo(one.dtype if one.dtype != torch.double else torch.float32).eps

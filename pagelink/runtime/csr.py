@@ -70,8 +70,12 @@ def segment_sums(values: npt.NDArray[Any], ptr: Longs) -> npt.NDArray[Any]:
     if values.dtype == np.bool_:  # without eight bytes for each of them
         counts: npt.NDArray[Any] = _segment_counts(values, ptr)
         return counts
-    total = np.concatenate([[0], np.cumsum(values)])
-    return np.diff(total[ptr])
+    # Each segment by itself: a sum must not depend on what stands before it.
+    sums = np.zeros(len(ptr) - 1, dtype=np.result_type(values, np.int64))
+    full = np.flatnonzero(np.diff(ptr))
+    if len(full):
+        sums[full] = np.add.reduceat(values[: ptr[-1]], ptr[full], dtype=sums.dtype)
+    return sums
 
 
 @kernel

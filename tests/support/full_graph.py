@@ -53,14 +53,15 @@ def without(data: Any, gone: Gone) -> Any:
 
 def link_type_of(case: Case) -> EdgeType:
     given = case.link_type
-    return ("node", given, "node") if isinstance(given, str) else given
+    src, name, dst = ("node", given, "node") if isinstance(given, str) else given
+    return src, f"relation {name}" if name.isdecimal() else name, dst
 
 
 def without_link(case: Case, pair: Pair) -> Any:
     """The data without a link, in both directions."""
     src, name, dst = link_type = link_type_of(case)
     # Of the homogeneous graphs, relation 1 is the reverse of relation 0.
-    back = (dst, {"0": "1"}.get(name, f"rev_{name}"), src)
+    back = (dst, {"relation 0": "relation 1"}.get(name, f"rev_{name}"), src)
 
     def gone(edge_type: EdgeType, u: Tensor, v: Tensor) -> Tensor:
         forth = (u == pair[0]) & (v == pair[1]) & (edge_type == link_type)

@@ -1,0 +1,107 @@
+"""What links side by side, and edited graphs, may share without a change of their scores."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from pagelink.errors import ModelError
+from pagelink.graph.computation_graph import ComputationGraphs
+from pagelink.graph.edited_graphs import Edits
+from pagelink.model.edited_logits import EditedLogits
+from pagelink.model.noise import Noise
+from pagelink.model.predictor import LinkPredictor
+from pagelink.model.probes import Probe
+from pagelink.model.receptive_field import ReceptiveField, extractor_for
+from pagelink.runtime.arrays import Longs
+from pagelink.runtime.csr import Csr
+
+EDITS = 3
+"""Edited graphs that share nodes are compared with this number of graphs edited by themselves."""
+GRID = 2
+"""Links between this number of sources and of targets have parts of their graphs in common."""
+
+
+def find_what_is_shared(
+    predictor: LinkPredictor, probe: Probe, field: ReceptiveField, *, knows_link: bool
+) -> None:
+    """Let links side by side, and edited graphs, share nodes only if that changes no score.
+
+    A model may look at the edges that leave a node, or turn them around inside: then a node that
+    stands for the same one of several graphs is not what it would be in each of them. Where
+    messages depend on the link that is asked about, nothing is shared, and where they come along
+    turned edges, edited graphs share nothing, whatever a few links say.
+
+    Raises:
+        ModelError: a link's score depends on what else the model is asked, even without sharing.
+    """
+    if predictor.mode != "subgraphs":
+        _check_alone(predictor, probe)
+        return
+    # Links of one type between the same few nodes have parts of their graphs in common.
+    alike = np.flatnonzero(probe.relation == probe.relation[0])[:GRID]
+    src = np.repeat(probe.src[alike], len(alike))
+    dst = np.tile(probe.dst[alike], len(alike))
+    src, dst = src[src != dst], dst[src != dst]
+    extractor = extractor_for(predictor.graph, field, None)
+    batch = extractor.extract(src, dst, np.full(len(src), -1))
+    relation = np.full(len(src), probe.relation[0])
+    alone = [
+        float(predictor.logits(predictor.inputs(batch, batch.visible, [link], relation)))
+        for link in range(len(src))
+    ]
+    for shares in (False,) if knows_link else (True, False):
+        predictor.shares_rim = shares
+        inputs = predictor.inputs(batch, batch.visible, np.arange(len(src)), relation)
+        together = predictor.logits(inputs)
+        if bool(probe.noise.same(together, torch.tensor(alone), predictor.output).all()):
+            break
+    else:
+        raise _depends_on_others(alone[0], float(together[0]))
+    is_turned = not np.array_equal(field.seen_relations, field.along_relations)
+    predictor.shares_unedited = predictor.shares_rim and not is_turned
+    predictor.shares_unedited &= _edited_graphs_agree(predictor, batch, relation, probe.noise)
+
+
+def _check_alone(predictor: LinkPredictor, probe: Probe) -> None:
+    """A link that is given alone must have the score that it has beside others."""
+    for link in range(min(GRID, len(probe.src))):
+        one = slice(link, link + 1)
+        inputs = predictor.full_graph(probe.src[one], probe.dst[one], probe.relation[one])
+        alone, again = predictor.logits(inputs), predictor.logits(inputs)
+        if not bool(probe.noise.same(alone, again, predictor.output)):
+            raise ModelError(
+                f"The model's score of the same link is {float(alone):.4g} and then "
+                f"{float(again):.4g}. A model with a random forward pass in eval mode cannot be "
+                "explained."
+            )
+        if not bool(probe.noise.same(alone, probe.logits[one], predictor.output)):
+            raise _depends_on_others(float(alone), float(probe.logits[link]))
+
+
+def _depends_on_others(alone: float, together: float) -> ModelError:
+    return ModelError(
+        f"The model's score of a link is {alone:.4g} alone and {together:.4g} beside other links. "
+        "A model whose score depends on the other links it is given cannot be explained."
+    )
+
+
+def _edited_graphs_agree(
+    predictor: LinkPredictor, batch: ComputationGraphs, relation: Longs, noise: Noise
+) -> bool:
+    """Whether edited graphs that share nodes have the scores of graphs edited by themselves."""
+    rng = np.random.default_rng(0)
+    links: list[int] = []
+    slots: list[Longs] = []
+    for link in range(batch.num_links):
+        here = np.flatnonzero(batch.visible[batch.edge_ptr[link] : batch.edge_ptr[link + 1]])
+        if len(here) and len(links) < EDITS:
+            links.append(link)
+            chosen = rng.choice(here, min(len(here), 4), replace=False)
+            slots.append(batch.edge_ptr[link] + chosen)
+    edits = Edits(np.array(links, dtype=np.int64), Csr.of(slots))
+    shared = EditedLogits(predictor, batch, relation).logits(batch.visible, edits)
+    predictor.shares_unedited = False
+    alone = EditedLogits(predictor, batch, relation).logits(batch.visible, edits)
+    answers = torch.from_numpy(shared), torch.from_numpy(alone)
+    return bool(noise.same(*answers, predictor.output).all())
