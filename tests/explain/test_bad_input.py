@@ -562,7 +562,7 @@ class TestTheLinkItself:
             data[LIKES].edge_index = edge_index
         if REV_LIKES in stored:
             data[REV_LIKES].edge_index = edge_index.flip(0)
-        settings = Settings(num_paths=100, core=0)
+        settings = Settings(num_paths=100, core=0, rho=0)  # all paths, whatever they are worth
         explanation = explainer(data, settings=settings).explain(0, 0)
         assert explanation.link_in_graph
         assert explanation.logit is not None
