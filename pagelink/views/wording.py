@@ -99,11 +99,18 @@ def figures(explanation: Explanation) -> tuple[tuple[str, str], ...]:
     }
     noun = score_noun(explanation.threshold)
     missing = f"cannot be said, since without the paths the {noun} is hardly lower, or higher"
-    share = missing if evidence.sufficiency is None else f"{evidence.sufficiency:.0%}"
+    share = missing if evidence.sufficiency is None else _share(evidence.sufficiency)
     return (
         *((about, in_words(explanation.threshold, answer)) for about, answer in answers.items()),
         ("of the difference that all paths make, these bring back", share),
     )
+
+
+def _share(sufficiency: float) -> str:
+    """The share that is brought back: no percentage can be read below 0 and above 100."""
+    if round(sufficiency, 2) > 1:
+        return "more than all of it"
+    return "nothing of it" if round(sufficiency, 2) < 0 else f"{abs(sufficiency):.0%}"
 
 
 # What was requested beside the paths, in words: the target's rank, how stable the paths are.
