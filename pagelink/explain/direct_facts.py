@@ -38,7 +38,7 @@ class DirectFacts:
     def relations(self, link: Link) -> tuple[str, ...]:
         """Return the names of such relations, as `exclude_relations` takes them.
 
-        Relations along which the model passes no messages, and facts that the settings leave out,
+        Relations on whose messages the score does not rest, and facts that the settings leave out,
         lie on no path and do not count.
         """
         graph, allowed = self.setup.graph, self.setup.constraints.edges
