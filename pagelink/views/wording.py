@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pagelink.explain.result import Explanation, Node, Path
+from pagelink.graph.labels import relation_label
 from pagelink.measure.verdict import Evidence, Verdict
 from pagelink.views.statements import (
     Fact,
@@ -211,7 +212,8 @@ class Wording:
 def wording(explanation: Explanation) -> Wording:
     """Return what the explanation says."""
     nodes, evidence = node_words(explanation), explanation.evidence
-    link = Fact(nodes[explanation.src], words(explanation.link_type[1]), nodes[explanation.dst])
+    relation = words(relation_label(explanation.link_type))
+    link = Fact(nodes[explanation.src], relation, nodes[explanation.dst])
     scores = score_words(explanation)
     told = _groups(explanation, nodes)
     paths = [path.path for group in told for path in group.paths]

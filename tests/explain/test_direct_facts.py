@@ -62,6 +62,16 @@ class TestHomogeneous:
             assert found.link_in_graph
             assert [len(path) for path in found.paths] == [3]
 
+    def test_they_read_without_the_types(self) -> None:
+        data = draw(SIZES, {BUYS: SQUARE, VIEWS: SQUARE[:5]}).to_homogeneous()
+        found = self.explain(data, "buys")
+        assert {edge.label for path in found.paths for edge in path.edges} == {"buys", "views"}
+        assert "node 0 buys node 5" in str(found)
+        assert found.direct_relations == ("user__views__item",)
+        steps = [(e.type[1], e.reversed, e.label_backwards) for p in found.paths for e in p.edges]
+        for name, turned, backwards in steps:
+            assert backwards == (turned != ("__rev_" in name))
+
     def test_relations_read_by_their_names(self) -> None:
         data = flat(*[0] * 8, *[1] * 8)
         found = self.explain(data, "0", reverse={}, relation_names=["cites", "cited_by"])
