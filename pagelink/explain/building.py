@@ -12,15 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from pagelink.explain.direct_facts import DirectFacts
+from pagelink.explain.notes import unseen_relations
 from pagelink.explain.result import EdgeMask, Explanation, Path, PathEdge, Reason
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.links import Link
-from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.measure.evidence import Measured
 from pagelink.measure.verdict import Evidence, is_evidence
-from pagelink.model.predictor import LinkPredictor
-from pagelink.model.receptive_field import ReceptiveField
 from pagelink.runtime.arrays import Bools
 from pagelink.runtime.timer import OutOfTimeError, Timer
 from pagelink.search.mask_learning import LearnedMasks
@@ -143,40 +141,6 @@ def versions() -> dict[str, str]:
     """Versions of what takes part in a result."""
     packages = ("pagelink", "torch", "torch_geometric", "numpy", "numba")
     return {package: metadata.version(package) for package in packages}
-
-
-def warnings_about(
-    predictor: LinkPredictor, seen: ReceptiveField, link_types: Sequence[EdgeType]
-) -> list[str]:
-    """Return what users should know of a model on a graph; every explanation carries it."""
-    unused = (
-        "The model does not use the graph: its score rests on no edge of it."
-        if seen.sees_nothing
-        else "The model does not use the graph: of the links it was tried on, none had another "
-        "score without any edge."
-    )
-    flat = (
-        "The model's score has no gradient by its messages (detach, no_grad, a step function), so "
-        "no mask was learned; paths were proposed by their degrees and judged by removing them."
-    )
-    same = (
-        "The score is the same for all link types that were given: if it should depend on them, "
-        "let forward use data.edge_label_type."
-    )
-    probabilities = (
-        "All scores that were seen lie between 0 and 1 and are taken to be logits: if the "
-        "model returns probabilities, say so by output='probability'."
-    )
-    odd = seen.in_unit_range and predictor.output == "logit"
-    general = [unused] * (not seen.uses_edges) + [probabilities] * odd
-    general += [flat] * (seen.uses_edges and not predictor.has_gradient)
-    general += [same] * seen.ignores_type
-    return general + [
-        f"The relation {other[1]} mirrors most links of {link_type[1]}: if it is the reverse, "
-        "say so by reverse={...}, or paths may merely restate the link."
-        for link_type, near in predictor.graph.near_reverses(link_types).items()
-        for other in near
-    ]
 
 
 class ResultBuilder:
@@ -312,20 +276,7 @@ class ResultBuilder:
             )
         if self._receptive_field.note:
             notes.append(self._receptive_field.note)
-        graph, used = self._graph, self._receptive_field.seen_relations
-        seen = {t for t, is_used in zip(graph.edge_types, used, strict=True) if is_used}
-        unseen = [
-            edge_type[1]
-            for edge_type, count in zip(graph.edge_types, graph.edge_counts, strict=True)
-            # A fact counts if the model sees one of its two directions.
-            if count and edge_type not in seen and graph.reverse.get(edge_type) not in seen
-        ]
-        if unseen and not self._receptive_field.sees_nothing:
-            notes.append(
-                f"The model passes no messages along {', '.join(unseen)}; paths through them are "
-                "left out."
-            )
-        return tuple(notes)
+        return (*notes, *unseen_relations(self._graph, self._receptive_field))
 
     def _edge_mask(self, batch: ComputationGraphs, masks: LearnedMasks, link: int) -> EdgeMask:
         graph = self._graph

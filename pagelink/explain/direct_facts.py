@@ -6,6 +6,7 @@ stays in, and the best path is then that relation: no explanation. This is told 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -25,18 +26,19 @@ MOST = 0.5
 class DirectFacts:
     """Finds relations that join the ends of a link directly and may restate it.
 
-    Where the graph stores links of the type, these are relations that join most of them, too; where
-    it stores none, nothing tells them from the link, and any relation counts. What it finds depends
-    on the graph and the link alone.
+    These are all other relations, since links asked about may be stored under another name than the
+    other links of their type. Those that join most stored links of the type, too, are told in
+    stronger words; and so are all where none is stored, since nothing tells them from the link.
+    What it finds depends on the graph and the link alone.
     """
 
     setup: Setup
-    _restating: dict[EdgeType, frozenset[int] | None] = field(default_factory=dict, repr=False)
+    _restating: dict[EdgeType, frozenset[str] | None] = field(default_factory=dict, repr=False)
 
     def relations(self, link: Link) -> tuple[str, ...]:
         """Return the names of such relations, as `exclude_relations` takes them.
 
-        Relations along which the model passes no messages, and facts that the settings leave out,
+        Relations on whose messages the score does not rest, and facts that the settings leave out,
         lie on no path and do not count.
         """
         graph, allowed = self.setup.graph, self.setup.constraints.edges
@@ -46,29 +48,41 @@ class DirectFacts:
         if allowed is not None:
             edges = edges[allowed[edges]]
         found = np.unique(graph.relation_class[graph.relation[edges]]).tolist()
-        if not found:
-            return ()
-        if link.type not in self._restating:
-            self._restating[link.type] = self._restate(link.type)
-        restating = self._restating[link.type]
-        return tuple(self._name(each) for each in found if restating is None or each in restating)
+        own = graph.relation_class[graph.edge_types.index(link.type)]
+        return tuple(self._name(each) for each in found if each != own)
 
     def note(self, link: Link, relations: tuple[str, ...]) -> str:
         """Say which relations may restate a link, and what to do about it."""
-        named = " and ".join(f"'{name}'" for name in relations)
-        one = len(relations) == 1
-        verb, it = ("joins", "it") if one else ("join", "they")
-        why = f"as {it} {'does' if one else 'do'} most links of this type in the graph"
-        if self._restating[link.type] is None:
-            why = f"and the graph holds no links of type '{link.type[1]}'"
-        return (
-            f"{named} {verb} source and target directly, {why}: {it} may be the link itself under "
-            f"another name. If so, give it as link_type, or leave it out of the paths by "
-            f"exclude_relations={list(relations)}."
-        )
+        restating = self._restate(link.type)
+        likely = [name for name in relations if restating is None or name in restating]
+        others = [name for name in relations if name not in likely]
+        sentences = []
+        if likely:
+            joins, it = _joins(likely)
+            do = "does" if len(likely) == 1 else "do"
+            why = f"as {it} {do} most links of this type in the graph"
+            if restating is None:
+                why = f"and the graph holds no links of type '{link.type[1]}'"
+            sentences.append(
+                f"{joins}, {why}: {it} may be the link itself under another name. If so, give it "
+                f"as link_type, or leave it out of the paths by exclude_relations={likely}."
+            )
+        if others:
+            joins, it = _joins(others)
+            states = "states" if len(others) == 1 else "state"
+            sentences.append(
+                f"{joins}: if {it} {states} the link under another name, set "
+                f"exclude_relations={others}."
+            )
+        return " ".join(sentences)
 
-    def _restate(self, link_type: EdgeType) -> frozenset[int] | None:
-        """The classes of relations that join most stored links of a type; None: none is stored."""
+    def _restate(self, link_type: EdgeType) -> frozenset[str] | None:
+        """The relations that join most stored links of a type; None: none is stored."""
+        if link_type not in self._restating:
+            self._restating[link_type] = self._find_restating(link_type)
+        return self._restating[link_type]
+
+    def _find_restating(self, link_type: EdgeType) -> frozenset[str] | None:
         graph = self.setup.graph
         stored = [
             t for t in (link_type, graph.reverse.get(link_type))
@@ -76,14 +90,13 @@ class DirectFacts:
         ]  # fmt: skip
         if not stored:
             return None
-        own = graph.relation_class[graph.edge_types.index(link_type)]
         src, dst = graph.some_links(stored[0], SAMPLE)
         counts = np.zeros(len(graph.edge_types), dtype=np.int64)
         for ends in zip(src.tolist(), dst.tolist(), strict=True):
             counts[
                 np.unique(graph.relation_class[graph.relation[edges_between(graph, *ends)]])
             ] += 1
-        return frozenset(np.flatnonzero(counts > MOST * len(src)).tolist()) - {int(own)}
+        return frozenset(map(self._name, np.flatnonzero(counts > MOST * len(src)).tolist()))
 
     def _name(self, relation: int) -> str:
         """The shortest name that `exclude_relations` takes for this relation alone."""
@@ -91,3 +104,10 @@ class DirectFacts:
         edge_type = edge_types[relation]
         alone = sum(t[1] == edge_type[1] for t in edge_types) == 1
         return edge_type[1] if alone else "__".join(edge_type)
+
+
+def _joins(relations: Sequence[str]) -> tuple[str, str]:
+    """That relations join the ends of a link, and the word for them."""
+    named = " and ".join(f"'{name}'" for name in relations)
+    verb, it = ("joins", "it") if len(relations) == 1 else ("join", "they")
+    return f"{named} {verb} source and target directly", it

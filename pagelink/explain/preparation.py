@@ -12,7 +12,8 @@ from torch import nn
 from torch_geometric.data import Data, HeteroData
 
 from pagelink.errors import GraphError
-from pagelink.explain.building import ResultBuilder, warnings_about
+from pagelink.explain.building import ResultBuilder
+from pagelink.explain.notes import warnings_about
 from pagelink.explain.options import check_arguments, check_hops
 from pagelink.explain.pipeline import Pipeline, page_link
 from pagelink.explain.ranking import EndScores

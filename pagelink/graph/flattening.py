@@ -11,7 +11,7 @@ from typing import TypedDict
 import numpy as np
 
 from pagelink.errors import GraphError
-from pagelink.graph.reading import RawGraph
+from pagelink.graph.reading import RawGraph, label_values
 from pagelink.graph.reverse_relations import relation_classes
 from pagelink.graph.schema import EdgeType
 from pagelink.runtime.arrays import Bools, Ints, Longs
@@ -24,6 +24,7 @@ class FlatGraph(TypedDict):
     node_offset: Longs
     edge_counts: tuple[int, ...]
     relation_class: Ints
+    label_value: Longs
     in_ptr: Longs
     src: Ints
     dst: Ints
@@ -107,6 +108,7 @@ def flatten(
         node_offset=node_offset,
         edge_counts=counts,
         relation_class=relation_class,
+        label_value=label_values(raw, edge_types),
         in_ptr=Csr.grouped(dst, num_nodes).ptr,
         src=src,
         dst=dst,

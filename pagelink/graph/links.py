@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -118,4 +119,10 @@ def as_link_types(
     is_key = isinstance(given, str | int) and not isinstance(given, bool)
     if hetero or not (several or is_key):
         raise LinkError(f"A link type is (source type, relation, target type), got {given!r}.")
-    return tuple((kind, str(relation), kind) for relation in several or [given])
+    names = [str(relation) for relation in several or [given]]
+    if wrong := [name for name in names if re.fullmatch("-[0-9]+", name)]:
+        raise LinkError(
+            "A link type is the name of a relation, or its value in edge_type; values of edge_type "
+            f"are numbers from 0 up, got {wrong[0]}."
+        )
+    return tuple((kind, name, kind) for name in names)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -35,6 +37,8 @@ class RawGraph:
     """What the nodes are called in the tables they come from."""
     also_called: dict[EdgeType, tuple[EdgeType, ...]] = field(default_factory=dict)
     """What users may write instead of the name of a relation, and which ones it may mean."""
+    held_out: dict[EdgeType, int] = field(default_factory=dict)
+    """Relations to predict that are given by a value of `edge_type` that no edge has."""
 
 
 def read_data(
@@ -122,14 +126,14 @@ def _read_homogeneous(
             f"{edge_index.shape[1]} edges."
         )
     counts = np.bincount(edge_type, minlength=0 if "edge_type" in data else 1)
-    called, also_called = _call_relations(data, relation_names, counts, link_types)
+    called, also_called, held_out = _call_relations(data, relation_names, counts, link_types)
     # One stable sort, whatever the number of relations.
     order = np.argsort(edge_type, kind="stable")
     counts = np.append(counts, np.zeros(len(called) - len(counts), dtype=np.int64))
     columns = dict(zip(called, np.split(order, np.cumsum(counts)[:-1]), strict=True))
     edges = {relation: edge_index[:, mine] for relation, mine in columns.items()}
     whole = {relation: int(edge_index.shape[1]) for relation in edges}
-    return RawGraph({kind: int(size)}, edges, columns, whole, names, {}, {}, also_called)
+    return RawGraph({kind: int(size)}, edges, columns, whole, names, {}, {}, also_called, held_out)
 
 
 def _call_relations(
@@ -137,8 +141,11 @@ def _call_relations(
     relation_names: RelationNames | None,
     counts: Longs,
     link_types: Sequence[EdgeType],
-) -> tuple[list[EdgeType], dict[EdgeType, tuple[EdgeType, ...]]]:
-    """Return the relations of a homogeneous graph by value, and what else they may be called."""
+) -> tuple[list[EdgeType], dict[EdgeType, tuple[EdgeType, ...]], dict[EdgeType, int]]:
+    """Return the relations of a homogeneous graph by value, and what else they may be called.
+
+    Last come relations to predict, with their values, that no edge has.
+    """
     kind = HOMOGENEOUS_NODE_TYPE
     typed = "edge_type" in data
     # to_homogeneous() leaves (source type, relation, target type) behind.
@@ -146,6 +153,9 @@ def _call_relations(
     given = _check_relation_names(relation_names, len(counts))
     filled = np.flatnonzero(counts)
     asked = link_types[0] if len(set(link_types)) == 1 else None
+    values = {t: v for t in link_types if typed and (v := _value_of(t)) is not None}
+    if asked in values:
+        asked = None
     called: list[EdgeType] = []
     others: dict[EdgeType, dict[EdgeType, None]] = {}
     for value in range(max(len(counts), len(left), 1 + max(given, default=-1))):
@@ -163,10 +173,46 @@ def _call_relations(
         called.append((kind, name, kind))
         for each in also:
             others.setdefault(each, {})[called[-1]] = None
-    if len(set(called)) < len(called):
-        twice = next(t[1] for i, t in enumerate(called) if t in called[:i])
+    held_out: dict[EdgeType, int] = {}
+    for each, value in values.items():
+        if each not in called and value >= len(called):
+            relation = (kind, f"relation {value}", kind)
+            held_out[relation] = value
+            others.setdefault(each, {})[relation] = None
+        elif each not in called:
+            others.setdefault(each, {})[called[value]] = None
+    every = [*called, *held_out]
+    if len(set(every)) < len(every):
+        twice = next(t[1] for i, t in enumerate(every) if t in every[:i])
         raise GraphError(f"Two relations are called {twice!r}: relation_names must differ.")
-    return called, {each: tuple(meant) for each, meant in others.items() if each not in called}
+    also_called = {each: tuple(meant) for each, meant in others.items() if each not in every}
+    return called, also_called, held_out
+
+
+def _value_of(link_type: EdgeType) -> int | None:
+    """The value of `edge_type` that a link type is given by: 7, "7" or "relation 7"."""
+    kind = HOMOGENEOUS_NODE_TYPE
+    found = re.fullmatch("(?:relation )?([0-9]{1,18})", str(link_type[1]))
+    return int(found[1]) if found and link_type[::2] == (kind, kind) else None
+
+
+def label_values(raw: RawGraph, edge_types: Sequence[EdgeType]) -> Longs:
+    """Return what a model is told of the type of a link: `data.edge_label_type`.
+
+    Args:
+        raw: the graph.
+        edge_types: its relations, and link types that are not in it.
+
+    Returns:
+        Per relation its position, which is its value in the `edge_type` of a homogeneous graph; of
+        a link type that is not in the graph the value it is given by, or else the next free number.
+    """
+    taken = set(raw.held_out.values())
+    free = (value for value in itertools.count(len(raw.edges)) if value not in taken)
+    added = [
+        raw.held_out[t] if t in raw.held_out else next(free) for t in edge_types[len(raw.edges) :]
+    ]
+    return np.array([*range(len(raw.edges)), *added], dtype=np.int64)
 
 
 def _check_relation_names(given: RelationNames | None, count: int) -> dict[int, str]:

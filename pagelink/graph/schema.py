@@ -12,9 +12,8 @@ import numpy.typing as npt
 from torch_geometric.data import HeteroData
 
 from pagelink.errors import LinkError, did_you_mean
+from pagelink.graph.labels import HOMOGENEOUS_NODE_TYPE as HOMOGENEOUS_NODE_TYPE
 from pagelink.runtime.arrays import Longs
-
-HOMOGENEOUS_NODE_TYPE = "node"
 
 EdgeType = tuple[str, str, str]
 Edges = dict[EdgeType, Longs]

@@ -20,6 +20,7 @@ from torch_geometric.data import Data, HeteroData
 from pagelink.errors import LinkError, did_you_mean
 from pagelink.graph.ego_kernels import BatchArrays, GraphArrays
 from pagelink.graph.flattening import flatten
+from pagelink.graph.labels import relation_label
 from pagelink.graph.reading import RelationNames, read_data, relation_called
 from pagelink.graph.reverse_relations import (
     REVERSE_PREFIX,
@@ -75,6 +76,8 @@ class TypedGraph:
     names: Mapping[str, Sequence[str]]
     relation_class: Ints
     """Position of the relation that stands for a relation and its reverse."""
+    label_value: Longs
+    """What a model is told of links of a relation: its position, or its value in `edge_type`."""
 
     in_ptr: Longs
     src: Ints
@@ -243,7 +246,7 @@ class TypedGraph:
 
     def relation_words(self, edge_type: EdgeType) -> tuple[str, bool]:
         """Return the words for a relation, and whether they read from target to source."""
-        name = edge_type[1]
+        name = relation_label(edge_type)
         if name.startswith(REVERSE_PREFIX) and len(name) > len(REVERSE_PREFIX):
             return name.removeprefix(REVERSE_PREFIX).replace("_", " "), True
         return name.replace("_", " "), False

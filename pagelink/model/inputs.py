@@ -182,7 +182,7 @@ class InputMaker:
             keep = torch.from_numpy(node_ids[0]).to(device)
             self._slice_homogeneous(data, None if all_nodes else keep, column)
             data.n_id, data.num_nodes, data.edge_index = keep, len(keep), index
-        data.edge_label_type = torch.from_numpy(relation.astype(np.int64)).to(device)
+        data.edge_label_type = torch.from_numpy(graph.label_value[relation]).to(device)
         return ModelInput(
             data=data,
             edge_label_index=torch.from_numpy(label_index).to(device),

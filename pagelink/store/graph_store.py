@@ -237,6 +237,7 @@ class GraphStore:
             reverse=pairs,
             names=self._values("nodes", "name"),
             relation_class=classes,
+            label_value=np.arange(len(edge_types)),
             attributes=self._values("relations", "attributes"),
             ids=self._values("nodes", "id"),
             store=self,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from pagelink.explain.result import Explanation, Node, Path, PathEdge, sigmoid
+from pagelink.graph.labels import relation_label
 from pagelink.views.text import (
     clean,
     count,
@@ -71,7 +72,7 @@ def node_words(explanation: Explanation) -> dict[Node, NodeWords]:
     names[explanation.dst] = explanation.dst_name
     names = {node: clean(name) or _numbered(node) for node, name in names.items()}
     relations = {words(edge.label) for path in explanation.paths for edge in path.edges}
-    relations.add(words(explanation.link_type[1]))
+    relations.add(words(relation_label(explanation.link_type)))
     phrases = phrases_of(names, relations)
     alike = Counter((node[0], name) for node, name in names.items())
     return {

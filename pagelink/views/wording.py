@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pagelink.explain.result import Explanation, Node, Path
+from pagelink.graph.labels import relation_label
 from pagelink.measure.verdict import Evidence, Verdict
 from pagelink.views.statements import (
     Fact,
@@ -99,11 +100,18 @@ def figures(explanation: Explanation) -> tuple[tuple[str, str], ...]:
     }
     noun = score_noun(explanation.threshold)
     missing = f"cannot be said, since without the paths the {noun} is hardly lower, or higher"
-    share = missing if evidence.sufficiency is None else f"{evidence.sufficiency:.0%}"
+    share = missing if evidence.sufficiency is None else _share(evidence.sufficiency)
     return (
         *((about, in_words(explanation.threshold, answer)) for about, answer in answers.items()),
         ("of the difference that all paths make, these bring back", share),
     )
+
+
+def _share(sufficiency: float) -> str:
+    """The share that is brought back: no percentage can be read below 0 and above 100."""
+    if round(sufficiency, 2) > 1:
+        return "more than all of it"
+    return "nothing of it" if round(sufficiency, 2) < 0 else f"{abs(sufficiency):.0%}"
 
 
 # What was requested beside the paths, in words: the target's rank, how stable the paths are.
@@ -204,7 +212,8 @@ class Wording:
 def wording(explanation: Explanation) -> Wording:
     """Return what the explanation says."""
     nodes, evidence = node_words(explanation), explanation.evidence
-    link = Fact(nodes[explanation.src], words(explanation.link_type[1]), nodes[explanation.dst])
+    relation = words(relation_label(explanation.link_type))
+    link = Fact(nodes[explanation.src], relation, nodes[explanation.dst])
     scores = score_words(explanation)
     told = _groups(explanation, nodes)
     paths = [path.path for group in told for path in group.paths]

@@ -288,10 +288,26 @@ class TestGraphs:
         assert explanation.paths
         for path in explanation.paths:
             assert not {"views", "rev_views"} & set(relations(path))
-        assert any("no messages along views" in note for note in explanation.notes)
+        assert (
+            "The score rests on no message along views, rev_views; paths through them are left out."
+        ) in explanation.notes
         used = explainer(data, settings=Settings(measure=False)).explain(0, 0)
         assert relations(used.paths[0]) == ["views"]
-        assert not any("no messages" in note for note in used.notes)
+        assert not any("no message" in note for note in used.notes)
+
+    @pytest.mark.parametrize(
+        ("count", "named"),
+        [(1, "r0; paths through it"), (8, "r6, r7; paths through them"),
+         (11, "r6, r7 and 3 more; paths through them")],
+    )  # fmt: skip
+    def test_many_relations_that_the_model_never_uses(self, count: int, named: str) -> None:
+        data = draw(SIZES, {BUYS: SQUARE})
+        for i in range(count):
+            data["user", f"r{i}", "item"].edge_index = torch.tensor([[0], [i % 2]])
+        unused = Walks({f"r{i}": 0.0 for i in range(count)}, scale=0.01)
+        (note,) = (n for n in explainer(data, unused).explain(0, 0).notes if "no message" in n)
+        assert note.startswith("The score rests on no message along r0")
+        assert note.endswith(f"{named} are left out.")
 
     def test_joined_only_by_what_the_model_never_uses(self) -> None:
         data = draw(SIZES, {BUYS: [(0, 1), (2, 2)], VIEWS: [(0, 0)]})

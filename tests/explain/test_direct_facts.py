@@ -62,6 +62,16 @@ class TestHomogeneous:
             assert found.link_in_graph
             assert [len(path) for path in found.paths] == [3]
 
+    def test_they_read_without_the_types(self) -> None:
+        data = draw(SIZES, {BUYS: SQUARE, VIEWS: SQUARE[:5]}).to_homogeneous()
+        found = self.explain(data, "buys")
+        assert {edge.label for path in found.paths for edge in path.edges} == {"buys", "views"}
+        assert "node 0 buys node 5" in str(found)
+        assert found.direct_relations == ("user__views__item",)
+        steps = [(e.type[1], e.reversed, e.label_backwards) for p in found.paths for e in p.edges]
+        for name, turned, backwards in steps:
+            assert backwards == (turned != ("__rev_" in name))
+
     def test_relations_read_by_their_names(self) -> None:
         data = flat(*[0] * 8, *[1] * 8)
         found = self.explain(data, "0", reverse={}, relation_names=["cites", "cited_by"])
@@ -114,13 +124,43 @@ def test_nothing_is_told_without_a_direct_fact_or_if_it_is_left_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("joined", "expected"), [(SQUARE[:5], ("views",)), (SQUARE[:4], ()), ([(0, 1)], ())]
+    ("joined", "most"), [(SQUARE[:5], True), (SQUARE[:4], False), ([(0, 1)], False)]
 )
 def test_a_stored_type_is_restated_by_what_joins_most_of_its_links(
-    joined: Pairs, expected: tuple[str, ...]
+    joined: Pairs, most: bool
 ) -> None:
-    data = synonym({VIEWS: joined})
-    assert explainer(data, BUYS).explain(0, 1).direct_relations == expected
+    found = explainer(synonym({VIEWS: joined}), BUYS).explain(0, 1)
+    assert found.direct_relations == ("views",)
+    assert ("most links of this type" in found.notes[0]) is most
+    assert ("if it states the link under another name" in found.notes[0]) is not most
+    assert "exclude_relations=['views']" in found.notes[0]
+
+
+def test_what_joins_the_asked_links_alone_is_told() -> None:
+    """Stored links under one name, the links asked about under another."""
+    data = draw(SIZES, {BUYS: SQUARE[:5], VIEWS: SQUARE[5:]})
+    asked = explainer(data, BUYS).explain_many(SQUARE[5:])
+    assert [each.direct_relations for each in asked] == [("views",)] * 3
+
+
+def test_both_kinds_are_one_note() -> None:
+    data = synonym({VIEWS: SQUARE[:5], LIKES: [(0, 1)], ("user", "knows", "item"): [(0, 1)]})
+    found = explainer(data, BUYS).explain(0, 1)
+    assert found.direct_relations == ("views", "likes", "knows")
+    assert found.notes[0].startswith("'views' joins source and target directly, as it does most")
+    assert found.notes[0].endswith(
+        "'likes' and 'knows' join source and target directly: if they state the link under another "
+        "name, set exclude_relations=['likes', 'knows']."
+    )
+    assert str(found).startswith(found.notes[0])
+
+
+def test_the_links_own_relation_the_other_way_is_none_of_them() -> None:
+    knows: EdgeType = ("user", "knows", "user")
+    data = draw({"user": 3}, {knows: [(0, 1), (1, 0), (1, 2)]})
+    model = Walks(scale=0.01, ends=("user", "user"))
+    made = PaGELink(model, data, knows, threshold=None)
+    assert made.explain(0, 1).direct_relations == ()
 
 
 def test_the_exact_name_is_given() -> None:

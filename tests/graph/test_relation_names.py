@@ -122,3 +122,35 @@ def test_reverses_by_value() -> None:
     given = {node("0"): node("1")}
     graph = TypedGraph.from_data(plain(0, 1), reverse=given, relation_names=["cites", "cited_by"])
     assert graph.reverse == {node("cites"): node("cited_by"), node("cited_by"): node("cites")}
+
+
+@pytest.mark.parametrize("link_type", [7, "7", "relation 7", "07"])
+def test_a_value_that_no_edge_has_is_that_value(link_type: Any) -> None:
+    # Also where the graph has a single relation: a value says that the link's is another one.
+    for data, names in ((plain(0, 1), None), (plain(0, 1), ["a", "b"]), (plain(0, 0), None)):
+        asked = as_link_types(link_type, hetero=False)
+        graph = TypedGraph.from_data(data, asked, relation_names=names)
+        assert graph.relation_called(asked[0]) == node("relation 7")
+        assert graph.edge_types[graph.num_relations :] == (node("relation 7"),)
+        assert graph.label_value.tolist() == [*range(graph.num_relations), 7]
+
+
+def test_a_value_has_its_name() -> None:
+    for asked in (node("7"), node("treats")):
+        graph = TypedGraph.from_data(plain(0, 1), [asked], relation_names={7: "treats"})
+        assert graph.label_value[graph.edge_types.index(node("treats"))] == 7
+        assert graph.relation_called(asked) == node("treats")
+    with pytest.raises(GraphError, match="Two relations are called 'relation 7'"):
+        TypedGraph.from_data(plain(0, 1), [node("7")], relation_names={0: "relation 7"})
+
+
+def test_link_types_without_a_value_share_none() -> None:
+    graph = TypedGraph.from_data(plain(0, 1), [node("x"), node("2"), node("y")])
+    assert [t[1] for t in graph.edge_types[2:]] == ["x", "relation 2", "y"]
+    assert graph.label_value.tolist() == [0, 1, 3, 2, 4]
+
+
+@pytest.mark.parametrize("link_type", [-1, "-1", [0, -1]])
+def test_a_negative_value_is_refused(link_type: Any) -> None:
+    with pytest.raises(LinkError, match="values of edge_type are numbers from 0 up, got -1"):
+        as_link_types(link_type, hetero=False)

@@ -356,7 +356,7 @@ def test_a_relation_is_not_called_unseen_if_its_reverse_is_seen() -> None:
     explainer = PaGELink(model, data, ("a", "likes", "b"), threshold=None)
     answer = next(a for a in explainer.explain_many([(i, j) for i in range(9) for j in range(9)])
                   if a.paths)  # fmt: skip
-    assert not any("passes no messages" in note for note in answer.notes)
+    assert not any("rests on no message" in note for note in answer.notes)
 
 
 class Table(nn.Module):

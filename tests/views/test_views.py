@@ -589,6 +589,22 @@ def test_the_answers_of_the_model_are_listed() -> None:
     assert "- with all facts but the link itself: 93 in 100" in to_text(inside)
 
 
+@pytest.mark.parametrize(
+    ("sufficiency", "said"),
+    [
+        (7.31, "more than all of it"), (1.01, "more than all of it"), (1.004, "100%"),
+        (1.0, "100%"), (0.0, "0%"), (-0.004, "0%"), (-0.01, "nothing of it"),
+        (-3.2, "nothing of it"),
+    ],
+)  # fmt: skip
+def test_a_share_is_between_nothing_and_all(sufficiency: float, said: str) -> None:
+    evidence = make_evidence(sufficiency=sufficiency)
+    explanation = make_explanation(strong(), evidence=evidence)
+    assert f"these bring back: {said}\n" in to_text(explanation) + "\n"
+    assert said in Page(to_html(explanation)).text("td")
+    assert explanation.to_dict()["evidence"]["sufficiency"] == sufficiency
+
+
 def test_facts_are_drawn_by_what_they_are_worth() -> None:
     def lines(explanation: Explanation) -> dict[str, tuple[float, str]]:
         root = ElementTree.fromstring(to_svg(explanation))
