@@ -21,7 +21,7 @@ nitpicky = True
 # What annotations name and no page describes: other projects, and internal classes.
 nitpick_ignore_regex = [
     ("py:class", r"(collections|numpy|pathlib|torch|torch_geometric)\..*"),
-    ("py:class", r"ArrayLike|LinkLike|Engine"),
+    ("py:class", r"ArrayLike|LinkLike|Engine|End"),
     ("py:class", r"pagelink\..*\.(TypedGraph|Adjacency|Opening|Engine)"),
 ]
 # A page shows names, not where they live.
