@@ -220,6 +220,7 @@ def test_keys_are_enough(context: BrowserContext, served: tuple[Served, Path]) -
     page.keyboard.type("ten years")
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile(r"/1$"))
+    page.wait_for_load_state()  # the script that listens to keys comes last
 
     page.keyboard.press("Enter")  # nothing is chosen yet
     page.keyboard.press("9")  # there is no such choice
