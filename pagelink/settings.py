@@ -20,7 +20,7 @@ _RANGES: dict[str, tuple[type, int, bool]] = {
     "alpha": (float, 0, False), "beta": (float, 0, False), "pred_weight": (float, 0, False),
     "paths_per_epoch": (int, 1, False), "patience": (int, 1, True), "entropy": (float, 0, False),
     "size": (float, 0, False), "deadline": (float, 0, True), "rho": (float, 0, False),
-    "candidates": (int, 1, False), "verified": (int, 1, False), "controls": (int, 0, False),
+    "candidates": (int, 1, False), "verified": (int, 1, False), "swaps": (int, 0, False),
 }  # fmt: skip
 # Of each tuple: whether its items are tuples themselves, and of which length (0: any).
 _TUPLES = {
@@ -31,6 +31,7 @@ _CHOICES = {
     "path_schedule": ("all", "cycle"), "start": ("even", "noise"),
     "check": ("auto", "full", "wider"),
     "remove_pruned": (True, False), "unpruned_fallback": (True, False), "measure": (True, False),
+    "longer": (True, False), "strongest": (True, False), "what_else": (True, False),
 }  # fmt: skip
 
 
@@ -47,7 +48,11 @@ class Settings:
 
     # Paths that may be returned (the paper's problem statement)
     max_length: int = 3
-    """l_max: a path has at most this many facts. 1 or more."""
+    """l_max: a path has at most this many facts. 1 or more. See `longer`."""
+    longer: bool = True
+    """Where paths of at most `max_length` facts do not carry the score, but facts together do, and
+    the model sees further, longer paths are looked for, up to what it sees. False: never. Only
+    where effects are measured."""
     num_paths: int = 3
     """How many paths to return at most. 1 or more."""
     budget: int | None = None
@@ -83,7 +88,9 @@ class Settings:
     core: int = 2
     """k of the k-core. 0 or 1 prunes (next to) nothing."""
     hub_degree: int | None = None
-    """Nodes of a higher degree than this are pruned, s and t apart. None: hubs stay."""
+    """Nodes of a higher degree than this are hubs: they are pruned, s and t apart. None: none is
+    pruned, and of sets of paths equally good one with fewer inner nodes above the 99.5th percentile
+    of the degrees of their type (at least 100) is returned."""
     remove_pruned: bool = False
     """Take pruned edges out of the model's input too. Differs from the paper: by default they stay,
     at weight 1, so that the mask is learned on the very prediction that is explained."""
@@ -134,9 +141,10 @@ class Settings:
     # What the paths are worth to the model (beyond the paper)
     measure: bool = True
     """Measure on the model what the paths are worth. False: the paper's ranking, unmeasured."""
-    rho: float = 0.7
+    rho: float = 0.95
     """Between concise and faithful, 0 to 1: of the sets of paths that reach this share of the best
-    influence found, the most concise is returned. 0: the paper's ranking. 1: influence alone."""
+    worth found, the most concise is returned: without idle facts, fewest hubs, fewest facts, and
+    the highest Score, in this order. 0: the paper's ranking. 1: worth alone."""
     candidates: int = 20
     """Candidate paths by the mask, by conciseness and by the gradient, each."""
     verified: int = 64
@@ -147,8 +155,14 @@ class Settings:
     sees is left out. `full`: the full graph, in one pass for all links of a batch. `wider`: a
     computation graph one ring wider, whose cost does not grow with the graph. `auto`: the full
     graph, if it has a million edges at most."""
-    controls: int = 5
-    """Control pairs per path, for the figure that says whether a path matters as a whole."""
+    swaps: int = 20
+    """Draws of facts swapped with others of their kind, which keeps all degrees: they tell whether
+    it matters what the facts of the paths lead to, and whether a path matters as a whole. 0: that
+    is not asked."""
+    strongest: bool = True
+    """Find the facts that count most, anywhere in what the model sees, as many as paths have."""
+    what_else: bool = True
+    """Where the model does not rely on paths, measure on what it does rely."""
 
     def __post_init__(self) -> None:
         for name in _TUPLES:

@@ -12,18 +12,30 @@ import numpy as np
 import numpy.typing as npt
 
 from pagelink.explain.direct_facts import DirectFacts
+from pagelink.explain.edge_mask import EdgeMask
 from pagelink.explain.notes import unseen_relations
-from pagelink.explain.result import EdgeMask, Explanation, Path, PathEdge, Reason
+from pagelink.explain.result import (
+    Alternative,
+    Explanation,
+    NamedFact,
+    Path,
+    PathEdge,
+    Reason,
+    StrongestFacts,
+)
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.links import Link
 from pagelink.graph.typed_graph import TypedGraph
+from pagelink.measure.candidates import Candidates
 from pagelink.measure.evidence import Measured
-from pagelink.measure.verdict import Evidence, is_evidence
+from pagelink.measure.verdict import Evidence
 from pagelink.runtime.arrays import Bools
 from pagelink.runtime.timer import OutOfTimeError, Timer
 from pagelink.search.mask_learning import LearnedMasks
 from pagelink.search.paths import FoundPaths, PathGraphs, allowed_facts, build_path_graphs
 from pagelink.search.work import EXTRACTING, SEARCHING, Setup, Work
+
+_OF_A_PATH = ("influence", "gain", "marginal", "share", "connection", "is_evidence", "bundle")
 
 
 def named_paths(
@@ -90,6 +102,14 @@ def _path_edge(graph: TypedGraph, edge: int, backwards: bool, mask: float) -> Pa
     return PathEdge(reversed=backwards, mask=mask, **shown)
 
 
+def named_fact(graph: TypedGraph, edge: int, mask: float, influence: float) -> NamedFact:
+    """Return a stored edge as a fact with names."""
+    ends = int(graph.src[edge]), int(graph.dst[edge])
+    one, other = (graph.node(end) for end in ends)
+    shown = PathEdge(reversed=False, mask=mask, influence=influence, **shown_edge(graph, edge))
+    return NamedFact((one, other), (graph.node_name(ends[0]), graph.node_name(ends[1])), shown)
+
+
 def shown_edge(graph: TypedGraph, edge: int) -> dict[str, Any]:
     """Return the fields by which results show a stored edge, as it is stored."""
     edge_type = graph.edge_types[graph.relation[edge]]
@@ -103,23 +123,16 @@ def shown_edge(graph: TypedGraph, edge: int) -> dict[str, Any]:
     }
 
 
-def worth_attached(paths: Sequence[Path], measured: Measured, noise: float) -> tuple[Path, ...]:
-    """Return the paths with what they are worth; `noise` is tau."""
-    evidence = measured.evidence
+def worth_attached(paths: Sequence[Path], measured: Measured) -> tuple[Path, ...]:
+    """Return the paths with what they are worth."""
     return tuple(
         replace(
             path,
             edges=tuple(
-                replace(edge, influence=effect)
-                for edge, effect in zip(path.edges, each.facts, strict=True)
+                replace(edge, influence=effect, active=active)
+                for edge, effect, active in zip(path.edges, each.facts, each.active, strict=True)
             ),
-            influence=each.influence,
-            marginal=each.marginal,
-            added=each.added,
-            connection=each.connection,
-            is_evidence=None
-            if evidence is None or each.marginal is None
-            else is_evidence(evidence.verdict, each.marginal, noise),
+            **{name: getattr(each, name) for name in _OF_A_PATH},
         )
         for path, each in zip(paths, measured.paths, strict=True)
     )
@@ -177,6 +190,7 @@ class ResultBuilder:
         masks: LearnedMasks,
         found: FoundPaths,
         measured: Mapping[int, Measured] | None = None,
+        candidates: Candidates | None = None,
     ) -> list[Explanation]:
         """Return an explanation per link of the batch.
 
@@ -185,6 +199,7 @@ class ResultBuilder:
             masks: their masks.
             found: the paths of the links to explain.
             measured: what they are worth. None: not measured.
+            candidates: what sets as good as the chosen ones are made of.
         """
         row = {int(link): i for i, link in enumerate(work.links)}
         explanations = []
@@ -194,10 +209,8 @@ class ResultBuilder:
                 values = self._explained(work, masks, found, i, row[i])
                 late = bool(work.timer.cut)
                 if measured is not None:
-                    values["paths"] = worth_attached(
-                        values["paths"], measured[i], self._setup.noise
-                    )
-                    values["evidence"] = measured[i].evidence
+                    values["paths"] = worth_attached(values["paths"], measured[i])
+                    values |= self._measured(work, masks, measured[i], candidates)
             else:
                 values, late = self._unexplained(work, i)
             if np.isfinite(logit) and np.isfinite(deployed):
@@ -221,6 +234,37 @@ class ResultBuilder:
         mask = self._edge_mask(work.batch, masks, link)
         return {"paths": paths, "edge_mask": mask, "epochs": int(masks.epochs[link])}
 
+    def _measured(
+        self, work: Work, masks: LearnedMasks, measured: Measured, candidates: Candidates | None
+    ) -> dict[str, Any]:
+        """What was measured of a link beside its paths."""
+        evidence, strongest = measured.evidence, measured.strongest
+        values: dict[str, Any] = {"evidence": evidence, "what_else": measured.what_else}
+        if candidates is not None:
+            values["alternatives"] = tuple(
+                Alternative(
+                    worth,
+                    named_paths(
+                        self._graph, work.batch, work.paths, masks.edge_logits,
+                        candidates.found(members[None]), 0,
+                    ),
+                )
+                for worth, members in measured.alternatives
+            )  # fmt: skip
+        if strongest is not None and evidence is not None:
+            share = None
+            if strongest.effect > self._setup.noise:
+                these = float(work.logits[strongest.link]) - evidence.logit_without_these
+                share = these / strongest.effect
+            logits = masks.edge_logits[strongest.slots].astype(np.float64)
+            facts = zip(
+                work.batch.edges[strongest.slots].tolist(), (1 / (1 + np.exp(-logits))).tolist(),
+                strongest.alone.tolist(), strict=True,
+            )  # fmt: skip
+            named = tuple(named_fact(self._graph, *fact) for fact in facts)
+            values["strongest"] = StrongestFacts(named, strongest.effect, share)
+        return values
+
     def _unexplained(self, work: Work, link: int) -> tuple[dict[str, Any], bool]:
         """What is said of a link without paths, and whether the deadline cut it."""
         reason, message = self._why_not(work, link)
@@ -230,9 +274,10 @@ class ResultBuilder:
         ):
             # Whether source and target are joined is nothing to such a model.
             evidence = Evidence(
-                verdict="structure_not_used", influence=0.0, inserted=False,
-                logit_without_these=logit, logit_without_paths=logit, logit_without_edges=logit,
-                logit_only_these=logit, sufficiency=None, rho_reached=None, num_sets=0,
+                verdict="structure_not_used", influence=0.0, inserted=False, gain=0.0,
+                worth=None, rho_reached=None, logit_without_these=logit,
+                logit_without_paths=logit, logit_without_edges=logit, logit_only_these=logit,
+                sufficiency=None, num_sets=0, max_length=self._settings.max_length,
             )  # fmt: skip
             return {"evidence": evidence}, False
         return {"reason": reason, "message": message}, reason is None

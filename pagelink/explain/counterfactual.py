@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from pagelink.explain.result import EdgeType, plain, sigmoid
+from pagelink.explain.edge_mask import EdgeType
+from pagelink.explain.result import plain, sigmoid
 
 Node = tuple[str, int]
 At = Literal["source", "paths"]

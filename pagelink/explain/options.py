@@ -107,6 +107,13 @@ def facts_of(graph: TypedGraph, paths: Sequence[Path]) -> Longs:
     return np.unique(np.array(facts, dtype=np.int64))
 
 
+def strongest_of(graph: TypedGraph, answer: Explanation) -> Longs:
+    """Return the strongest facts of an explanation, by number; none if they are not known."""
+    known = () if answer.strongest is None else answer.strongest.facts
+    facts = [fact_of(graph, fact.edge.type, fact.edge.index, fact.nodes[1]) for fact in known]
+    return np.array(sorted(facts), dtype=np.int64)
+
+
 def with_rank(
     setup: Setup,
     link: Link,
@@ -131,9 +138,10 @@ def with_rank(
     nodes = sample_ends(setup.graph, link, options.rank_sample, seed, end)
     own = int(np.searchsorted(nodes, link.at(end)))
     facts = facts_of(setup.graph, answer.paths)
+    strongest = strongest_of(setup.graph, answer)
     scores = EndScores(setup, link, timer, end=end)
     try:
-        rows = scores.logits(nodes, [(), facts] if len(facts) else [()])
+        rows = scores.logits(nodes, [(), *(each for each in (facts, strongest) if len(each))])
     except OutOfTimeError:
         timer.stop(RANKING)
         return cut_short(answer, timer)
@@ -141,6 +149,7 @@ def with_rank(
         answer,
         rank=rank_among(rows[0], own),
         rank_without_these=rank_among(rows[1], own) if len(facts) else None,
+        rank_without_strongest=rank_among(rows[-1], own) if len(strongest) else None,
         rank_of=len(nodes),
         rank_end=end,
     )

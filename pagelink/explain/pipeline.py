@@ -16,15 +16,17 @@ import numpy as np
 from pagelink.errors import LinkError, StoreError
 from pagelink.explain.building import ResultBuilder, cut_short
 from pagelink.explain.checking import check_links
+from pagelink.explain.longer import Method, with_longer_paths
 from pagelink.explain.options import ExplainOptions, with_negatives, with_rank, with_runs
 from pagelink.explain.result import Explanation
 from pagelink.graph.batches import Batch
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.links import Link
-from pagelink.measure.candidates import CandidateFinder, Trials
-from pagelink.measure.evidence import measure_chosen, measured_so_far
-from pagelink.measure.greedy_set import GreedySet, ranked
+from pagelink.measure.candidates import CandidateFinder
+from pagelink.measure.evidence import measure_beyond, measure_chosen, measured_so_far
+from pagelink.measure.path_sets import Chains, ranked
 from pagelink.measure.selection import select
+from pagelink.measure.trials import Trials
 from pagelink.model.borrowing import in_normal_mode
 from pagelink.runtime.timer import OutOfTimeError, Timer
 from pagelink.search.mask_learning import LearnedMasks, learn_masks
@@ -40,11 +42,9 @@ from pagelink.search.work import (
 )
 
 RUNNING = "it was explained with further seeds"
+BEYOND = "it was measured what paths leave out"
 TRIED = 6
 """Paths that are tried for the next one of a greedy set."""
-
-Method = Callable[[Scored, int], list[Explanation]]
-"""From links with their computation graphs and scores, and a seed, to one explanation each."""
 
 
 def page_link(builder: ResultBuilder, scored: Scored, seed: int) -> list[Explanation]:
@@ -65,20 +65,26 @@ def page_link(builder: ResultBuilder, scored: Scored, seed: int) -> list[Explana
                 setup.graph, batch, work.paths, work.links, masks.edge_logits, timer
             )
             candidates = finder.candidates(work.gradient(), settings.candidates)
-            # Measure the model without each of them.
+            # Measure the model without each of them, and with each alone.
             trials = Trials.of(work, candidates)
-            greedy = GreedySet(trials)
+            chains = Chains(trials)
             # Facts that do nothing as long as others are there may be worth most once these are
             # gone: find and measure again, without the best paths so far.
             for _ in range(settings.paths_within_budget - 1):
-                steepest = finder.steepest(work.gradient(without=greedy.slots), TRIED)
-                greedy.add_best(finder.taken(steepest))
-            trials = greedy.trials
+                steepest = finder.steepest(work.gradient(without=chains.slots), TRIED)
+                chains.grow(chains.take(finder.taken(steepest)), inserted=False)
+                chains.grow(chains.highest(TRIED), inserted=True)
+            trials = chains.trials
             # Select a set of paths per link, and measure what it is worth.
-            chosen = select(greedy)
+            chosen = select(chains)
             measured = measure_chosen(trials, chosen)
+            try:
+                # And what paths leave out.
+                measured = measure_beyond(trials, chosen, measured)
+            except OutOfTimeError:
+                timer.stop(BEYOND)
             found = trials.candidates.found(chosen.members[work.links])
-            return builder.build(work, masks, found, measured)
+            return builder.build(work, masks, found, measured, trials.candidates)
         except OutOfTimeError:
             timer.stop(MEASURING)
     if trials is None:
@@ -110,6 +116,8 @@ class Pipeline:
     seed: int
     at: Callable[[int | None], Pipeline]
     """The same with computation graphs of another number of hops; None: on the full graph."""
+    longer: Callable[[int], tuple[Setup, Method]] | None = None
+    """What explains by paths of another number of facts; None: they are never longer."""
     on_disk: bool = False
     """The graph is a store."""
 
@@ -229,7 +237,7 @@ class Pipeline:
     def _requested(self, scored: Scored, options: ExplainOptions) -> list[Explanation]:
         """Explain links side by side, and add what else is requested."""
         links, timer = scored.requested, scored.timer
-        answers = self.method(scored, self.seed)
+        answers = self._by_seed(scored, self.seed)
         if options.runs > 1:
             again = self._again(scored, options)
             answers = with_runs(answers, again)
@@ -244,6 +252,14 @@ class Pipeline:
             ]
         return answers
 
+    def _by_seed(self, scored: Scored, seed: int) -> list[Explanation]:
+        """Explain links side by side, by longer paths where short ones do not carry the score."""
+        answers = self.method(scored, seed)
+        settings = self.setup.settings
+        if self.longer is None or not (settings.longer and settings.measure):
+            return answers
+        return with_longer_paths(self.setup, self.longer, scored, answers, seed)
+
     def _again(self, scored: Scored, options: ExplainOptions) -> list[list[Explanation]]:
         """Explain links with the further seeds; a run that is cut does not count."""
         timer = scored.timer
@@ -253,7 +269,7 @@ class Pipeline:
                 timer.stop(RUNNING)
             if timer.cut:
                 break
-            run = self.method(scored, seed)
+            run = self._by_seed(scored, seed)
             if timer.cut:
                 timer.cut = RUNNING
                 break

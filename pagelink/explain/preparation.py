@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -13,6 +13,7 @@ from torch_geometric.data import Data, HeteroData
 
 from pagelink.errors import GraphError
 from pagelink.explain.building import ResultBuilder
+from pagelink.explain.longer import Method
 from pagelink.explain.notes import warnings_about
 from pagelink.explain.options import check_arguments, check_hops
 from pagelink.explain.pipeline import Pipeline, page_link
@@ -91,9 +92,11 @@ class Prepared:
         )
         self.builder = ResultBuilder(self.setup, seed, self.warnings)
         self.pipeline = Pipeline(
-            self.setup, self.builder, self._method, seed, self._pipeline_at, self.store is not None
-        )
+            self.setup, self.builder, self._method, seed, self._pipeline_at, self._longer(),
+            self.store is not None,
+        )  # fmt: skip
         self._wider: dict[int | None, Prepared] = {self.extractor.num_hops: self}
+        self._of_length: dict[int, Prepared] = {}
 
     def _pipeline_at(self, num_hops: int | None) -> Pipeline:
         """The same method with computation graphs of another radius; None: on the full graph."""
@@ -113,6 +116,17 @@ class Prepared:
             other._adopt(self.settings, self.seed)
             self._wider[num_hops] = other
         return self._wider[num_hops].pipeline
+
+    def _longer(self) -> Callable[[int], tuple[Setup, Method]] | None:
+        """What explains by paths of another number of facts; a rival has none."""
+        return self._at_length
+
+    def _at_length(self, max_length: int) -> tuple[Setup, Method]:
+        if max_length not in self._of_length:
+            settings = self.settings.replace(max_length=max_length)
+            self._of_length[max_length] = self.replace(settings)
+        other = self._of_length[max_length]
+        return other.setup, other._method
 
     def _method(self, scored: Scored, seed: int) -> list[Explanation]:
         return page_link(self.builder, scored, seed)

@@ -1,107 +1,16 @@
-"""Results, which know how they were made: the learned mask of a link, its paths, all of it."""
+"""Results, which know how they were made: the paths of a link, what they are worth, all of it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Literal, get_args
 
-import numpy as np
-import numpy.typing as npt
-
 from pagelink.errors import GraphError
-from pagelink.measure.verdict import Evidence
+from pagelink.explain.edge_mask import EdgeMask, EdgeType
+from pagelink.measure.verdict import Evidence, Part
 from pagelink.settings import Settings
-
-EdgeType = tuple[str, str, str]
-Stored = tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]
-
-
-class EdgeMask(Mapping[EdgeType, npt.NDArray[np.float32]]):
-    """The learned mask of a link, per edge type, one value per edge of the data in its order.
-
-    Only the edges that have a value are stored; an array over all edges of a type, 0 elsewhere, is
-    made when it is looked up.
-    """
-
-    def __init__(self, sizes: Mapping[EdgeType, int], values: Mapping[EdgeType, Stored]) -> None:
-        self._sizes = dict(sizes)
-        self._values = dict(values)
-        self._edges: tuple[npt.NDArray[Any], ...] = ()
-
-    @classmethod
-    def of_edges(
-        cls,
-        sizes: Mapping[EdgeType, int],
-        relation: npt.NDArray[Any],
-        column: npt.NDArray[Any],
-        logits: npt.NDArray[np.float32],
-    ) -> EdgeMask:
-        """Return the mask of some edges: the position of their type in `sizes`, column, logit.
-
-        They are put in order by type when they are first looked up.
-        """
-        mask = cls(sizes, {})
-        mask._edges = relation, column, logits
-        return mask
-
-    def _stored(self) -> dict[EdgeType, Stored]:
-        if self._edges:
-            relation, column, logits = self._edges
-            order = np.argsort(relation, kind="stable")
-            bounds = np.searchsorted(relation[order], np.arange(len(self._sizes) + 1))
-            column, value = column[order].astype(np.int64), 1 / (1 + np.exp(-logits[order]))
-            for edge_type, first, last in zip(self._sizes, bounds, bounds[1:], strict=False):
-                if last > first:
-                    self._values[edge_type] = column[first:last], value[first:last]
-            self._edges = ()
-        return self._values
-
-    def __getitem__(self, edge_type: EdgeType) -> npt.NDArray[np.float32]:
-        dense = np.zeros(self._sizes[edge_type], dtype=np.float32)
-        index, value = self.stored(edge_type)
-        dense[index] = value
-        return dense
-
-    def __iter__(self) -> Iterator[EdgeType]:
-        return iter(self._sizes)
-
-    def __len__(self) -> int:
-        return len(self._sizes)
-
-    def stored(self, edge_type: EdgeType) -> Stored:
-        """Return the columns that have a value, and the values."""
-        empty = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float32)
-        return self._stored().get(edge_type, empty)
-
-    def to_list(self) -> list[dict[str, Any]]:
-        """Return the stored values as plain lists."""
-        return [
-            {
-                "type": list(edge_type),
-                "size": size,
-                "index": self.stored(edge_type)[0].tolist(),
-                "value": [round(float(v), 6) for v in self.stored(edge_type)[1]],
-            }
-            for edge_type, size in self._sizes.items()
-        ]
-
-    @classmethod
-    def from_list(cls, entries: list[dict[str, Any]]) -> EdgeMask:
-        """Return the mask that `to_list` gave."""
-        sizes: dict[EdgeType, int] = {}
-        values = {}
-        for entry in entries:
-            src, relation, dst = entry["type"]
-            edge_type = (src, relation, dst)
-            sizes[edge_type] = entry["size"]
-            values[edge_type] = (
-                np.asarray(entry["index"], dtype=np.int64),
-                np.asarray(entry["value"], dtype=np.float32),
-            )
-        return cls(sizes, values)
-
 
 Node = tuple[str, int]
 Reason = Literal[
@@ -131,6 +40,10 @@ class PathEdge:
     """What else is known of the fact: its source, its date, and the like."""
     influence: float | None = None
     """How much the logit falls when this fact alone is removed; None if it was not measured."""
+    active: bool | None = None
+    """Whether removing it alone moves the score in some graph that has its path: G, G without
+    another path, G0 with this path, and with this path and a random half of all other facts on
+    paths. False: idle, it only connects others. None: not measured."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,20 +63,33 @@ class Path:
     """Score(p) of the paper: the sum over its edges of log sigmoid(M_e) - log D_v."""
     influence: float | None = None
     """How much the logit falls when the facts of this path alone are removed."""
+    gain: float | None = None
+    """How much the logit of the graph without any path rises when the facts of this path alone are
+    put into it."""
     marginal: float | None = None
     """How much the influence of the returned paths falls when this one is left out of them."""
-    added: float | None = None
-    """How much the logit of the graph without any path rises when the facts of this path alone are
-    put into it; measured only where the influence is one of insertion."""
+    share: float | None = None
+    """The same as a share of what the returned paths do: by removal or by insertion, whichever is
+    larger."""
     connection: float | None = None
-    """Its influence minus the mean influence of control pairs: two facts of the same relations at
-    source and target that are on no common path. None if there are no such facts."""
+    """Of a path of three or more facts: the share of its influence that is lost when only its inner
+    facts, which touch neither end, are swapped with others of their kind. Near 0 the effect comes
+    from its first and last fact, and that they are connected adds nothing. None: not measured, its
+    influence is not noticed, or there is nothing to swap with."""
     is_evidence: bool | None = None
-    """Whether its marginal influence is beyond the noise, and so is that of some set of paths; else
-    it is only context. None: not measured. For a predicted negative: whether it speaks
-    for the link, by its influence alone."""
+    """Whether the model relies on it: the verdict says that paths count for what they connect, and
+    its share is at least 5 %; else it is only context. None: not measured. For a predicted
+    negative: whether it speaks for the link, by its influence alone."""
+    bundle: int | None = None
+    """Paths of the same number count together: one of them alone speaks against the link, and is
+    shown with the one that it needs. None: it stands for itself."""
     runs: int | None = None
     """In how many runs, each with a seed of its own, it was returned; None if there was but one."""
+
+    @property
+    def idle(self) -> tuple[int, ...]:
+        """Positions of the facts that move the score in no graph that was tried."""
+        return tuple(place for place, edge in enumerate(self.edges) if edge.active is False)
 
     @property
     def weakest(self) -> int | None:
@@ -187,6 +113,38 @@ class Path:
 
     def __len__(self) -> int:
         return len(self.edges)
+
+
+@dataclass(frozen=True)
+class NamedFact:
+    """A fact that need not lie on a path, in the direction in which it is stored."""
+
+    nodes: tuple[Node, Node]
+    names: tuple[str, str]
+    edge: PathEdge
+
+
+@dataclass(frozen=True)
+class StrongestFacts:
+    """As many facts as the returned paths have, whose joint removal lowers the score most.
+
+    They are anywhere in what the model sees, and the strongest that were found.
+    """
+
+    facts: tuple[NamedFact, ...]
+    """The one that was found first, first; each with what it does alone."""
+    effect: float
+    """How much the logit falls when all of them are removed."""
+    share: float | None
+    """The effect of the returned paths as a share of that; None if it is not above the noise."""
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """Another set of paths, as good as the returned one."""
+
+    worth: float
+    paths: tuple[Path, ...]
 
 
 @dataclass(frozen=True)
@@ -230,11 +188,20 @@ class Explanation:
     direct_relations: tuple[str, ...] = ()
     """Relations that join source and target directly and may be the link itself under another name,
     as `Settings.exclude_relations` takes them; the first note is about them."""
+    alternatives: tuple[Alternative, ...] = ()
+    """Further sets of paths whose worth is within 5 % of that of the returned ones, best first."""
+    strongest: StrongestFacts | None = None
+    """The facts that count most, on paths or not; None if they were not looked for."""
+    what_else: tuple[Part, ...] = ()
+    """What the score rests on, part by part, where the model does not rely on paths; empty if it
+    was not measured."""
     rank: int | None = None
     """Rank of the target (or the source, see `rank_end`) among those ranked: one more than there
     are of a higher score. None: not requested."""
     rank_without_these: int | None = None
     """The same on the graph without the facts of the returned paths; None if there are none."""
+    rank_without_strongest: int | None = None
+    """The same on the graph without the strongest facts; None if there are none."""
     rank_of: int | None = None
     """How many nodes were ranked: a sample of those the other end is not linked to, and its own."""
     rank_end: Literal["src", "dst"] | None = None
@@ -313,7 +280,13 @@ class Explanation:
             "src": tuple(values["src"]),
             "dst": tuple(values["dst"]),
             "paths": tuple(_path_from_dict(path) for path in values["paths"]),
-            "evidence": None if evidence is None else Evidence(**evidence),
+            "evidence": None if evidence is None else Evidence.from_dict(evidence),
+            "alternatives": tuple(
+                Alternative(each["worth"], tuple(map(_path_from_dict, each["paths"])))
+                for each in values.get("alternatives", ())
+            ),
+            "strongest": _strongest_from_dict(values.get("strongest")),
+            "what_else": tuple(Part(**part) for part in values.get("what_else", ())),
             "notes": tuple(values["notes"]),
             "direct_relations": tuple(values.get("direct_relations", ())),
             "edge_mask": EdgeMask.from_list(values["edge_mask"]),
@@ -331,13 +304,27 @@ def _fields_in(kind: type[Explanation | Path], values: Mapping[str, Any]) -> dic
     return {each.name: values[each.name] for each in fields(kind) if each.name in values}
 
 
+def _edge_from_dict(values: Mapping[str, Any]) -> PathEdge:
+    return PathEdge(**{**values, "type": tuple(values["type"])})
+
+
+def _strongest_from_dict(values: Mapping[str, Any] | None) -> StrongestFacts | None:
+    if values is None:
+        return None
+    facts = []
+    for fact in values["facts"]:
+        (one, first), (other, second) = fact["nodes"]
+        names = fact["names"][0], fact["names"][1]
+        edge = _edge_from_dict(fact["edge"])
+        facts.append(NamedFact(((one, first), (other, second)), names, edge))
+    return StrongestFacts(tuple(facts), values["effect"], values["share"])
+
+
 def _path_from_dict(values: Mapping[str, Any]) -> Path:
     given = _fields_in(Path, values)
     given |= {
         "nodes": tuple((kind, index) for kind, index in values["nodes"]),
-        "edges": tuple(
-            PathEdge(**{**edge, "type": tuple(edge["type"])}) for edge in values["edges"]
-        ),
+        "edges": tuple(map(_edge_from_dict, values["edges"])),
         "names": tuple(values["names"]),
         "degrees": tuple(values["degrees"]),
     }

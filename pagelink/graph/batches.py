@@ -74,14 +74,14 @@ class Batches:
         one_by_one: bool,
         seconds_per_edge: float = 0.0,
     ) -> None:
-        self._extractor = extractor
+        self.extractor = extractor
         self._bytes_per_edge, self._seconds_per_edge = bytes_per_edge, seconds_per_edge
         self._one_by_one = one_by_one
 
     @property
     def num_hops(self) -> int | None:
         """The radius of the computation graphs; None: each is the whole graph."""
-        return self._extractor.num_hops
+        return self.extractor.num_hops
 
     def cut(
         self,
@@ -130,7 +130,7 @@ class Batches:
         There is none if the link is malformed, or if its time was over before.
         """
         # As if each computation graph had all nodes.
-        room = limit / (4 * BYTES_PER_NODE * max(self._extractor.num_nodes, 1))
+        room = limit / (4 * BYTES_PER_NODE * max(self.extractor.num_nodes, 1))
         at_once = max(1, int(min(LINKS_AT_ONCE, room)))
         read = 0
         while group := list(islice(links, min(at_once, most_links - read % most_links))):
@@ -178,7 +178,7 @@ class Batches:
         valid = [link for link in links if link.message is None]
         try:
             until = Timer(deadline, len(valid)).last
-            found = self._extractor.find(*_arrays(valid), until=until) if valid else []
+            found = self.extractor.find(*_arrays(valid), until=until) if valid else []
         except OutOfTimeError:
             for link in links:
                 yield [link], None
@@ -209,7 +209,7 @@ class Batches:
         """
         if not links:
             return []
-        graphs = self._extractor.extract(*_arrays(links), found=found, until=until)
+        graphs = self.extractor.extract(*_arrays(links), found=found, until=until)
         return [graphs.only(i) for i in range(len(links))]
 
 

@@ -7,6 +7,7 @@ nodes; arrays as long as the graph are made once for each thread and reused.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from pagelink.graph.ego_kernels import FAR, BatchArrays, fill_egos, find_egos
+from pagelink.graph.ego_kernels import (
+    FAR,
+    BatchArrays,
+    fill_egos,
+    find_egos,
+    mark_path_facts,
+)
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.runtime.arrays import Bools, Ints, Longs
 from pagelink.runtime.kernels import Deadline, over_ranges
@@ -24,6 +31,8 @@ from pagelink.runtime.timer import OutOfTimeError
 __all__ = ["FAR", "NO_FACT", "ComputationGraphs", "Extractor", "Found", "num_edges"]
 
 NO_FACT = -1
+MOST_CHECKED = 50_000_000
+"""Edges of a graph at most for which each is looked at."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +104,18 @@ class ComputationGraphs:
                 arrays[name] = np.concatenate(of_parts)
         return cls(num_hops=parts[0].num_hops, **arrays)
 
+    def edges_of(self, links: Longs, wanted: Bools) -> Longs:
+        """[3, num_edges]: the wanted edges of some links, by slot, with their sources and targets.
+
+        Ends are counted through the nodes of the batch.
+        """
+        chosen = np.zeros(self.num_links, dtype=np.bool_)
+        chosen[links] = True
+        slots = np.flatnonzero(wanted & np.repeat(chosen, np.diff(self.edge_ptr)))
+        count = np.diff(np.searchsorted(slots, self.edge_ptr))
+        shift = np.repeat(self.node_ptr[:-1], count)
+        return np.stack([slots, shift + self.src[slots], shift + self.dst[slots]])
+
     def only(self, link: int) -> ComputationGraphs:
         """The computation graph of one link."""
         link_of = slice(link, link + 1)
@@ -141,7 +162,7 @@ class Extractor:
         along_relations: Bools | None = None,
         all_visible: bool = False,
     ) -> None:
-        self._graph = graph
+        self.graph = graph
         self.num_nodes = graph.num_nodes
         self.num_hops = num_hops
         everything = np.ones(len(graph.edge_types), dtype=np.bool_)
@@ -158,6 +179,59 @@ class Extractor:
         if all_visible:
             self._limit = int(FAR) + 1
         self._free: list[tuple[Ints, Ints]] = []
+        self._nearer: dict[int, Extractor] = {}
+
+    def within(self, num_hops: int) -> Extractor:
+        """The same for fewer hops; the long arrays are shared."""
+        if num_hops not in self._nearer:
+            nearer = copy.copy(self)
+            nearer.num_hops = nearer._limit = num_hops
+            self._nearer[num_hops] = nearer
+        return self._nearer[num_hops]
+
+    def reaches(self, max_length: int) -> bool:
+        """Whether each graph has all walks of this number of facts from source to target.
+
+        It has, if messages come along every fact either way, and far enough.
+        """
+        if self.num_hops is None:
+            return True
+        return self._along_all and max_length <= 2 * self.num_hops and self._both_ways
+
+    @cached_property
+    def _both_ways(self) -> bool:
+        """Whether every edge is stored the other way, too; of very large graphs that is not asked.
+
+        A relation that is declared as the reverse of another one need not have all of its facts.
+        """
+        graph = self.graph
+        if graph.num_edges > MOST_CHECKED:
+            return False
+        return bool(((graph.opposite >= 0) | (graph.src == graph.dst)).all())
+
+    def path_facts(
+        self, batch: ComputationGraphs, max_length: int, until: float | None = None
+    ) -> Bools:
+        """Return, per edge of a batch, whether its fact lies on a short walk of the whole graph.
+
+        Raises:
+            OutOfTimeError: that was not found by `until`, a time of `time.perf_counter`.
+        """
+        deadline, graph = Deadline(until), self.graph
+        marked = np.zeros(len(batch.edges), dtype=np.bool_)
+
+        def mark(first: int, last: int) -> None:
+            with self._scratch() as (one, _), self._scratch() as (other, _):
+                mark_path_facts(
+                    first, last, batch.arrays, graph.fact,
+                    (graph.arc_ptr, graph.arc_dst, graph.arc_edge), max_length, one, other,
+                    deadline.passed, marked,
+                )  # fmt: skip
+                _check(deadline)
+
+        with graph.naming_damage():
+            over_ranges(mark, 1 + np.diff(batch.edge_ptr), deadline)
+        return marked
 
     @contextmanager
     def _scratch(self) -> Iterator[tuple[Ints, Ints]]:
@@ -165,7 +239,7 @@ class Extractor:
         try:
             arrays = self._free.pop()
         except IndexError:
-            size = self._graph.num_nodes
+            size = self.graph.num_nodes
             arrays = np.full(size, FAR, dtype=np.int32), np.full(size, -1, dtype=np.int32)
         yield arrays
         self._free.append(arrays)  # not after an error: then they may not be clean
@@ -179,7 +253,7 @@ class Extractor:
             OutOfTimeError: they were not found by `until`, a time of `time.perf_counter`.
         """
         deadline = Deadline(until)
-        graph, links = self._graph, np.stack(_whole_numbers(link_src, link_dst, link_fact))
+        graph, links = self.graph, np.stack(_whole_numbers(link_src, link_dst, link_fact))
         whole = self.num_hops is None
         limit = graph.num_nodes if self.num_hops is None else self.num_hops
 
@@ -237,14 +311,14 @@ class Extractor:
             for first, last, part in found[start:stop]:
                 with self._scratch() as (_, position):
                     fill_egos(
-                        first, last, *part[2:], self._graph.arrays, self._seen, self._twin,
+                        first, last, *part[2:], self.graph.arrays, self._seen, self._twin,
                         self._limit, position, batch, deadline.passed,
                     )  # fmt: skip
                     _check(deadline)
 
-        with self._graph.naming_damage():
+        with self.graph.naming_damage():
             over_ranges(fill, np.array([1 + int(part[1].sum()) for *_, part in found]), deadline)
-        self._graph.check_extracted(batch)
+        self.graph.check_extracted(batch)
         return ComputationGraphs(num_hops=self.num_hops, **batch._asdict())
 
 

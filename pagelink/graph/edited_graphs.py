@@ -1,15 +1,15 @@
 """Edited computation graphs, as small as they can be.
 
-An edited graph is a graph of the batch with a few edges taken out or put in. Only what such an edge
-can change on its way to s or t is made anew: the nodes downstream of it, with their in-edges. All
-other nodes are those of the graph that is edited, which is there once for all edited graphs of a
-link.
+An edited graph is a graph of the batch with a few edges taken out, put in, or led elsewhere. Only
+what such an edge can change on its way to s or t is made anew: the nodes downstream of it, with
+their in-edges. All other nodes are those of the graph that is edited, which is there once for all
+edited graphs of a link.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 
 import numpy as np
@@ -31,17 +31,38 @@ class Edits:
 
     link: Longs
     slots: Csr
+    moved: Csr | None = None
+    """Per graph, columns of `table`: edges that are put in elsewhere; None: there are none."""
+    table: Longs = field(default_factory=lambda: np.empty((3, 0), dtype=np.int64))
+    """[3, num_moved]: the edge whose relation and attributes it has, and its source and target, as
+    positions in the nodes of the batch."""
 
     @property
     def num_graphs(self) -> int:
         """Number of edited graphs."""
         return len(self.link)
 
+    @property
+    def moved_edges(self) -> Csr:
+        """Per graph, columns of `table`."""
+        if self.moved is not None:
+            return self.moved
+        return Csr(np.zeros(self.num_graphs + 1, dtype=np.int64), np.empty(0, dtype=np.int64))
+
     @classmethod
     def joined(cls, parts: Sequence[Edits]) -> Edits:
         """The edited graphs of several, one after the other."""
         slots = reduce(Csr.followed_by, (part.slots for part in parts))
-        return cls(np.concatenate([part.link for part in parts]), slots)
+        link = np.concatenate([part.link for part in parts])
+        if all(part.moved is None for part in parts):
+            return cls(link, slots)
+        before = np.cumsum([0, *(part.table.shape[1] for part in parts)])
+        moved = [
+            Csr(part.moved_edges.ptr, part.moved_edges.values + first)
+            for part, first in zip(parts, before, strict=False)
+        ]
+        table = np.concatenate([part.table for part in parts], axis=1)
+        return cls(link, slots, reduce(Csr.followed_by, moved), table)
 
     @classmethod
     def towards(cls, batch: ComputationGraphs, other: Bools, links: Longs) -> Edits:
@@ -51,7 +72,8 @@ class Edits:
 
     def chosen(self, order: Longs) -> Edits:
         """The edited graphs of these positions, in this order."""
-        return Edits(self.link[order], self.slots.take(order))
+        moved = None if self.moved is None else self.moved.take(order)
+        return Edits(self.link[order], self.slots.take(order), moved, self.table)
 
     def part(self, first: int, last: int) -> Edits:
         """The edited graphs from `first` to before `last`."""
@@ -99,31 +121,44 @@ class GraphEditor:
     def most_edges(self, edits: Edits) -> Longs:
         """Number of edges of each edited graph at most, where the model sees at most two hops."""
         counts: Longs = _most_edges(
-            edits.link, edits.slots.ptr, edits.slots.values, self._batch, self._in_ptr, self._ends
-        )
+            edits.link, edits.slots.ptr, edits.slots.values, *self._moved(edits), self._batch,
+            self._in_ptr, self._ends,
+        )  # fmt: skip
         return counts
 
     def edit(self, edits: Edits, graph: Bools) -> EditedGraphs:
         """Edit a graph, given as which edges of the batch it has."""
         return EditedGraphs(
             *_edit(
-                edits.link, edits.slots.ptr, edits.slots.values, graph, self._batch, self._in_ptr,
-                self._ends, *self._near, self._num_hops,
+                edits.link, edits.slots.ptr, edits.slots.values, *self._moved(edits), graph,
+                self._batch, self._in_ptr, self._ends, *self._near, self._num_hops,
             )
         )  # fmt: skip
 
+    @staticmethod
+    def _moved(edits: Edits) -> tuple[Longs, Longs]:
+        """Where the moved edges of each graph begin, and the edges themselves, graph by graph."""
+        moved = edits.moved_edges
+        return moved.ptr, edits.table[:, moved.values]
+
 
 @kernel
-def _most_edges(link_of, change_ptr, changes, batch, in_ptr, ends):  # type: ignore[no-untyped-def]
+def _most_edges(  # type: ignore[no-untyped-def]
+    link_of, change_ptr, changes, moved_ptr, moved, batch, in_ptr, ends
+):
     counts = np.zeros(len(link_of), dtype=np.int64)
     seen = np.full(batch.node_ptr[-1], -1, dtype=np.int64)  # the last graph that counted a node
     for g in range(len(link_of)):
         # The in-edges of s and t (numbers -2 and -1), and of the targets of the changed edges.
-        for i in range(-2, change_ptr[g + 1] - change_ptr[g]):
+        num_changed = change_ptr[g + 1] - change_ptr[g]
+        counts[g] += moved_ptr[g + 1] - moved_ptr[g]
+        for i in range(-2, num_changed + moved_ptr[g + 1] - moved_ptr[g]):
             if i < 0:
                 v = ends[i + 2, link_of[g]]
-            else:
+            elif i < num_changed:
                 v = batch.node_ptr[link_of[g]] + batch.dst[changes[change_ptr[g] + i]]
+            else:
+                v = moved[2, moved_ptr[g] + i - num_changed]
             if seen[v] != g:
                 seen[v] = g
                 counts[g] += in_ptr[v + 1] - in_ptr[v]
@@ -132,8 +167,9 @@ def _most_edges(link_of, change_ptr, changes, batch, in_ptr, ends):  # type: ign
 
 @kernel
 def _edit(  # type: ignore[no-untyped-def]
-    link_of, change_ptr, changes, graph, batch, in_ptr, ends, near_ptr, near, num_hops
-):
+    link_of, change_ptr, changes, moved_ptr, moved, graph, batch, in_ptr, ends, near_ptr, near,
+    num_hops,
+):  # fmt: skip
     node_ptr, hops, src = batch.node_ptr, batch.hops, batch.src
     total_nodes = node_ptr[-1]
     mine = np.full(total_nodes, -1, dtype=np.int64)  # the new node of each node, in this graph
@@ -149,7 +185,7 @@ def _edit(  # type: ignore[no-untyped-def]
         link = link_of[g]
         shift = node_ptr[link]
         first = num_nodes
-        most = num_nodes + 2 + change_ptr[g + 1] - change_ptr[g]
+        most = num_nodes + 2 + change_ptr[g + 1] - change_ptr[g] + moved_ptr[g + 1] - moved_ptr[g]
         most += near_ptr[link + 1] - near_ptr[link]
         if most > len(node_of):
             node_of = grown(node_of, num_nodes, 2 * most)
@@ -166,6 +202,12 @@ def _edit(  # type: ignore[no-untyped-def]
             e = changes[i]
             changed[e] = True
             v = shift + batch.dst[e]
+            if hops[v] < num_hops and mine[v] < 0:
+                mine[v] = num_nodes
+                node_of[num_nodes] = v
+                num_nodes += 1
+        for i in range(moved_ptr[g], moved_ptr[g + 1]):
+            v = moved[2, i]
             if hops[v] < num_hops and mine[v] < 0:
                 mine[v] = num_nodes
                 node_of[num_nodes] = v
@@ -188,7 +230,7 @@ def _edit(  # type: ignore[no-untyped-def]
         # 4. The in-edges that new nodes have after the edit, from new nodes where there are such.
         for i in range(first, num_nodes):
             v = node_of[i]
-            needed = num_edges + in_ptr[v + 1] - in_ptr[v]
+            needed = num_edges + in_ptr[v + 1] - in_ptr[v] + moved_ptr[g + 1] - moved_ptr[g]
             if needed > len(out_slots):
                 out_slots = grown(out_slots, num_edges, 2 * needed)
                 out_src = grown(out_src, num_edges, 2 * needed)
@@ -197,6 +239,13 @@ def _edit(  # type: ignore[no-untyped-def]
                 if graph[e] != changed[e]:
                     u = shift + src[e]
                     out_slots[num_edges] = e
+                    out_src[num_edges] = u if mine[u] < 0 else total_nodes + mine[u]
+                    out_dst[num_edges] = total_nodes + i
+                    num_edges += 1
+            for j in range(moved_ptr[g], moved_ptr[g + 1]):
+                if moved[2, j] == v:
+                    u = moved[1, j]
+                    out_slots[num_edges] = moved[0, j]
                     out_src[num_edges] = u if mine[u] < 0 else total_nodes + mine[u]
                     out_dst[num_edges] = total_nodes + i
                     num_edges += 1

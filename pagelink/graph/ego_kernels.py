@@ -318,3 +318,67 @@ def _is_stored(u, kind, v, graph):  # type: ignore[no-untyped-def]
         else:
             high = middle
     return low < graph.in_ptr[v + 1] and relation[low] == kind and src[low] == u
+
+
+@kernel
+def mark_path_facts(  # type: ignore[no-untyped-def]
+    first, last, batch, fact, arcs, max_length, from_src, from_dst, passed, marked
+):
+    """Mark the edges of some links whose fact lies on a walk of at most `max_length` facts.
+
+    Walks are those of the whole graph, and meet either end once.
+
+    Args:
+        first: the first of the links.
+        last: the one behind the last of them.
+        batch: the `BatchArrays`.
+        fact: per flat edge.
+        arcs: arc_ptr, arc_dst and arc_edge of the graph.
+        max_length: l_max.
+        from_src: distances of all nodes, all FAR, which is how they are left.
+        from_dst: the same again.
+        passed: a flag, set when the time is over; nothing that is left is of use then.
+        marked: per edge of the batch, where to write.
+    """
+    arc_ptr, arc_dst, arc_edge = arcs
+    found = np.empty((2, 64), dtype=np.int64)
+    for link in range(first, last):
+        ends = batch.link_src[link], batch.link_dst[link]
+        size = np.zeros(2, dtype=np.int64)
+        for side in range(2):
+            away = from_src if side == 0 else from_dst
+            away[ends[side]] = 0
+            found[side, 0] = ends[side]
+            size[side] = 1
+            done = 0
+            while done < size[side]:
+                u = found[side, done]
+                done += 1
+                if passed[0]:
+                    return
+                if away[u] == max_length - 1 or u == ends[1 - side]:
+                    continue
+                for a in range(arc_ptr[u], arc_ptr[u + 1]):
+                    v = arc_dst[a]
+                    if away[v] == FAR and fact[arc_edge[a]] != batch.link_fact[link]:
+                        away[v] = away[u] + 1
+                        if size[side] == found.shape[1]:
+                            more = np.empty((2, 2 * size[side]), dtype=np.int64)
+                            more[:, : size[side]] = found
+                            found = more
+                        found[side, size[side]] = v
+                        size[side] += 1
+        shift = batch.node_ptr[link]
+        for e in range(batch.edge_ptr[link], batch.edge_ptr[link + 1]):
+            u, v = batch.nodes[shift + batch.src[e]], batch.nodes[shift + batch.dst[e]]
+            if u != v:
+                # No walk leaves the target, and none comes back to the source.
+                there = np.int64(from_src[u]) + 1 + from_dst[v]
+                back = np.int64(from_src[v]) + 1 + from_dst[u]
+                marked[e] = (there <= max_length and u != ends[1] and v != ends[0]) or (
+                    back <= max_length and v != ends[1] and u != ends[0]
+                )
+        for i in range(size[0]):
+            from_src[found[0, i]] = FAR
+        for i in range(size[1]):
+            from_dst[found[1, i]] = FAR

@@ -1,10 +1,6 @@
-"""Candidate paths of a batch, and the model's answers once they are removed.
+"""Candidate paths of a batch: the best by the learned mask, by conciseness, and by the gradient.
 
-Candidates are the best paths by the learned mask, by conciseness alone, and by the gradient of the
-model, so that neither the concise nor the influential ones are missed. `Trials` are what the model
-answers once facts are really removed, before any choice of paths: G is a link's graph as the model
-sees it, G0 is G without any fact that lies on a path from source to target. Every choice among
-candidates, ours or a rival's, starts from the same trials.
+So neither the concise nor the influential ones are missed.
 """
 
 from __future__ import annotations
@@ -17,8 +13,7 @@ from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.edited_graphs import Edits
 from pagelink.graph.lookup import slots_of_same_facts
 from pagelink.graph.typed_graph import TypedGraph
-from pagelink.model.edited_logits import EditedLogits
-from pagelink.runtime.arrays import Bools, Doubles, Floats, Longs
+from pagelink.runtime.arrays import Doubles, Floats, Longs
 from pagelink.runtime.csr import Csr, segment_sums
 from pagelink.runtime.timer import UNLIMITED, OutOfTimeError, Timer
 from pagelink.search.paths import (
@@ -26,10 +21,8 @@ from pagelink.search.paths import (
     FoundPaths,
     PathGraphs,
     best_paths,
-    build_path_graphs,
     cheapest_paths,
 )
-from pagelink.search.work import MEASURING, Work
 
 DRAWN = 3
 """Paths of high mean gradient that are looked at for each one of a high sum that is wanted."""
@@ -224,104 +217,3 @@ def steepest_paths(
         np.take_along_axis(found.lengths, best, axis=1),
         found.complete,
     )
-
-
-@dataclass(frozen=True)
-class ReferenceGraphs:
-    """G and G0 of the links of a batch: what every edit starts from."""
-
-    graph: TypedGraph
-    batch: ComputationGraphs
-    whole: Bools
-    """G: the edges of the batch that the model sees."""
-    bare: Bools
-    """G0: G without every fact on a path of at most `max_length` facts."""
-
-    @classmethod
-    def of(
-        cls,
-        graph: TypedGraph,
-        batch: ComputationGraphs,
-        whole: Bools,
-        max_length: int,
-        until: float | None = None,
-    ) -> ReferenceGraphs:
-        """Find G0 of a batch.
-
-        Raises:
-            OutOfTimeError: it was not found by `until`.
-        """
-        # Up to three facts a walk is a simple path. Beyond that some walks are not; the few facts
-        # on nothing but such walks are taken out, too.
-        facts = graph.representative[batch.edges]
-        walks = build_path_graphs(graph, batch, facts, max_length, until=until)
-        bare = whole.copy()
-        bare[slots_of_same_facts(graph, batch, walks.arc_slot).values] = False
-        return cls(graph, batch, whole, bare)
-
-
-@dataclass(frozen=True)
-class Trials:
-    """The model's answers about the links of a batch: their context, and each candidate alone.
-
-    NaN is what there was no time for.
-    """
-
-    work: Work
-    model: EditedLogits
-    """Answers questions about edited graphs."""
-    graphs: ReferenceGraphs
-    candidates: Candidates
-    alone: Doubles
-    """Per candidate, the effect of removing its facts from G."""
-    without_paths: Doubles
-    """f(G0) per link; NaN for links that are not measured."""
-    without_edges: Doubles
-    """f without any edge, per link; NaN for links that are not measured."""
-
-    @classmethod
-    def of(cls, work: Work, candidates: Candidates) -> Trials:
-        """Remove each candidate alone, all paths, and all edges.
-
-        All in one go: what goes through the model anyway is G itself, once for everything.
-
-        Raises:
-            OutOfTimeError: the time was over before the model was asked.
-        """
-        setup, batch, links = work.setup, work.batch, work.links
-        whole = setup.predictor.needed(batch)
-        graphs = ReferenceGraphs.of(
-            setup.graph, batch, whole, setup.settings.max_length, work.timer.search_end()
-        )
-        model = EditedLogits(setup.predictor, batch, work.relation, work.timer, MEASURING)
-        each = candidates.removal(candidates.link, np.arange(len(candidates.lengths))[:, None])
-        paths = Edits.towards(batch, whole & ~graphs.bare, links)
-        edges = Edits.towards(batch, whole, links)
-        answers = model.logits(whole, Edits.joined([each, paths, edges]))
-        context = np.full((2, len(work.logits)), np.nan)
-        context[:, links] = answers[each.num_graphs :].reshape(2, -1)
-        alone = work.logits[each.link] - answers[: each.num_graphs]
-        return cls(work, model, graphs, candidates, alone, *context)
-
-    def effects(self, edits: Edits, *, inserted: bool = False) -> Doubles:
-        """Return what sets of facts do: by removal from G, or by insertion into G0.
-
-        Raises:
-            OutOfTimeError: the time was over before all of it was measured.
-        """
-        if inserted:
-            return self.logits(self.graphs.bare, edits) - self.without_paths[edits.link]
-        effects: Doubles = self.work.logits[edits.link]
-        return effects - self.logits(self.graphs.whole, edits)
-
-    def logits(self, graph: Bools, edits: Edits) -> Doubles:
-        """Return the logits of edited graphs, all of them.
-
-        Raises:
-            OutOfTimeError: the time was over before the model was asked for all of them, or for
-                what came before.
-        """
-        answers = self.model.logits(graph, edits)
-        if not self.model.complete:
-            raise OutOfTimeError
-        return answers

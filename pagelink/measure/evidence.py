@@ -1,42 +1,54 @@
-"""What the chosen paths are worth: context, verdict, necessity, sufficiency, connection.
+"""What the chosen paths are worth: context, verdict, necessity, sufficiency, controls.
 
-Everything is measured on graphs that were really edited; see `Trials`. Connection compares a path
-with control pairs: two facts at the ends of its link that look like its own, but make no path. Its
-effect minus theirs says whether the path as a whole matters, or only that it has an edge at each
-end.
+Everything is measured on graphs that were really edited; see `Trials`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from pagelink.graph.edited_graphs import Edits
 from pagelink.graph.lookup import slots_of_same_facts
-from pagelink.measure.candidates import ReferenceGraphs, Trials
+from pagelink.measure.activity import ACTIVE, UNKNOWN
+from pagelink.measure.controls import Controls, measure_controls
 from pagelink.measure.selection import Selection
-from pagelink.measure.verdict import Evidence, connection, sufficiency, verdict_of
+from pagelink.measure.strongest import Strongest, strongest_facts
+from pagelink.measure.trials import Trials
+from pagelink.measure.verdict import (
+    DegreeControl,
+    Ends,
+    Evidence,
+    Part,
+    Verdict,
+    end_of_all,
+    ends_of,
+    is_evidence,
+    sufficiency,
+    verdict_of,
+)
+from pagelink.measure.what_else import what_else
 from pagelink.runtime.arrays import Longs
 from pagelink.runtime.csr import Csr
-from pagelink.runtime.kernels import kernel
-
-DRAWS = 4
-"""Pairs to draw for each one that is wanted; those on a common path are not taken."""
 
 
 @dataclass(frozen=True)
 class PathWorth:
-    """What one chosen path is worth."""
+    """What one chosen path is worth; None: there was no time to measure it."""
 
-    influence: float | None
-    """None: there was no time to measure it."""
-    marginal: float | None
-    added: float | None
-    """What it adds to G0 alone; None where influence is not by insertion."""
-    connection: float | None
-    facts: tuple[float | None, ...]
+    influence: float | None = None
+    gain: float | None = None
+    marginal: float | None = None
+    share: float | None = None
+    connection: float | None = None
+    is_evidence: bool | None = None
+    bundle: int | None = None
+    facts: tuple[float | None, ...] = ()
     """The effect of removing each of its facts alone."""
+    active: tuple[bool | None, ...] = ()
+    """Whether each of its facts is active."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +58,10 @@ class Measured:
     evidence: Evidence | None
     """None: the time was over before all that a verdict rests on was measured."""
     paths: tuple[PathWorth, ...]
+    alternatives: tuple[tuple[float, Longs], ...] = ()
+    """Worth and candidates of sets as good as the chosen one."""
+    strongest: Strongest | None = None
+    what_else: tuple[Part, ...] = ()
 
 
 def measure_chosen(trials: Trials, selection: Selection) -> dict[int, Measured]:
@@ -58,65 +74,74 @@ def measure_chosen(trials: Trials, selection: Selection) -> dict[int, Measured]:
     Raises:
         OutOfTimeError: the time was over before all of it was measured.
     """
-    work, graphs, candidates = trials.work, trials.graphs, trials.candidates
-    links, batch, whole = work.links, work.batch, graphs.whole
-    # 1. The chosen paths of all links, one after the other, with their facts and control pairs.
-    link, place = np.nonzero(selection.members[links] >= 0)
-    link = links[link]
-    chosen = selection.members[link, place]
-    arcs = candidates.arcs[chosen]
-    lengths = (arcs >= 0).sum(1)
-    fact_ptr = np.concatenate([[0], np.cumsum(lengths)])
-    path_slots = work.paths.arc_slot[arcs[arcs >= 0]]
-    fact_slots = slots_of_same_facts(graphs.graph, batch, path_slots)
-    controls, control_of = draw_controls(
-        graphs, link, Csr(fact_ptr, path_slots), work.setup.settings.controls, work.seed
-    )
-
-    # 2. One pass: without each set, with each set alone added to G0 and to nothing, without each
-    #    fact, without each control pair.
-    sets = candidates.removal(links, selection.members[links])
-    others = whole.copy()
+    work = trials.work
+    # 1. Without each set, and with nothing else.
+    sets = trials.candidates.removal(work.links, selection.members[work.links])
+    others = trials.graphs.whole.copy()
     others[sets.slots.values] = False
-    edits = [
-        sets,
-        Edits.towards(batch, others & ~graphs.bare, links),
-        Edits.towards(batch, others, links),
-        Edits(np.repeat(link, lengths), fact_slots),
-        controls,
-    ]
-    answers = trials.logits(whole, Edits.joined(edits))
-    cuts = np.cumsum([edit.num_graphs for edit in edits])
-    gone, added, only, gone_fact, gone_control = np.split(answers, cuts[:-1])
-    inserted = selection.inserted[link]
-    adds = np.full(len(link), np.nan)
-    single = candidates.removal(link[inserted], chosen[inserted, None])
-    adds[inserted] = trials.effects(single, inserted=True)
+    only = Edits.towards(work.batch, others, work.links)
+    answers = trials.logits(trials.graphs.whole, Edits.joined([sets, only]))
+    gone, alone = answers.reshape(2, -1)
 
-    # 3. What each path, and each set, is worth.
-    effect, marginal = trials.alone[chosen], selection.marginal[link, place]
-    fact_effect = work.logits[edits[3].link] - gone_fact
-    control_effect = work.logits[controls.link] - gone_control
-    control_ptr = np.searchsorted(control_of, np.arange(len(link) + 1))
-    worth = [
-        PathWorth(
-            influence=float(effect[i]),
-            marginal=float(marginal[i]),
-            added=float(adds[i]) if inserted[i] else None,
-            connection=_or_none(
-                connection(effect[i], control_effect[control_ptr[i] : control_ptr[i + 1]])
-            ),
-            facts=tuple(fact_effect[fact_ptr[i] : fact_ptr[i + 1]].tolist()),
-        )
-        for i in range(len(link))
-    ]
-    path_ptr = np.searchsorted(link, np.append(links, len(work.logits)))
+    # 2. Controls by swaps, where the verdict hangs on them.
+    carried = [i for i in work.links.tolist() if _verdict(trials, selection, i) == "supported"]
+    controls = measure_controls(trials, selection, np.array(carried, dtype=np.int64))
+    verdicts = {
+        i: _verdict(trials, selection, i, controls.degree.get(i)) for i in work.links.tolist()
+    }
+    ends: dict[int, Ends | None] = {
+        **{i: _end_of_all(trials, selection, i) for i, v in verdicts.items() if v == "supported"},
+        **_ends(trials, selection, [i for i, v in verdicts.items() if v == "degree_only"]),
+    }
+
+    # 3. The evidence of each link, and of each path.
     return {
-        number: Measured(
-            _evidence(trials, selection, number, (float(gone[i]), float(added[i]), float(only[i]))),
-            tuple(worth[path_ptr[i] : path_ptr[i + 1]]),
+        link: Measured(
+            Evidence(
+                verdict=verdicts[link],
+                influence=float(selection.influence[link]),
+                inserted=bool(selection.inserted[link]),
+                gain=float(selection.gain[link]),
+                worth=_worth(selection, link),
+                rho_reached=_reached(selection, link),
+                logit_without_these=float(gone[i]),
+                logit_without_paths=float(trials.without_paths[link]),
+                logit_without_edges=float(trials.without_edges[link]),
+                logit_only_these=float(alone[i]),
+                sufficiency=_sufficiency(trials, selection, link),
+                num_sets=int(selection.num_sets[link]),
+                max_length=work.setup.settings.max_length,
+                control=controls.degree.get(link),
+                ends=ends.get(link),
+            ),
+            _paths(trials, selection, controls, verdicts[link], link),
+            tuple(selection.alternatives[link]),
         )
-        for i, number in enumerate(links.tolist())
+        for i, link in enumerate(work.links.tolist())
+    }
+
+
+def measure_beyond(
+    trials: Trials, selection: Selection, measured: Mapping[int, Measured]
+) -> dict[int, Measured]:
+    """Measure what paths leave out: the strongest facts, and on what the score rests without paths.
+
+    Args:
+        trials: the model's answers about the candidates.
+        selection: the chosen sets of candidates.
+        measured: what they are worth.
+
+    Raises:
+        OutOfTimeError: the time was over before all of it was measured.
+    """
+    settings = trials.work.setup.settings
+    strongest = strongest_facts(trials, selection) if settings.strongest else {}
+    verdicts = {i: each.evidence.verdict for i, each in measured.items() if each.evidence}
+    without = [i for i, verdict in verdicts.items() if verdict != "supported"]
+    parts = what_else(trials, np.array(without, dtype=np.int64)) if settings.what_else else {}
+    return {
+        link: replace(each, strongest=strongest.get(link), what_else=parts.get(link, ()))
+        for link, each in measured.items()
     }
 
 
@@ -128,177 +153,116 @@ def measured_so_far(trials: Trials, members: Longs) -> dict[int, Measured]:
         members: [links to explain, most]: candidates, -1 behind the last.
     """
     lengths = trials.candidates.lengths
+
+    def so_far(member: int) -> PathWorth:
+        unknown = (None,) * int(lengths[member])
+        effect, gain = _or_none(trials.alone[member]), _or_none(trials.gains[member])
+        return PathWorth(effect, gain, facts=unknown, active=unknown)
+
     return {
-        link: Measured(
-            None,
-            tuple(
-                PathWorth(_or_none(trials.alone[i]), None, None, None, (None,) * int(lengths[i]))
-                for i in row[row >= 0].tolist()
-            ),
-        )
+        link: Measured(None, tuple(so_far(member) for member in row[row >= 0].tolist()))
         for link, row in zip(trials.work.links.tolist(), members, strict=True)
     }
 
 
-def _evidence(
-    trials: Trials, selection: Selection, link: int, answers: tuple[float, float, float]
-) -> Evidence:
-    gone, added, only = answers
-    logit, bare = float(trials.work.logits[link]), float(trials.without_paths[link])
-    influence, best = float(selection.influence[link]), float(selection.best[link])
-    noise = trials.work.setup.noise
-    return Evidence(
-        verdict=verdict_of(logit, bare, influence, float(selection.largest[link]), noise),
-        influence=influence,
-        inserted=bool(selection.inserted[link]),
-        logit_without_these=gone,
-        logit_without_paths=bare,
-        logit_without_edges=float(trials.without_edges[link]),
-        logit_only_these=only,
-        sufficiency=_or_none(float(sufficiency(logit, bare, added, noise))),
-        rho_reached=influence / best if best > 0 else None,
-        num_sets=int(selection.num_sets[link]),
+def _verdict(
+    trials: Trials, selection: Selection, link: int, control: DegreeControl | None = None
+) -> Verdict:
+    return verdict_of(
+        float(trials.work.logits[link]), float(trials.without_paths[link]),
+        float(selection.influence[link]), float(selection.largest[link]),
+        trials.work.setup.noise, control,
+    )  # fmt: skip
+
+
+def _ends(trials: Trials, selection: Selection, links: list[int]) -> dict[int, Ends]:
+    """Of which end only the number of facts counts, for links of which nothing else does."""
+    if not links:
+        return {}
+    batch, graph = trials.work.batch, trials.graphs.graph
+    removed: list[Longs] = []
+    for link in links:
+        members = selection.members[link]
+        slots = np.unique(trials.facts(members[members >= 0])[0])
+        edges = batch.edges[slots]
+        for end in (batch.link_src[link], batch.link_dst[link]):
+            at_end = slots[(graph.src[edges] == end) | (graph.dst[edges] == end)]
+            same = slots_of_same_facts(graph, batch, at_end).values
+            if selection.inserted[link]:  # put the others into G0
+                own = trials.candidates.slots.take(members[members >= 0]).values
+                same = np.setdiff1d(own, same)
+            removed.append(np.unique(same))
+    lost = np.empty(2 * len(links))
+    pairs = Edits(np.repeat(links, 2), Csr.of(removed))
+    by_gain = selection.inserted[pairs.link]
+    for inserted in (False, True):
+        mine = np.flatnonzero(by_gain == inserted)
+        change = trials.effects(pairs.chosen(mine), inserted=inserted)
+        lost[mine] = selection.gain[pairs.link[mine]] - change if inserted else change
+    return {
+        link: ends_of(float(selection.influence[link]), lost[2 * i], lost[2 * i + 1])
+        for i, link in enumerate(links)
+    }
+
+
+def _paths(
+    trials: Trials, selection: Selection, controls: Controls, verdict: Verdict, link: int
+) -> tuple[PathWorth, ...]:
+    """What each chosen path of a link is worth."""
+    activity, found = selection.activity, []
+    for place, member in enumerate(selection.members[link].tolist()):
+        if member < 0:
+            continue
+        size = int(trials.candidates.lengths[member])
+        active = _active(trials, selection, member)
+        share = float(selection.share[link, place])
+        bundle = int(selection.bundle[link, place])
+        found.append(
+            PathWorth(
+                influence=float(trials.alone[member]),
+                gain=float(trials.gains[member]),
+                marginal=float(selection.marginal[link, place]),
+                share=share,
+                connection=_or_none(controls.connection[link, place]),
+                is_evidence=is_evidence(verdict, share, active),
+                bundle=bundle if bundle > 0 else None,
+                facts=tuple(map(_or_none, activity.effect[member, :size])),
+                active=active,
+            )
+        )
+    return tuple(found)
+
+
+def _active(trials: Trials, selection: Selection, member: int) -> tuple[bool | None, ...]:
+    """Whether each fact of a candidate is active."""
+    states = selection.activity.state[member, : int(trials.candidates.lengths[member])]
+    return tuple(None if state == UNKNOWN else bool(state == ACTIVE) for state in states)
+
+
+def _end_of_all(trials: Trials, selection: Selection, link: int) -> Ends | None:
+    members = selection.members[link]
+    return end_of_all(
+        [_active(trials, selection, member) for member in members[members >= 0].tolist()]
     )
+
+
+def _worth(selection: Selection, link: int) -> float | None:
+    worth = float(selection.worth[link])
+    return worth if worth > 0 else None
+
+
+def _reached(selection: Selection, link: int) -> float | None:
+    best = float(selection.best[link])
+    return float(selection.worth[link]) / best if best > 0 else None
+
+
+def _sufficiency(trials: Trials, selection: Selection, link: int) -> float | None:
+    bare = trials.without_paths[link]
+    share = sufficiency(
+        trials.work.logits[link], bare, bare + selection.gain[link], trials.work.setup.noise
+    )
+    return _or_none(float(share))
 
 
 def _or_none(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
-
-
-def draw_controls(
-    graphs: ReferenceGraphs, link: Longs, paths: Csr, count: int, seed: int
-) -> tuple[Edits, Longs]:
-    """Draw pairs of the relations of each path's first and last fact, on no common path.
-
-    Args:
-        graphs: G and G0 of the batch.
-        link: per path, its link, in ascending order.
-        paths: per path, its edges as positions in those of the batch.
-        count: pairs per path.
-        seed: with the link, where they are drawn from.
-
-    Returns:
-        The removal of each pair, and the path it is for.
-    """
-    graph, batch = graphs.graph, graphs.batch
-    # Which way a fact goes tells nothing where both of its ends are of one type.
-    directed = np.array([src != dst for src, _, dst in graph.edge_types])
-    kind = graph.relation_class.astype(np.int64)
-    turned = kind != np.arange(len(kind))
-    ends = np.stack([batch.link_src, batch.link_dst]).astype(np.int64)
-    table = _draw(
-        link, paths.ptr, paths.values, ends, batch.node_ptr, batch.nodes, batch.edge_ptr,
-        batch.edges, batch.src, batch.dst, graph.src, graph.fact, graph.relation, kind, turned,
-        directed, graphs.whole, graphs.whole & ~graphs.bare, count, np.uint64(seed),
-    )  # fmt: skip
-    slots = slots_of_same_facts(graph, batch, table[:, 1:].reshape(-1))
-    pairs = slots.joined(np.arange(0, 2 * len(table) + 1, 2))
-    return Edits(link[table[:, 0]], pairs), table[:, 0]
-
-
-@kernel
-def _mixed(state, value):  # type: ignore[no-untyped-def]
-    """A well-spread number from two (the finaliser of splitmix64)."""
-    z = (state ^ np.uint64(value)) + np.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
-
-
-@kernel
-def _kind_at(e, end, src, relation, kind, turned, directed):  # type: ignore[no-untyped-def]
-    """The relation of an edge, and whether its fact goes out of one of its ends or into it."""
-    r = relation[e]
-    outwards = directed[r] and ((src[e] == end) != turned[r])
-    return 2 * kind[r] + (1 if outwards else 0)
-
-
-@kernel
-def _facts_at(local, start, stop, src, dst, edges, fact, whole):  # type: ignore[no-untyped-def]
-    """The facts at a node of a link's graph, each by one edge, in order of the facts."""
-    size = 0
-    for e in range(start, stop):
-        if whole[e] and (src[e] == local or dst[e] == local):
-            size += 1
-    slots = np.empty(size, dtype=np.int64)
-    i = 0
-    for e in range(start, stop):
-        if whole[e] and (src[e] == local or dst[e] == local):
-            slots[i] = e
-            i += 1
-    slots = slots[np.argsort(fact[edges[slots]], kind="mergesort")]
-    count = 0
-    for i in range(size):
-        if i == 0 or fact[edges[slots[i]]] != fact[edges[slots[i - 1]]]:
-            slots[count] = slots[i]
-            count += 1
-    return slots[:count]
-
-
-@kernel
-def _draw(  # type: ignore[no-untyped-def]
-    link_of, path_ptr, path_slots, ends, node_ptr, nodes, edge_ptr, edges, src, dst, graph_src,
-    fact, relation, kind, turned, directed, whole, on_path, count, seed,
-):  # fmt: skip
-    """Rows of (path, slot at the source, slot at the target)."""
-    table = np.empty((len(link_of) * count, 3), dtype=np.int64)
-    num_pairs = 0
-    rank = 0
-    at_source = at_target = np.empty(0, dtype=np.int64)
-    for i in range(len(link_of)):
-        link = link_of[i]
-        # 1. Paths of one link come together: the facts at its ends are listed once.
-        if i > 0 and link_of[i - 1] == link:
-            rank += 1
-        else:
-            rank = 0
-            here = nodes[node_ptr[link] : node_ptr[link + 1]]
-            first, last = edge_ptr[link], edge_ptr[link + 1]
-            s, t = np.searchsorted(here, ends[0, link]), np.searchsorted(here, ends[1, link])
-            at_source = _facts_at(s, first, last, src, dst, edges, fact, whole)
-            at_target = _facts_at(t, first, last, src, dst, edges, fact, whole)
-        path = path_slots[path_ptr[i] : path_ptr[i + 1]]
-        if len(path) < 2:
-            continue
-        # 2. At each end, the facts of the kind of the path's own, without those of the path.
-        near = _alike(at_source, path, path[0], ends[0, link], edges, graph_src, fact, relation,
-                      kind, turned, directed)  # fmt: skip
-        far = _alike(at_target, path, path[-1], ends[1, link], edges, graph_src, fact, relation,
-                     kind, turned, directed)  # fmt: skip
-        if len(near) == 0 or len(far) == 0:
-            continue
-        # 3. Draw pairs, by the seed, the link and the place of the path among its link's.
-        state = _mixed(_mixed(_mixed(seed, ends[0, link]), ends[1, link]), rank)
-        taken = 0
-        for _ in range(DRAWS * count):
-            state = _mixed(state, 1)
-            one = near[state % np.uint64(len(near))]
-            state = _mixed(state, 2)
-            other = far[state % np.uint64(len(far))]
-            # One of the two is on no path at all, so the two are on no common one.
-            apart = not (on_path[one] and on_path[other])
-            if taken < count and apart and fact[edges[one]] != fact[edges[other]]:
-                table[num_pairs] = i, one, other
-                num_pairs += 1
-                taken += 1
-    return table[:num_pairs]
-
-
-@kernel
-def _alike(  # type: ignore[no-untyped-def]
-    slots, path, slot, end, edges, graph_src, fact, relation, kind, turned, directed
-):
-    """Facts at an end of the same kind as one of a path, not those of the path."""
-    wanted = _kind_at(edges[slot], end, graph_src, relation, kind, turned, directed)
-    found = np.empty(len(slots), dtype=np.int64)
-    count = 0
-    for e in slots:
-        if _kind_at(edges[e], end, graph_src, relation, kind, turned, directed) != wanted:
-            continue
-        own = False
-        for other in path:
-            own |= fact[edges[other]] == fact[edges[e]]
-        if not own:
-            found[count] = e
-            count += 1
-    return found[:count]

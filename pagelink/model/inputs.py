@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch_geometric.data import Data, HeteroData
 
 from pagelink.errors import ModelError
@@ -123,7 +123,13 @@ class InputMaker:
         return [data[edge_type] for edge_type in stored] if self._hetero else [data]
 
     def on_all_nodes(
-        self, edges: Ints | Longs, slots: Longs, ends: Longs, relation: Longs
+        self,
+        edges: Ints | Longs,
+        slots: Longs,
+        ends: Longs,
+        relation: Longs,
+        moved: Longs | None = None,
+        looks: Longs | None = None,
     ) -> ModelInput:
         """Make a graph of all nodes and these edges (ordered by relation), with these links.
 
@@ -132,17 +138,31 @@ class InputMaker:
             slots: per edge, its position in the edges of the batch, or -1.
             ends: [2, num_links], flat nodes.
             relation: per link, the position of its type in `graph.edge_types`.
+            moved: [4, num_moved], further edges: the flat edge whose attributes they have, its
+                position in the edges of the batch, source and target.
+            looks: per flat node, the one whose features it has. None: its own.
         """
         graph = self._graph
         sizes = np.diff(graph.node_offset)
         edge_index = np.empty((2, len(edges)), dtype=np.int64)
         for row, flat in zip(edge_index, (graph.src, graph.dst), strict=True):
             row[:] = flat[edges]
+        if moved is not None and moved.shape[1]:
+            edges = np.concatenate([edges, moved[0]])
+            order = np.argsort(graph.relation[edges], kind="stable")
+            edges, slots = edges[order], np.concatenate([slots, moved[1]])[order]
+            edge_index = np.concatenate([edge_index, moved[2:]], axis=1)[:, order]
+        for row in edge_index:
             row -= graph.node_offset[graph.node_type_of[row]]
         label_index = ends - graph.node_offset[graph.node_type_of[ends]]
         node_ids = [np.arange(size) for size in sizes]
+        if looks is not None:
+            node_ids = np.split(looks, graph.node_offset[1:-1])
+            node_ids = [
+                ids - first for ids, first in zip(node_ids, graph.node_offset, strict=False)
+            ]
         return self.assemble(
-            node_ids, edges, edge_index, slots, label_index, relation, all_nodes=True
+            node_ids, edges, edge_index, slots, label_index, relation, all_nodes=looks is None
         )
 
     def assemble(
@@ -232,3 +252,18 @@ def _device_of(data: HeteroData | Data) -> torch.device:
             device: torch.device = store["edge_index"].device
             return device
     return torch.device("cpu")
+
+
+def call_hetero(model: nn.Module, data: Any, edge_label_index: Tensor) -> Tensor:
+    """Call a model of a heterogeneous graph; ids take the place of features that are not there."""
+    x_dict = {t: data[t].x if "x" in data[t] else data[t].n_id for t in data.node_types}
+    output: Tensor = model(x_dict, data.edge_index_dict, edge_label_index)
+    return output
+
+
+def call_homogeneous(model: nn.Module, data: Any, edge_label_index: Tensor) -> Tensor:
+    """Call a model of a homogeneous graph, with its relations if it has them."""
+    x = data.x if "x" in data and data.x is not None else data.n_id
+    kind = (data.edge_type,) if "edge_type" in data else ()
+    output: Tensor = model(x, data.edge_index, *kind, edge_label_index)
+    return output

@@ -29,7 +29,7 @@ from pagelink.graph.typed_graph import TypedGraph
 from pagelink.model.borrowing import Borrowed
 from pagelink.model.data_flow import DataFlow, Flow
 from pagelink.model.fused import PlainCall, sum_without_messages
-from pagelink.model.inputs import InputMaker, ModelInput
+from pagelink.model.inputs import InputMaker, ModelInput, call_hetero, call_homogeneous
 from pagelink.model.masking import Tracer, Weighting, check_maskable
 from pagelink.runtime.arrays import Bools, Ints, Longs
 from pagelink.runtime.csr import Csr
@@ -87,7 +87,7 @@ class LinkPredictor:
         self._hetero = isinstance(data, HeteroData)
         self.before_pass: Callable[[], None] = _nothing
         """Called before each pass of the model: what shows progress or gives up listens here."""
-        self._forward = forward or (_call_hetero if self._hetero else _call_homogeneous)
+        self._forward = forward or (call_hetero if self._hetero else call_homogeneous)
         self.described_call = "forward(model, data, edge_label_index)" if forward else (
             "model(x_dict, edge_index_dict, edge_label_index)" if self._hetero
             else "model(x, edge_index, [edge_type,] edge_label_index)"
@@ -126,7 +126,7 @@ class LinkPredictor:
                 del store[key]  # of the whole graph, and nothing to a model
         origin = {t: data[t].n_id for t in graph.node_types}
         part = TypedGraph.from_data(data, link_types, graph.reverse)
-        forward = None if self._forward is _call_hetero else self._forward
+        forward = None if self._forward is call_hetero else self._forward
         return LinkPredictor(self.model, data, part, forward, self.output, origin=origin)
 
     def adopt(self, other: LinkPredictor) -> None:
@@ -136,7 +136,13 @@ class LinkPredictor:
         self.fuses, self.has_gradient = other.fuses, other.has_gradient
 
     def inputs(
-        self, batch: ComputationGraphs, wanted: Bools, links: Sequence[int] | Longs, relation: Longs
+        self,
+        batch: ComputationGraphs,
+        wanted: Bools,
+        links: Sequence[int] | Longs,
+        relation: Longs,
+        moved: Longs | None = None,
+        looks: Longs | None = None,
     ) -> ModelInput:
         """Put links of a batch side by side, each with its wanted edges.
 
@@ -146,11 +152,17 @@ class LinkPredictor:
                 the computation graph go in, too.
             links: positions in the batch. More than one only in mode `subgraphs`.
             relation: position in `graph.edge_types` of the link type of each link of the batch.
+            moved: [3, num_moved], further edges: whose relation and attributes they have (a
+                position in the edges of the batch), and their ends (in its nodes).
+            looks: per node of the batch, the flat node whose features it has. None: its own.
         """
         if self.mode == "subgraphs":
             links = np.asarray(links)
-            shown = _edges_of(batch, wanted, links)
-            return self._side_by_side(batch, shown, batch.ends[:, links], relation[links])
+            shown = batch.edges_of(links, wanted)
+            if moved is not None:
+                shown = np.concatenate([shown, moved], axis=1)
+            ends = batch.ends[:, links]
+            return self._side_by_side(batch, shown, ends, relation[links], looks=looks)
         (link,) = links
         first, last = batch.edge_ptr[link], batch.edge_ptr[link + 1]
         if self.mode == "all_nodes":
@@ -171,7 +183,15 @@ class LinkPredictor:
             if not chosen.all():
                 edges, slots = edges[chosen], slots[chosen]
         ends = np.array([[batch.link_src[link]], [batch.link_dst[link]]])
-        return self.maker.on_all_nodes(edges, slots, ends, relation[[link]])
+        if moved is not None:
+            moved = np.stack([moved[0], batch.nodes[moved[1]], batch.nodes[moved[2]]])
+            moved = np.concatenate([batch.edges[moved[:1]], moved])
+        every: Longs | None = None
+        if looks is not None:
+            here = slice(batch.node_ptr[link], batch.node_ptr[link + 1])
+            every = np.arange(self.graph.num_nodes)
+            every[batch.nodes[here]] = looks[here]
+        return self.maker.on_all_nodes(edges, slots, ends, relation[[link]], moved, every)
 
     def needed(self, batch: ComputationGraphs) -> Bools:
         """The edges of a batch that the model needs for its true score."""
@@ -321,7 +341,7 @@ class LinkPredictor:
             relation: position in `graph.edge_types` of the link type of each link of the batch.
         """
         new_edges = np.stack([edited.slots, edited.src, edited.dst])
-        edges = np.concatenate([_edges_of(batch, graph, links), new_edges], axis=1)
+        edges = np.concatenate([batch.edges_of(links, graph), new_edges], axis=1)
         return self._side_by_side(batch, edges, edited.ends, relation[links], edited.node_of)
 
     def _side_by_side(
@@ -331,11 +351,13 @@ class LinkPredictor:
         ends: Longs,
         relation: Longs,
         new: Ints | None = None,
+        looks: Longs | None = None,
     ) -> ModelInput:
         """One graph of these edges; ends count the nodes of the batch, then the new ones."""
         graph = self.graph
         slots, src, dst = edges
-        flat = batch.nodes if new is None else np.concatenate([batch.nodes, batch.nodes[new]])
+        own = batch.nodes if looks is None else looks
+        flat = own if new is None else np.concatenate([own, own[new]])
         # At the rim of the receptive field nothing counts but a node's own features, which are the
         # same for every link: one node stands for all its copies.
         used = np.zeros(len(flat), dtype=np.bool_)
@@ -372,29 +394,3 @@ class LinkPredictor:
 
 def _nothing() -> None:
     pass
-
-
-def _edges_of(batch: ComputationGraphs, wanted: Bools, links: Longs) -> Longs:
-    """[3, num_edges]: the wanted edges of some links, by slot, with their sources and targets.
-
-    Ends are counted through the nodes of the batch.
-    """
-    chosen = np.zeros(batch.num_links, dtype=np.bool_)
-    chosen[links] = True
-    slots = np.flatnonzero(wanted & np.repeat(chosen, np.diff(batch.edge_ptr)))
-    count = np.diff(np.searchsorted(slots, batch.edge_ptr))
-    shift = np.repeat(batch.node_ptr[:-1], count)
-    return np.stack([slots, shift + batch.src[slots], shift + batch.dst[slots]])
-
-
-def _call_hetero(model: nn.Module, data: Any, edge_label_index: Tensor) -> Tensor:
-    x_dict = {t: data[t].x if "x" in data[t] else data[t].n_id for t in data.node_types}
-    output: Tensor = model(x_dict, data.edge_index_dict, edge_label_index)
-    return output
-
-
-def _call_homogeneous(model: nn.Module, data: Any, edge_label_index: Tensor) -> Tensor:
-    x = data.x if "x" in data and data.x is not None else data.n_id
-    kind = (data.edge_type,) if "edge_type" in data else ()
-    output: Tensor = model(x, data.edge_index, *kind, edge_label_index)
-    return output

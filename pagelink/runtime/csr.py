@@ -55,6 +55,19 @@ class Csr:
             np.concatenate([self.values, other.values]),
         )
 
+    def beside(self, other: Csr) -> Csr:
+        """List by list, these numbers and then those.
+
+        Example:
+            >>> one = Csr(np.array([0, 1, 1]), np.array([7]))
+            >>> two = Csr(np.array([0, 1, 2]), np.array([8, 9]))
+            >>> one.beside(two).values.tolist()
+            [7, 8, 9]
+        """
+        order = np.arange(2 * (len(self.ptr) - 1)).reshape(2, -1).T.reshape(-1)
+        both = self.followed_by(other).take(order)
+        return both.joined(np.arange(0, len(order) + 1, 2))
+
     def joined(self, ptr: Longs) -> Csr:
         """Put lists together: ptr[i]:ptr[i + 1] become one."""
         return Csr(self.ptr[ptr], self.values)

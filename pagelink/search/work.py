@@ -9,13 +9,14 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
 from pagelink.graph.batches import Batches
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.links import Link
-from pagelink.graph.typed_graph import TypedGraph
+from pagelink.graph.typed_graph import TypedGraph, spaced
 from pagelink.model.edited_logits import edge_gradient
 from pagelink.model.inputs import ModelInput
 from pagelink.model.predictor import LinkPredictor
@@ -33,6 +34,10 @@ SEARCHING = "paths were searched"
 LEARNING = "the mask was learned"
 MEASURING = "it was measured what paths are worth"
 """What is done to links, as a timer notes it when it cuts something."""
+HUB_PERCENTILE, LEAST_HUB = 99.5, 100
+"""A hub has a higher degree than this share of the nodes of its type, and than this number."""
+HUB_SAMPLE = 100_000
+"""Nodes of a type whose degrees are looked at, evenly spaced."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,19 @@ class Setup:
     def noise(self) -> float:
         """Tau: the largest change of a score that is not noticed."""
         return self.receptive_field.noise.tau
+
+    @cached_property
+    def hub_bars(self) -> Longs:
+        """Per node type, the degree above which an inner node of a path is a hub."""
+        graph, given = self.graph, self.settings.hub_degree
+        if given is not None:
+            return np.full(len(graph.node_types), given, dtype=np.int64)
+        bars = []
+        for first, last in pairwise(graph.node_offset.tolist()):
+            some = first + spaced(last - first, HUB_SAMPLE)
+            bars.append(np.percentile(graph.degree[some], HUB_PERCENTILE) if len(some) else 0)
+        found: Longs = np.maximum(np.array(bars), LEAST_HUB).astype(np.int64)
+        return found
 
     def path_graphs(
         self, batch: ComputationGraphs, kept: Bools | None = None, until: float | None = None
