@@ -191,12 +191,17 @@ def faithfulness(
     only: Annotated[
         Many,
         repeatable(
-            "planted (known mechanisms) or models. Default: both; models if some are named.", "NAME"
+            "planted (known mechanisms), models, strongest (the facts that count most), sides "
+            "(removal and gain over rho), experts (drugs and diseases) or robust (other judges). "
+            "Default: the first two; models if some are named.",
+            "NAME",
         ),
     ] = None,
     links: Annotated[
         int | None,
-        typer.Option(min=2, help="Links per model at most, 200; per mechanism, 300."),
+        typer.Option(
+            min=2, help="Links per model at most, 200; per mechanism, 300; strongest, 100."
+        ),
     ] = None,
     out: Annotated[Path, output("Folder for results and trained models.")] = Path("out"),
     quick: Quick = False,

@@ -59,7 +59,17 @@ def explain(
     png: Annotated[Path | None, output("Write a picture.")] = None,
     json: Annotated[Path | None, output("Write everything as JSON.")] = None,
     paths: Annotated[int | None, typer.Option(help="Number of paths at most.")] = None,
-    max_length: Annotated[int | None, typer.Option(help="Facts of a path at most.")] = None,
+    max_length: Annotated[
+        int | None,
+        typer.Option(help="Facts of a path at most; see --no-longer."),
+    ] = None,
+    no_longer: Annotated[
+        bool,
+        typer.Option(
+            "--no-longer",
+            help="No longer paths, even where those of --max-length do not carry the score.",
+        ),
+    ] = False,
     max_degree: Annotated[int | None, typer.Option(help="Degree of inner nodes at most.")] = None,
     budget: Annotated[int | None, typer.Option(help="Facts of all paths at most.")] = None,
     exclude_relation: Annotated[Many, repeatable("No path uses this relation.")] = None,
@@ -95,7 +105,7 @@ def explain(
         str, typer.Option(help="With --counterfactual: facts at the source, or on paths.")
     ] = "source",
     rank: Annotated[
-        bool, typer.Option("--rank", help="Also rank the target, with and without these paths.")
+        bool, typer.Option("--rank", help="Also rank the target, with and without these facts.")
     ] = False,
     rank_end: Annotated[
         str, typer.Option(help="With --rank: dst ranks the target, src the source.")
@@ -165,7 +175,7 @@ def explain(
         "exclude_relations": exclude_relation, "exclude_nodes": _nodes(exclude_node),
         "via": _nodes(via), "metapaths": _metapaths(metapath),
         "forbid_metapaths": _metapaths(forbid_metapath), "before": before,
-        "date_column": date_column, "deadline": deadline,
+        "date_column": date_column, "deadline": deadline, "longer": False if no_longer else None,
     }  # fmt: skip
     from pagelink.settings import Settings
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pagelink.explain.result import Node
 from pagelink.views.statements import NodeWords, PathGroup, signed_change
 from pagelink.views.text import isolate, shorten, text_width, wrap
-from pagelink.views.wording import PathWords, Wording
+from pagelink.views.wording import PathWords, Wording, items
 
 NAME_SIZE, DETAIL_SIZE, LABEL_SIZE, TEXT_SIZE = 13.5, 11.0, 12.0, 14.0
 NAME_LINE, DETAIL_LINE, TEXT_LINE = 17.0, 15.0, 21.0
@@ -64,9 +64,11 @@ class Arrow:
     label: str
     title: str
     effect: str
-    """How the score changes without the fact alone, with its sign; empty if unmeasured."""
+    """How the score changes without the fact alone, with its sign; empty if unmeasured or idle."""
     thickness: float
     """Of its line: by that change, as a share of the largest one drawn."""
+    idle: bool
+    """The fact only connects others, and its line is dotted."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,8 @@ class Layout:
     """The left side of the target."""
     boxes: tuple[Box, ...]
     rows: tuple[Row, ...]
+    brackets: tuple[tuple[float, float], ...]
+    """Between the badges of paths that count together: from where down to where."""
     headings: tuple[tuple[float, str], ...]
     """Above the rows that they are about: how far down, and what they say."""
     label: str
@@ -173,6 +177,12 @@ def place(said: Wording) -> Layout:
         right=measures.middle_right,
         boxes=(source, target, *_inner_boxes(said, measures)),
         rows=_rows(said, measures),
+        brackets=tuple(
+            (measures.row_y(path.rank - 1), measures.row_y(path.rank))
+            for group in said.groups
+            for item in items(group.paths)
+            for path in item[:-1]
+        ),
         headings=tuple(
             (
                 measures.row_y(row) - measures.row_height / 2 - _HEADING_ROW / 2 + 8,
@@ -314,9 +324,10 @@ def _arrows(path: PathWords, measures: _Measures, largest: float) -> tuple[Arrow
     for step, start, stop in zip(path.steps, starts, [*lefts, measures.middle_right], strict=True):
         influence, room = step.edge.influence, stop - start - _ARROW_SPACE
         label = shorten(step.fact.relation, room, LABEL_SIZE)
-        effect = shorten(signed_change(influence), room, DETAIL_SIZE)
-        thickness = _thickness(influence, largest)
-        arrows.append(Arrow(start, stop, step.backwards, label, str(step), effect, thickness))
+        idle = bool(step.role)
+        effect = "" if idle else shorten(signed_change(influence), room, DETAIL_SIZE)
+        thickness = _thickness(influence, 0 if idle else largest)
+        arrows.append(Arrow(start, stop, step.backwards, label, str(step), effect, thickness, idle))
     return tuple(arrows)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from textwrap import indent
 from typing import Any, Literal
 
 from markupsafe import Markup
@@ -17,16 +18,17 @@ from pagelink.errors import need
 from pagelink.explain.counterfactual import Counterfactual, RemovedFact
 from pagelink.explain.result import Explanation
 from pagelink.views import layout
-from pagelink.views.statements import compared, in_words
+from pagelink.views.beyond_wording import EquallyGood
+from pagelink.views.statements import IDLE, compared, in_words
 from pagelink.views.templates import Colour, render, type_colours
 from pagelink.views.text import clean, count, enumerated, shorten, text_width, type_words, words
-from pagelink.views.wording import Wording, wording
+from pagelink.views.wording import PathWords, Wording, items, wording
 
 _LEGEND_SIZE, _LEGEND_LINE = 12.0, 24.0
 _SWATCH, _BETWEEN = 26.0, 20.0
 _SMALLEST_SCALE = 0.75
 """In a narrow window a drawing shrinks to this share of its size, then it scrolls."""
-Sign = Colour | Literal["question", "fact", "effect"]
+Sign = Colour | Literal["question", "fact", "idle", "effect", "together"]
 """What the legend explains: the colour of a node type, or a kind of line."""
 LegendEntry = tuple[float, float, str, Sign]
 """Where a sign stands, and what it means."""
@@ -48,7 +50,9 @@ def to_svg(explanation: Explanation) -> str:
 def draw(said: Wording, colours: dict[str, Colour]) -> Drawing:
     """Draw what an explanation says; `colours` are those of its node types."""
     placed = layout.place(said)
-    legend = _legend(colours, placed, said.noun)
+    kinds = {box.words.node[0] for box in placed.boxes}
+    drawn = {kind: colour for kind, colour in colours.items() if kind in kinds}
+    legend = _legend(drawn, placed, said.noun)
     svg = render(
         "paths.svg",
         placed=placed,
@@ -75,6 +79,10 @@ def _legend(colours: dict[str, Colour], placed: layout.Layout, noun: str) -> lis
     signs.append(("the link in question", "question"))
     if placed.rows:
         signs.append(("a fact, read along the arrow", "fact"))
+    if any(arrow.idle for row in placed.rows for arrow in row.arrows):
+        signs.append((IDLE[0].lower() + IDLE[1:], "idle"))
+    if placed.brackets:
+        signs.append(("paths that count together", "together"))
     if any(arrow.effect for row in placed.rows for arrow in row.arrows):
         signs.append((f"change of the {noun} without that fact alone", "effect"))
     entries = []
@@ -126,18 +134,44 @@ def to_text(explanation: Explanation) -> str:
     blocks = ["\n".join(head)]
     for group in said.groups:
         blocks.append(f"{group.heading}:")
-        for path in group.paths:
-            number = f"{path.rank}. "
-            lines = [*map(str, path.steps), *path.remarks]
-            blocks.append(number + f"\n{' ' * len(number)}".join(lines))
+        for item in items(group.paths):
+            told = list(map(_path_text, item))
+            if item[0].together:
+                lines = [item[0].together, *(indent(path, "   ") for path in told)]
+                blocks.append("\n".join(lines))
+            else:
+                blocks += told
+    if said.equally_good:
+        blocks.append(_equally_good_text(said.equally_good))
     if said.caveat:
         blocks.append(said.caveat)
+    if said.strongest:
+        lines = [said.strongest.sentence, *(f"- {fact}" for fact in said.strongest.facts)]
+        blocks.append("\n".join([f"{said.strongest.heading}:", *lines]))
+    if said.what_else:
+        lines = [f"- {part.about}: {part.change}" for part in said.what_else.parts]
+        if said.what_else.sentence not in said.opening:
+            lines.insert(0, said.what_else.sentence)
+        blocks.append("\n".join([f"{said.what_else.heading}:", *lines]))
     if said.figures:
         lines = [f"- {about}: {answer}" for about, answer in said.figures]
         blocks.append("\n".join(["The model's answers:", *lines]))
     if said.notes:
         blocks.append("\n".join(["Notes:", *(f"- {note}" for note in said.notes)]))
     return "\n\n".join(blocks)
+
+
+def _path_text(path: PathWords) -> str:
+    number = f"{path.rank}. "
+    lines = [*map(str, path.steps), *path.remarks]
+    if path.share:
+        lines.insert(len(path.steps), f"{path.share[0].upper()}{path.share[1:]}.")
+    return number + f"\n{' ' * len(number)}".join(lines)
+
+
+def _equally_good_text(found: EquallyGood) -> str:
+    lines = [f"{found.heading}:", *("- " + "\n  ".join(each.lines) for each in found.sets)]
+    return "\n".join([*lines, *([f"- {found.more}"] if found.more else [])])
 
 
 def to_html(explanation: Explanation) -> str:
@@ -157,6 +191,7 @@ def _content(explanation: Explanation) -> dict[str, Any]:
     drawing = draw(said, colours)
     return {
         "said": said,
+        "items": items,
         "colours": colours,
         "drawing": Markup(drawing.svg),  # escaped where it was filled in
         "drawing_width": round(drawing.width),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ import pyarrow.parquet
 from pagelink.errors import SettingsError
 from pagelink.explain.result import Explanation
 from pagelink.runtime.files import check_local, complete_file
+from pagelink.views.beyond_wording import equally_good, strongest_words
+from pagelink.views.statements import node_words
 from pagelink.views.wording import PathWords, paths_in_words
 
 SCHEMA = pa.schema([
@@ -25,19 +28,28 @@ SCHEMA = pa.schema([
     ("src_index", pa.int64()), ("relation", pa.string()), ("dst_type", pa.string()),
     ("dst", pa.string()), ("dst_index", pa.int64()), ("probability", pa.float64()),
     ("logit", pa.float64()), ("reason", pa.string()), ("message", pa.string()),
-    ("verdict", pa.string()), ("influence", pa.float64()), ("inserted", pa.bool_()),
+    ("verdict", pa.string()), ("ends", pa.string()), ("influence", pa.float64()),
+    ("inserted", pa.bool_()), ("gain", pa.float64()), ("worth", pa.float64()),
     ("logit_without_these", pa.float64()), ("logit_without_paths", pa.float64()),
     ("logit_without_edges", pa.float64()), ("sufficiency", pa.float64()),
-    ("rho_reached", pa.float64()), ("rank", pa.int64()), ("rank_without_these", pa.int64()),
+    ("rho_reached", pa.float64()), ("max_length", pa.int64()),
+    ("control_effect", pa.float64()), ("control_low", pa.float64()),
+    ("control_high", pa.float64()), ("control_draws", pa.int64()),
+    ("control_placebo", pa.int64()), ("strongest", pa.list_(pa.string())),
+    ("strongest_effect", pa.float64()), ("strongest_share", pa.float64()),
+    ("what_else", pa.string()), ("alternatives", pa.list_(pa.string())),
+    ("rank", pa.int64()), ("rank_without_these", pa.int64()),
+    ("rank_without_strongest", pa.int64()),
     ("rank_of", pa.int64()), ("rank_end", pa.string()), ("runs", pa.int64()),
     ("path", pa.int64()), ("score", pa.float64()), ("length", pa.int64()), ("text", pa.string()),
-    ("path_influence", pa.float64()), ("path_marginal", pa.float64()),
-    ("path_added", pa.float64()), ("path_connection", pa.float64()), ("is_evidence", pa.bool_()),
+    ("path_influence", pa.float64()), ("path_gain", pa.float64()),
+    ("path_marginal", pa.float64()), ("path_share", pa.float64()),
+    ("path_connection", pa.float64()), ("is_evidence", pa.bool_()), ("path_bundle", pa.int64()),
     ("path_runs", pa.int64()),
     ("node_types", pa.list_(pa.string())), ("node_indices", pa.list_(pa.int64())),
     ("node_names", pa.list_(pa.string())), ("relations", pa.list_(pa.string())),
     ("edge_indices", pa.list_(pa.int64())), ("masks", pa.list_(pa.float64())),
-    ("edge_influences", pa.list_(pa.float64())),
+    ("edge_influences", pa.list_(pa.float64())), ("edge_active", pa.list_(pa.bool_())),
     ("attributes", pa.list_(pa.string())), ("notes", pa.string()),
     ("direct_relations", pa.list_(pa.string())), ("seed", pa.int64()),
     ("seconds", pa.float64()),
@@ -45,26 +57,39 @@ SCHEMA = pa.schema([
 """`line` is the line of the link in its table, `path` the rank from 1 on (null without paths),
 `attributes` a JSON object per fact of the path.
 
-What was measured, null where it was not: of the returned paths together, `verdict`, `influence`
-(how much they add to the logit: by removal, or if `inserted` by insertion into the graph without
-paths), `logit_without_these`, `logit_without_paths`, `logit_without_edges`, `sufficiency` (null too
-if without the paths the logit is not lower) and `rho_reached`, as `Evidence` has them; of each
-path, `path_influence`, `path_marginal`, `path_added`, `path_connection` and `is_evidence`, as
-`Path` has them; `edge_influences`, how much the logit falls without each fact alone. Paths come
-in the order of the other views, those with `is_evidence` first.
+What was measured, null where it was not: of the returned paths together, `verdict`, `ends` (under
+`degree_only`), `influence` (how much they add to the logit: by removal, or if `inserted` by
+insertion into the graph without paths), `gain`, `worth`, `logit_without_these`,
+`logit_without_paths`, `logit_without_edges`, `sufficiency` (null too if without the paths the logit
+is not lower), `rho_reached` and `max_length`, as `Evidence` has them; `control_effect`,
+`control_low`, `control_high`, `control_draws` and `control_placebo`, as `DegreeControl` has them.
+Beside the paths: `strongest`, the facts that count most, in words, with `strongest_effect` and
+`strongest_share`; `what_else`, a JSON list with an object per part (`name`, `size`, `effect`,
+`error`); `alternatives`, sets of paths that are equally good, in words. Of each path,
+`path_influence`, `path_gain`, `path_marginal`, `path_share`, `path_connection`, `is_evidence` and
+`path_bundle`, as `Path` has them; of each of its facts, `edge_influences`, how much the logit falls
+without it alone, and `edge_active`, whether it moves the score at all. Paths come in the order of
+the other views, those with `is_evidence` first.
 
-What was requested, null where it was not: `rank`, `rank_without_these`, `rank_of` and `rank_end`,
-as `Explanation` has them; `runs`, and `path_runs`, in how many of them the path was returned."""
-VERSION = 2
+What was requested, null where it was not: `rank`, `rank_without_these`, `rank_without_strongest`,
+`rank_of` and `rank_end`, as `Explanation` has them; `runs`, and `path_runs`, in how many of them
+the path was returned."""
+VERSION = 3
 """Rows of another version must not be mixed with these: it grows with every change of what a column
 means; a change of the columns shows by itself."""
 _OF_THE_LINK = ("probability", "logit", "reason", "seed", "seconds")
 _OF_ITS_EVIDENCE = (
-    "verdict", "influence", "inserted", "logit_without_these", "logit_without_paths",
-    "logit_without_edges", "sufficiency", "rho_reached",
+    "verdict", "ends", "influence", "inserted", "gain", "worth", "logit_without_these",
+    "logit_without_paths", "logit_without_edges", "sufficiency", "rho_reached", "max_length",
 )  # fmt: skip
-_ON_REQUEST = ("rank", "rank_without_these", "rank_of", "rank_end", "runs")
-_OF_A_PATH = ("influence", "marginal", "added", "connection", "runs")
+_OF_THE_CONTROL = {
+    "effect": "effect", "low": "low", "high": "high", "draws": "num_draws",
+    "placebo": "num_placebo",
+}  # fmt: skip
+_ON_REQUEST = (
+    "rank", "rank_without_these", "rank_without_strongest", "rank_of", "rank_end", "runs",
+)  # fmt: skip
+_OF_A_PATH = ("influence", "gain", "marginal", "share", "connection", "bundle", "runs")
 
 
 def to_rows(explanation: Explanation, line: int | None = None) -> list[dict[str, Any]]:
@@ -83,10 +108,28 @@ def to_rows(explanation: Explanation, line: int | None = None) -> list[dict[str,
         "direct_relations": list(explanation.direct_relations),
         **{name: getattr(explanation, name) for name in (*_OF_THE_LINK, *_ON_REQUEST)},
         **{name: getattr(explanation.evidence, name, None) for name in _OF_ITS_EVIDENCE},
+        **_beside_the_paths(explanation),
     }
     if not explanation.paths:
         return [{name: common.get(name) for name in SCHEMA.names}]
     return [{**common, **_path_columns(words)} for words in paths_in_words(explanation)]
+
+
+def _beside_the_paths(explanation: Explanation) -> dict[str, Any]:
+    """Return the degree control, the strongest facts, what else counts and what is as good."""
+    control = getattr(explanation.evidence, "control", None)
+    nodes, found = node_words(explanation), explanation.strongest
+    strong = strongest_words(explanation, nodes, ())
+    good = equally_good(explanation, nodes, limit=None)
+    parts = [asdict(part) for part in explanation.what_else]
+    return {
+        **{f"control_{n}": getattr(control, field, None) for n, field in _OF_THE_CONTROL.items()},
+        "strongest": None if strong is None else [str(each.fact) for each in strong.facts],
+        "strongest_effect": None if found is None else found.effect,
+        "strongest_share": None if found is None else found.share,
+        "what_else": json.dumps(parts) if parts else None,
+        "alternatives": [" | ".join(each.lines) for each in good.sets] if good else None,
+    }
 
 
 def _path_columns(words: PathWords) -> dict[str, Any]:
@@ -105,6 +148,7 @@ def _path_columns(words: PathWords) -> dict[str, Any]:
         "edge_indices": [edge.index for edge in edges],
         "masks": [edge.mask for edge in edges],
         "edge_influences": None if path.weakest is None else [edge.influence for edge in edges],
+        "edge_active": None if edges[0].active is None else [edge.active for edge in edges],
         "attributes": [
             json.dumps(dict(edge.attributes), default=str, ensure_ascii=False) for edge in edges
         ],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -26,6 +26,8 @@ _WORDS_BEFORE_QUOTES = 3
 _CHARACTERS_BEFORE_QUOTES = 32
 _SHORT_WIDTH = 25.0  # in letter heights, some forty letters
 _MINUS = "\u2212"
+IDLE = "Connecting step (no effect by itself)"
+"""What is said of a fact that moves the score in no graph that was tried."""
 
 P = TypeVar("P")
 
@@ -62,17 +64,20 @@ class NodeWords:
 
 
 def node_words(explanation: Explanation) -> dict[Node, NodeWords]:
-    """Return what each node of the link and its paths is called, like names told apart."""
+    """Return what each node that an explanation names is called, like names told apart."""
     names: dict[Node, str] = {}
     degrees: dict[Node, int] = {}
-    for path in explanation.paths:
+    relations = {words(relation_label(explanation.link_type))}
+    for fact in explanation.strongest.facts if explanation.strongest else ():
+        names.update(zip(fact.nodes, fact.names, strict=True))
+        relations.add(words(fact.edge.label))
+    for path in _all_paths(explanation):
         names.update(zip(path.nodes, path.names, strict=True))
         degrees.update(zip(path.nodes, path.degrees, strict=True))
+        relations.update(words(edge.label) for edge in path.edges)
     names[explanation.src] = explanation.src_name
     names[explanation.dst] = explanation.dst_name
     names = {node: clean(name) or _numbered(node) for node, name in names.items()}
-    relations = {words(edge.label) for path in explanation.paths for edge in path.edges}
-    relations.add(words(relation_label(explanation.link_type)))
     phrases = phrases_of(names, relations)
     alike = Counter((node[0], name) for node, name in names.items())
     return {
@@ -85,6 +90,13 @@ def node_words(explanation: Explanation) -> dict[Node, NodeWords]:
         )
         for node, name in names.items()
     }
+
+
+def _all_paths(explanation: Explanation) -> Iterator[Path]:
+    """Yield the paths of the sets that are as good, then the returned ones."""
+    for alternative in explanation.alternatives:
+        yield from alternative.paths
+    yield from explanation.paths
 
 
 def _numbered(node: Node) -> str:
@@ -140,6 +152,18 @@ class Fact:
         return f"{self.subject.short} {isolate(self.relation)} {self.object.short}"
 
 
+def link_words(explanation: Explanation, nodes: Mapping[Node, NodeWords]) -> Fact:
+    """Return the explained link; `nodes` are those of `node_words`."""
+    relation = words(relation_label(explanation.link_type))
+    return Fact(nodes[explanation.src], relation, nodes[explanation.dst])
+
+
+def edge_words(edge: PathEdge, start: NodeWords, end: NodeWords) -> Fact:
+    """Return the fact of an edge from one node to another."""
+    subject, object_ = (end, start) if edge.label_backwards else (start, end)
+    return Fact(subject, words(edge.label), object_)
+
+
 @dataclass(frozen=True)
 class Step:
     """A fact as a path walks it."""
@@ -152,19 +176,24 @@ class Step:
     """The edge type as the graph stores it."""
     details: str
     """What else is known of the fact, such as its source and date; may be empty."""
+    role: str
+    """What is said of a fact that only connects others; empty of all others."""
 
     def __str__(self) -> str:
-        return f"{self.fact} ({self.details})" if self.details else str(self.fact)
+        said = f"{self.fact} ({self.details})" if self.details else str(self.fact)
+        return f"{said} · {self.role}" if self.role else said
 
 
 def path_steps(path: Path, nodes: tuple[NodeWords, ...]) -> tuple[Step, ...]:
     """Return the facts of a path in order; `nodes` are the words of its nodes."""
     steps = []
+    # Where no fact does anything there is nothing that a step could connect.
+    some_act = any(edge.active for edge in path.edges)
     for edge, start, end in zip(path.edges, nodes[:-1], nodes[1:], strict=True):
-        subject, object_ = (end, start) if edge.label_backwards else (start, end)
-        fact = Fact(subject, words(edge.label), object_)
+        fact = edge_words(edge, start, end)
         details = ", ".join(f"{clean(k)}: {clean(str(v))}" for k, v in edge.attributes.items())
-        steps.append(Step(fact, edge.label_backwards, edge, type_words(edge.type), details))
+        role = IDLE if some_act and edge.active is False else ""
+        steps.append(Step(fact, edge.label_backwards, edge, type_words(edge.type), details, role))
     return tuple(steps)
 
 
@@ -180,14 +209,22 @@ class PathGroup(Generic[P]):
     """The heading says what a drawing of the paths alone would not."""
 
 
+FactKey = tuple[frozenset[Node], str]
+
+
+def fact_key(edge: PathEdge, start: Node, end: Node) -> FactKey:
+    """Return what two edges have in common if they state the same fact, whichever way they go."""
+    return frozenset((start, end)), words(edge.label)
+
+
+def fact_keys(path: Path) -> tuple[FactKey, ...]:
+    """Return the facts of a path in order, by `fact_key`."""
+    return tuple(map(fact_key, path.edges, path.nodes[:-1], path.nodes[1:]))
+
+
 def num_facts(paths: Iterable[Path]) -> int:
     """Return how many different facts paths have: an edge and its reverse are one fact."""
-    facts = {
-        (frozenset(ends), words(edge.label))
-        for path in paths
-        for edge, *ends in zip(path.edges, path.nodes[:-1], path.nodes[1:], strict=True)
-    }
-    return len(facts)
+    return len({fact for path in paths for fact in fact_keys(path)})
 
 
 def counted_facts(paths: Iterable[Path]) -> str:

@@ -15,6 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from pagelink.explain.result import Explanation
+from pagelink.views.statements import node_words
 from pagelink.views.text import legal
 
 # Okabe and Ito's palette without black, in an order that keeps the first few far apart. Views also
@@ -36,10 +37,8 @@ class Colour:
 
 
 def type_colours(explanation: Explanation) -> dict[str, Colour]:
-    """Return a colour for each node type of the link and its paths, by their sorted names."""
-    kinds = {explanation.src[0], explanation.dst[0]}
-    kinds.update(kind for path in explanation.paths for kind, _ in path.nodes)
-    return colours_of(kinds)
+    """Return a colour for each node type that an explanation names, by their sorted names."""
+    return colours_of(kind for kind, _ in node_words(explanation))
 
 
 def colours_of(kinds: Iterable[str]) -> dict[str, Colour]:

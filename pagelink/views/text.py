@@ -9,7 +9,7 @@ import functools
 import unicodedata
 from collections.abc import Iterable
 
-from pagelink.explain.result import EdgeType
+from pagelink.explain.edge_mask import EdgeType
 
 ELLIPSIS = "…"
 _BOLD = 1.1
@@ -99,6 +99,18 @@ def count(number: int, noun: str) -> str:
 def number_word(number: int) -> str:
     """Return a number as part of a sentence: in letters up to twelve."""
     return _NUMBERS[number] if number < len(_NUMBERS) else f"{number:,}"
+
+
+def percent(share: float) -> str:
+    """Return a share from 0 to 1 in percent; a small one is not rounded to nothing.
+
+    Example:
+        >>> percent(0.42), percent(0.004), percent(0)
+        ('42 %', 'less than 1 %', '0 %')
+    """
+    if 0 < share < 0.005:
+        return "less than 1 %"
+    return f"{100 * share + 0.0:.0f} %"
 
 
 def enumerated(items: Iterable[str]) -> str:

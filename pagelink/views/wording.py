@@ -11,8 +11,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pagelink.explain.result import Explanation, Node, Path
-from pagelink.graph.labels import relation_label
 from pagelink.measure.verdict import Evidence, Verdict
+from pagelink.views.beyond_wording import (
+    EquallyGood,
+    StrongestWords,
+    WhatElse,
+    equally_good,
+    strongest_words,
+    what_counts_most,
+    what_else_words,
+)
+from pagelink.views.control_wording import of_at_most
+from pagelink.views.path_wording import TOGETHER, counts_together, path_remarks, share_words
 from pagelink.views.statements import (
     Fact,
     NodeWords,
@@ -20,6 +30,7 @@ from pagelink.views.statements import (
     ScoreWords,
     Step,
     in_words,
+    link_words,
     node_words,
     path_steps,
     score_noun,
@@ -27,8 +38,8 @@ from pagelink.views.statements import (
     score_words,
     these_facts,
 )
-from pagelink.views.text import clean, count, enumerated, words
-from pagelink.views.verdict_wording import VERDICT_WORDS, groups, path_remarks, verdict_sentences
+from pagelink.views.text import clean, count, enumerated, percent
+from pagelink.views.verdict_wording import groups, is_relied, verdict_sentences
 
 
 def caveat(explanation: Explanation) -> str:
@@ -60,28 +71,54 @@ def caveat(explanation: Explanation) -> str:
 
 def rule(explanation: Explanation, evidence: Evidence) -> str:
     """Return what was measured, and by what rule the paths were chosen."""
-    rho, reached = explanation.settings.rho, evidence.rho_reached
-    asked = "put into the graph without any path" if evidence.inserted else "taken out of the graph"
-    if evidence.num_sets == 1:
-        return (
-            f"The facts of the only combination of paths to try were {asked} and the model was "
-            "asked again."
-        )
-    measured = f"The facts of {count(evidence.num_sets, 'combination')} of paths were {asked}"
-    if reached is None:
-        chosen = "none had an effect in favour of the link, and the most concise paths are shown"
-    elif rho == 0:
-        chosen = (
-            f"the most concise paths are shown, which reach {reached:.0%} of the largest effect"
-        )
-    elif rho == 1:
-        chosen = "the combination with the largest effect is shown"
+    number = evidence.num_sets
+    both = "by removing the facts, and by adding them to the graph without any path"
+    told = [f"{count(number, 'combination')} of paths were measured both ways: {both}."]
+    if number == 1:
+        told = [f"Only one combination of paths could be measured, both ways: {both}."]
     else:
-        chosen = (
-            f"of the combinations that reach {rho:.0%} of the largest effect the most concise one "
-            f"is shown, which reaches {reached:.0%}"
+        told.append(_choice(explanation.settings.rho, evidence))
+    if number > 1 and evidence.worth:
+        told.append(_worth(explanation, evidence))
+    if evidence.inserted:
+        told.append(
+            "Paths stand in for each other here, so that the influence of these is what they add "
+            "to the graph without any path."
         )
-    return f"{measured} and the model was asked again; {chosen}."
+    return " ".join(told)
+
+
+def _choice(rho: float, evidence: Evidence) -> str:
+    reached = evidence.rho_reached
+    if reached is None:
+        return "None speaks for the link, and the most concise paths are shown."
+    if rho == 0:
+        return (
+            "The most concise paths by the learned mask are shown; their worth is "
+            f"{percent(reached)} of the largest."
+        )
+    if rho == 1:
+        return "The one of the largest worth is shown."
+    return (
+        f"Of those with at least {percent(rho)} of the largest worth the simplest is shown (fewest "
+        f"hubs, then fewest facts); it has {percent(reached)}."
+    )
+
+
+def _worth(explanation: Explanation, evidence: Evidence) -> str:
+    """Return what worth counts: paths of some worth, but no gain (or effect), have it one-sided."""
+    noun, bar = score_noun(explanation.threshold), explanation.noise
+    if evidence.gain <= bar:
+        return (
+            "Worth counts removing alone, since adding no combination that was measured raises the "
+            f"{noun} noticeably."
+        )
+    if (explanation.logit or 0.0) - evidence.logit_without_these <= bar:
+        return (
+            "Worth counts adding alone, since removing no combination that was measured lowers the "
+            f"{noun} noticeably."
+        )
+    return "Worth counts removing and adding alike."
 
 
 def figures(explanation: Explanation) -> tuple[tuple[str, str], ...]:
@@ -94,7 +131,7 @@ def figures(explanation: Explanation) -> tuple[tuple[str, str], ...]:
     answers = {
         whole: logit,
         f"without {these}": evidence.logit_without_these,
-        "without any path": evidence.logit_without_paths,
+        f"without any path {of_at_most(evidence.max_length)}": evidence.logit_without_paths,
         "without any fact at all": evidence.logit_without_edges,
         f"with only {these}": evidence.logit_only_these,
     }
@@ -111,7 +148,7 @@ def _share(sufficiency: float) -> str:
     """The share that is brought back: no percentage can be read below 0 and above 100."""
     if round(sufficiency, 2) > 1:
         return "more than all of it"
-    return "nothing of it" if round(sufficiency, 2) < 0 else f"{abs(sufficiency):.0%}"
+    return "nothing of it" if round(sufficiency, 2) < 0 else percent(max(sufficiency, 0.0))
 
 
 # What was requested beside the paths, in words: the target's rank, how stable the paths are.
@@ -133,11 +170,17 @@ def rank_sentence(explanation: Explanation, link: Fact) -> str:
         f"Of the {explanation.rank_of} {what} that were ranked for {stays}, {own} is number "
         f"{explanation.rank}"
     )
-    after = explanation.rank_without_these
-    if after is None:
-        return f"{said}."
-    place = "just the same" if after == explanation.rank else f"number {after}"
-    return f"{said}; without the facts of these paths it would be {place}."
+    others = {
+        "the facts of these paths": explanation.rank_without_these,
+        "the strongest facts": explanation.rank_without_strongest,
+    }
+    places = {
+        what: "just the same" if rank == explanation.rank else f"number {rank}"
+        for what, rank in others.items()
+        if rank is not None
+    }
+    told = [f"without {what} it would be {place}" for what, place in places.items()]
+    return f"{'; '.join([said, *told])}."
 
 
 def runs_sentence(runs: int | None, paths: Sequence[Path]) -> str:
@@ -174,7 +217,17 @@ class PathWords:
     """Sentences about the path as a whole: where it passes, what it is worth to the model."""
     runs: str
     """In how many runs it was returned, "in 3 of 5 runs"; empty if there was but one."""
+    share: str
+    """Its part in what the paths do, "42 % of what these paths do"; may be empty."""
+    together: str
+    """Why it is one item with its neighbours of the same bundle; empty if it stands for itself."""
     path: Path
+
+
+def items(paths: Sequence[PathWords]) -> tuple[tuple[PathWords, ...], ...]:
+    """Return paths as they are listed: those that count together are one item."""
+    bundles = itertools.groupby(paths, lambda path: path.path.bundle if path.together else path)
+    return tuple(tuple(item) for _, item in bundles)
 
 
 @dataclass(frozen=True)
@@ -194,6 +247,12 @@ class Wording:
     """The paths by what they are: first those that the model relies on."""
     caveat: str
     """What the choice of the paths does and does not say; empty if there are none."""
+    equally_good: EquallyGood | None
+    """Other sets of paths that are as good; None without any."""
+    strongest: StrongestWords | None
+    """The facts that count most, wherever they are; None if they were not looked for."""
+    what_else: WhatElse | None
+    """What the score rests on, part by part; None if that was not measured."""
     figures: tuple[tuple[str, str], ...]
     """The model's answers on edited graphs, each with what it is about; empty if unmeasured."""
     notes: tuple[str, ...]
@@ -212,13 +271,12 @@ class Wording:
 def wording(explanation: Explanation) -> Wording:
     """Return what the explanation says."""
     nodes, evidence = node_words(explanation), explanation.evidence
-    relation = words(relation_label(explanation.link_type))
-    link = Fact(nodes[explanation.src], relation, nodes[explanation.dst])
+    link = link_words(explanation, nodes)
     scores = score_words(explanation)
     told = _groups(explanation, nodes)
     paths = [path.path for group in told for path in group.paths]
     requests = rank_sentence(explanation, link), runs_sentence(explanation.runs, paths)
-    relied = evidence is not None and VERDICT_WORDS[evidence.verdict].is_relied
+    relied = evidence is not None and is_relied(evidence)
     later = explanation.notes[bool(explanation.direct_relations) :]
     return Wording(
         link=link,
@@ -229,6 +287,9 @@ def wording(explanation: Explanation) -> Wording:
         requests=tuple(sentence for sentence in requests if sentence),
         groups=told,
         caveat=caveat(explanation),
+        equally_good=equally_good(explanation, nodes),
+        strongest=strongest_words(explanation, nodes, paths),
+        what_else=what_else_words(explanation, link),
         figures=figures(explanation),
         notes=tuple(note for note in map(clean, later) if note),
         verdict=None if evidence is None else evidence.verdict,
@@ -256,7 +317,7 @@ def _groups(
             group.is_context,
             group.is_drawn,
         )
-        for group in groups(explanation)
+        for group in groups(explanation, link_words(explanation, nodes))
     )
 
 
@@ -270,7 +331,10 @@ def _path_words(
     remarks = (remark, *path_remarks(explanation, path, steps, is_reason))
     known = None not in (explanation.runs, path.runs)
     runs = f"in {path.runs} of {explanation.runs} runs" if known else ""
-    return PathWords(rank, nodes, steps, remarks, runs, path)
+    share, together = share_words(explanation, path), ""
+    if counts_together(path, explanation.paths):
+        together = TOGETHER
+    return PathWords(rank, nodes, steps, remarks, runs, share, together, path)
 
 
 def _opening(explanation: Explanation, link: Fact) -> tuple[str, ...]:
@@ -283,7 +347,10 @@ def _opening(explanation: Explanation, link: Fact) -> tuple[str, ...]:
         state = ""
     # That the paths may merely restate the link has to be known before what they are worth.
     restated = explanation.notes[:1] if explanation.direct_relations else ()
-    sentences = (*map(clean, restated), *verdict_sentences(explanation), state, message)
+    # Without a verdict, what the score rests on still comes before any figure.
+    rests = what_counts_most(explanation, link) if explanation.evidence is None else ""
+    verdict = verdict_sentences(explanation, link)
+    sentences = (*map(clean, restated), *verdict, state, message, rests)
     return tuple(sentence for sentence in sentences if sentence)
 
 

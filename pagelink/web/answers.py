@@ -16,7 +16,7 @@ from pagelink.graph.typed_graph import TypedGraph
 from pagelink.views.pages import draw
 from pagelink.views.templates import colours_of, type_colours
 from pagelink.views.wording import PathWords, wording
-from pagelink.web import contract
+from pagelink.web import contract, explained
 
 Format = Literal["html", "svg", "png", "json"]
 MEDIA_TYPES: dict[Format, str] = {
@@ -36,23 +36,35 @@ def node_answer(graph: TypedGraph, node_type: str, index: int) -> contract.Node:
     )
 
 
-def explained_answer(graph: TypedGraph, explanation: Explanation) -> contract.Explained:
+def explained_answer(graph: TypedGraph, explanation: Explanation) -> explained.Explained:
     """An explanation in words, figures and a drawing."""
     said = wording(explanation)
     # A node type has the same colour all over the page, whatever else is drawn.
     drawn = type_colours(explanation)
     colours = {k: shades for k, shades in colours_of(graph.node_types).items() if k in drawn}
+    good, strong, else_ = said.equally_good, said.strongest, said.what_else
     return _filled(
-        contract.Explained, said, explanation,
+        explained.Explained, said, explanation,
         src=node_answer(graph, *explanation.src),
         dst=node_answer(graph, *explanation.dst),
         link=str(said.link),
-        scores=[_filled(contract.Circumstance, score) for score in said.scores],
+        scores=[_filled(explained.Circumstance, score) for score in said.scores],
         groups=[
-            _filled(contract.Group, group, paths=[_path(graph, path) for path in group.paths])
+            _filled(explained.Group, group, paths=[_path(graph, path) for path in group.paths])
             for group in said.groups
         ],
-        figures=[contract.Figure(about=about, value=value) for about, value in said.figures],
+        ends=getattr(explanation.evidence, "ends", None),
+        equally_good=good and _filled(
+            explained.EquallyGood, good, sets=[_filled(explained.EqualSet, s) for s in good.sets]
+        ),
+        strongest=strong and _filled(
+            explained.Strongest, strong,
+            facts=[_filled(explained.StrongFact, f, sentence=str(f.fact)) for f in strong.facts],
+        ),
+        what_else=else_ and _filled(
+            explained.WhatElse, else_, parts=[_filled(explained.Part, part) for part in else_.parts]
+        ),
+        figures=[explained.Figure(about=about, value=value) for about, value in said.figures],
         svg=draw(said, colours).svg,
         text=str(explanation),
     )  # fmt: skip
@@ -65,14 +77,14 @@ def _filled(answer: type[A], *sources: object, **own: Any) -> A:
     return answer(**own)
 
 
-def _path(graph: TypedGraph, told: PathWords) -> contract.Path:
+def _path(graph: TypedGraph, told: PathWords) -> explained.Path:
     steps = [
-        _filled(contract.Step, step, step.fact, step.edge, fact=fact, sentence=str(step.fact))
+        _filled(explained.Step, step, step.fact, step.edge, fact=fact, sentence=str(step.fact))
         for fact, step in zip(facts_along(graph, told.path), told.steps, strict=True)
     ]
     nodes = [node_answer(graph, *node) for node in told.path.nodes]
     return _filled(
-        contract.Path, told, told.path, number=told.rank, nodes=nodes, steps=steps
+        explained.Path, told, told.path, number=told.rank, nodes=nodes, steps=steps
     )  # fmt: skip
 
 

@@ -24,6 +24,7 @@ from pagelink.views.verdict_wording import VERDICT_WORDS
 from pagelink.web import contract
 from pagelink.web.answers import MEDIA_TYPES, Format, saved
 from pagelink.web.connections import Limits
+from pagelink.web.explained import Explained
 from pagelink.web.explorer import Explorer
 from pagelink.web.questions import PROBLEMS, Questions, Responses, add_problems, answer
 from pagelink.web.serving import Guard, address_of, check_binding, listen, serve
@@ -84,7 +85,7 @@ def make_app(
         """List the best new targets of a source."""
         return await answer(questions, request, given, explorer.targets)
 
-    @api.get("/api/explanation", response_model=contract.Explained, responses=QUESTION)
+    @api.get("/api/explanation", response_model=Explained, responses=QUESTION)
     async def explanation(
         request: Request, given: Annotated[contract.ExplanationAsked, Query()]
     ) -> Any:

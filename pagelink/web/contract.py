@@ -1,7 +1,7 @@
 """What the explorer speaks, field by field, as OpenAPI documents it.
 
 First what can be asked: the parameters of its addresses, with their ranges. Then what is answered,
-as JSON.
+as JSON; why a link is predicted is in `explained.py`.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
-
-from pagelink.measure.verdict import Verdict
 
 At = Literal["source", "paths"]
 ControlName = Literal["paths", "length", "rho"]
@@ -218,81 +216,6 @@ class Targets(Answer):
     src: Node
     total: int = Field(description="How many targets were scored.")
     targets: list[Target]
-
-
-class Step(Answer):
-    """One fact of a path, as it is walked."""
-
-    fact: int = Field(description="The number of the fact, which `off` takes.")
-    sentence: str
-    relation: str
-    backwards: bool = Field(description="The words read from the step's end to its start.")
-    details: str = Field(description="What else is known of the fact; may be empty.")
-    influence: float | None = Field(
-        description="How much the logit falls without this fact alone; null: not measured."
-    )
-
-
-class Path(Answer):
-    """A path from the source to the target."""
-
-    number: int
-    nodes: list[Node]
-    steps: list[Step]
-    remarks: list[str]
-    influence: float | None = Field(description="How much the logit falls without its facts.")
-    marginal: float | None
-    is_evidence: bool | None
-
-
-class Group(Answer):
-    """Paths that are shown together."""
-
-    heading: str
-    is_context: bool = Field(description="The model does not rely on these paths.")
-    paths: list[Path]
-
-
-class Circumstance(Answer):
-    """The model's word on the link under one circumstance, in words."""
-
-    circumstance: str
-    chance: str
-    raw: str
-    probability: float
-
-
-class Figure(Answer):
-    """One of the model's answers on edited graphs."""
-
-    about: str
-    value: str
-
-
-class Explained(Answer):
-    """Why the model predicts a link, or why there is nothing to show."""
-
-    src: Node
-    dst: Node
-    link: str
-    logit: float | None
-    probability: float | None
-    verdict: Verdict | None
-    reason: str | None = Field(description="Why there are no paths, or not all of them.")
-    opening: list[str] = Field(description="What a reader has to know before all else.")
-    scores: list[Circumstance]
-    score_sentence: str
-    noun: str = Field(description="What a logit is called.")
-    influence: float | None = Field(description="Of the paths together.")
-    groups: list[Group]
-    caveat: str
-    figures: list[Figure]
-    notes: list[str]
-    svg: str = Field(
-        description="The drawing; `data-path` and `data-step` say what a line belongs to."
-    )
-    text: str
-    seconds: float
 
 
 class Score(Answer):

@@ -21,6 +21,7 @@ from pagelink.views.text import words
 from pagelink.web import contract
 from pagelink.web.answers import explained_answer, node_answer, what_if_answer
 from pagelink.web.contract import Choice
+from pagelink.web.explained import Explained
 from pagelink.web.lookup import NameSearch, Neighbours
 
 MOST_RANKED = 20_000
@@ -30,11 +31,12 @@ _CONTROLS: tuple[tuple[contract.ControlName, str, float, str], ...] = (
     ("paths", "Number of paths", 1, "How many paths are shown at most."),
     (
         "length", "Length of a path", 1,
-        "How many facts a path may have; longer ones take longer to find.",
+        "How many facts a path may have; longer ones are searched where these do not carry the "
+        "score.",
     ),
     (
         "rho", "Faithful or concise", 0.1,
-        "1 counts only what the paths do to the score, 0 only that they are short and pass "
+        "1: only what the paths do to the score counts. 0: only that they are short and pass "
         "through nodes of few facts.",
     ),
 )  # fmt: skip
@@ -191,7 +193,7 @@ class Explorer:
         )  # fmt: skip
         return self.explainer.replace(settings, choice.seed).explain(src, dst, negatives=True)
 
-    def explain(self, src: int, dst: int, choice: Choice) -> tuple[Explanation, contract.Explained]:
+    def explain(self, src: int, dst: int, choice: Choice) -> tuple[Explanation, Explained]:
         """The library's explanation of a link, and the same for the page."""
         explanation = self.explanation(src, dst, choice)
         return explanation, explained_answer(self.graph, explanation)

@@ -23,9 +23,21 @@ export function createCards() {
           group.is_context
             ? el("p", { class: "muted", text: "Context: the model does not rely on these." })
             : null,
-          el("ol", { class: "card-list" }, group.paths.map((path) => card(path, most, explained.noun))),
+          el("ol", { class: "card-list" }, items(group.paths).map((item) => listed(item, most, explained.noun))),
         ),
       ),
+    );
+  }
+
+  /** A path by itself, or those that count together as one item. */
+  function listed(item, most, noun) {
+    const cards = item.map((path) => card(path, most, noun));
+    if (cards.length === 1) return cards[0];
+    return el(
+      "li",
+      { class: "card-bundle" },
+      el("p", { text: item[0].together }),
+      el("ol", { class: "card-list" }, cards),
     );
   }
 
@@ -40,6 +52,7 @@ export function createCards() {
       "li",
       { class: "card" },
       el("div", { class: "card-head" }, el("span", { class: "number", text: path.number }), state, knob),
+      path.share ? el("p", { class: "card-share", text: path.share }) : null,
       worthRows(path, most, noun),
       el("ol", { class: "chain" }, path.nodes.map((node, at) => station(node, path.steps[at], noun))),
       path.remarks.length
@@ -61,18 +74,19 @@ export function createCards() {
       el("span", { class: "station-kind muted", text: kindOf(node.type) }),
     );
     if (!step) return el("li", {}, place);
-    const effect = step.influence === null ? "" : change(step.influence);
+    const effect = step.influence === null || step.role ? "" : change(step.influence);
     const knob = el(
       "button",
       {
-        type: "button", role: "switch", class: "step", "aria-label": step.sentence,
-        title: effect ? `${step.sentence}: ${noun} ${effect} without it` : step.sentence,
+        type: "button", role: "switch", class: step.role ? "step is-idle" : "step", "aria-label": step.sentence,
+        title: effect ? `${step.sentence}: ${noun} ${effect} without it` : [step.sentence, step.role].filter(Boolean).join(": "),
         onclick: () => toggle([step.fact]),
       },
       el("span", { class: "step-arrow", "aria-hidden": "true", text: step.backwards ? "↑" : "↓" }),
       el("bdi", { class: "step-words", text: step.relation }),
       step.details ? el("bdi", { class: "step-details muted", text: step.details }) : null,
       effect ? el("span", { class: "step-effect", text: effect }) : null,
+      step.role ? el("span", { class: "step-role muted", text: step.role }) : null,
     );
     switches.push({ knob, facts: [step.fact], whole: knob, state: null });
     return el("li", {}, place, knob);
@@ -92,6 +106,17 @@ export function createCards() {
   }
 
   return { root, show, update };
+}
+
+/** Paths as they are listed: neighbours of one bundle are one item. */
+function items(paths) {
+  const found = [];
+  for (const path of paths) {
+    const last = found.at(-1);
+    if (path.together && last?.[0].together && last[0].bundle === path.bundle) last.push(path);
+    else found.push([path]);
+  }
+  return found;
 }
 
 /** What a path is worth: alone, and where that says something else, once the other paths are gone. */

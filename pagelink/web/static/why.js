@@ -2,6 +2,7 @@
 
 import { announce } from "./announce.js";
 import { ask } from "./api.js";
+import { createBeyond } from "./beyond.js";
 import { createCards } from "./cards.js";
 import { el, icon } from "./dom.js";
 import { createDrawing } from "./drawing.js";
@@ -28,11 +29,12 @@ export function createWhy(root, about) {
   const bar = createScoreBar(about);
   const drawing = createDrawing();
   const cards = createCards();
+  const beyond = createBeyond();
   const caveat = el("p", { class: "caveat muted" });
   const inWords = createInWords();
   const whatIf = createWhatIf(about);
   const settings = createSettings(about);
-  const answer = el("div", { class: "answer" }, drawing.root, cards.root, caveat);
+  const answer = el("div", { class: "answer" }, drawing.root, cards.root, beyond.root, caveat);
   const tabs = createTabs(
     [
       { key: "paths", words: "Paths", panel: el("div", {}, answer) },
@@ -120,6 +122,7 @@ export function createWhy(root, about) {
     explanation.hidden = tools.hidden = false;
     explanation.classList.remove("is-old");
     cards.show(explained);
+    beyond.show(explained);
     drawing.show(explained);
     inWords.show(explained);
     caveat.textContent = explained.caveat;

@@ -1,0 +1,133 @@
+"""Whether it matters what the facts of the paths lead to, in plain words.
+
+Exchanging facts for others of the same kind keeps every degree, and tells the two apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pagelink.explain.result import Explanation
+from pagelink.measure.verdict import DegreeControl, Evidence
+from pagelink.views.path_wording import size_of
+from pagelink.views.statements import (
+    Compared,
+    Fact,
+    compared,
+    num_facts,
+    score_noun,
+    these_facts,
+)
+from pagelink.views.text import enumerated, number_word
+
+
+@dataclass(frozen=True)
+class Measured:
+    """An explanation with its evidence, and the model's answers on edited graphs in words."""
+
+    explanation: Explanation
+    evidence: Evidence
+    logit: float
+    link: Fact
+
+    @property
+    def noun(self) -> str:
+        """What a logit is called."""
+        return score_noun(self.explanation.threshold)
+
+    @property
+    def without_these(self) -> Compared:
+        """The model's answer without the facts of the returned paths, beside that with all."""
+        threshold = self.explanation.threshold
+        return compared(threshold, self.logit, self.evidence.logit_without_these)
+
+    @property
+    def without_paths(self) -> Compared:
+        """Its answer without any path, beside that with all."""
+        threshold = self.explanation.threshold
+        return compared(threshold, self.logit, self.evidence.logit_without_paths)
+
+    @property
+    def is_noticed(self) -> bool:
+        """The returned paths together speak for the link, noticeably."""
+        return self.evidence.influence > self.explanation.noise
+
+    @property
+    def these(self) -> str:
+        """The facts of the paths: "these three facts"."""
+        return these_facts(self.explanation.paths)
+
+    @property
+    def length(self) -> str:
+        """Of which paths is spoken: "of at most three facts"."""
+        return of_at_most(self.evidence.max_length)
+
+
+def of_at_most(length: int) -> str:
+    """Return how long paths may be: "of at most three facts"."""
+    return f"of at most {number_word(length)} fact{'' if length == 1 else 's'}"
+
+
+def led_to(measured: Measured) -> tuple[str, ...]:
+    """Say whether it matters what the facts of the paths lead to, or only how many there are."""
+    control, one = measured.evidence.control, num_facts(measured.explanation.paths) == 1
+    these = "this fact leads" if one else "these facts lead"
+    if control is not None and control.decides:
+        if control.low > measured.explanation.noise:
+            matters = f"What {these} to matters"
+        else:
+            matters = f"It is not certain that what {these} to matters"
+        return (f"{matters}: {_exchanged(measured, control)}.",)
+    number = "that it is there" if one else "how many there are"
+    asked = f"Whether it matters what {these} to, or only {number}, was not"
+    if measured.explanation.settings.swaps == 0:
+        return (f"{asked} measured.",)
+    return (f"{asked} decided: too few exchanges with other facts of the same kind are possible.",)
+
+
+def _exchanged(measured: Measured, control: DegreeControl) -> str:
+    """Return what exchanging the facts does to the score, with its interval."""
+    falls, low, high = control.effect, control.low, control.high
+    verb = "lowers"
+    if falls < 0:
+        verb, falls, low, high = "raises", -falls, -high, -low
+    them = "it for another" if num_facts(measured.explanation.paths) == 1 else "them for others"
+    beside = "" if control.num_placebo else "; no facts on no path to compare with"
+    return (
+        f"exchanging {them} of the same kind, which keeps every degree, {verb} the "
+        f"{measured.noun} by {falls:.2f} (95 % interval {low + 0.0:.2f} to {high + 0.0:.2f}, "
+        f"{control.num_draws} draws{beside})"
+    )
+
+
+def degree_only(measured: Measured) -> tuple[str, ...]:
+    """What counts is how much is known of an end."""
+    evidence, link = measured.evidence, measured.link
+    ends = {"src": [link.subject.short], "dst": [link.object.short]}
+    who = ends.get(evidence.ends or "both", [link.subject.short, link.object.short])
+    it_is = "it is" if len(who) == 1 else "they are"
+    if evidence.inserted:
+        does = f"putting {measured.these} into the graph without any path raises"
+    else:
+        does = f"removing {measured.these} lowers"
+    told = [f"{does} the {measured.noun} by {size_of(evidence.influence)}"]
+    if evidence.control is not None:
+        told.append(_exchanged(measured, evidence.control))
+    return (
+        f"What counts is how much is known of {enumerated(who)}, not what {it_is} connected to: "
+        f"{', but '.join(told)}.",
+    )
+
+
+def one_end(measured: Measured) -> tuple[str, ...]:
+    """What counts is one end: that the other one is connected to it does nothing."""
+    link, answers = measured.link, measured.without_these
+    who, other = (link.object, link.subject)
+    if measured.evidence.ends == "src":
+        who, other = other, who
+    return (
+        f"What counts is what {who.short} is connected to, not that {other.short} is connected to "
+        f"it: without {measured.these} the model's {answers.noun} {answers.change}, and the facts "
+        f"at {other.short} alone change nothing.",
+        *led_to(measured),
+    )

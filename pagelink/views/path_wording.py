@@ -1,0 +1,157 @@
+"""What was measured of one path, in plain words: alone, beside the others, and fact by fact."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pagelink.explain.result import Explanation, Path
+from pagelink.views.statements import Step, score_noun
+from pagelink.views.text import numbers, percent
+
+MOST = 0.5
+"""Paths are necessary if their removal takes this share of what all paths add, and not sufficient
+alone if they bring back less than this share of it."""
+ENDS_ONLY = 0.1
+"""Below this connection the effect of a path comes from its first and its last step."""
+TOGETHER = "These paths count together: one of them alone speaks against the link."
+_TOO_SMALL = 0.005
+"""An effect that two decimals do not show."""
+
+
+def size_of(change: float) -> str:
+    """Return how large a change of the score is, without its sign."""
+    if abs(change) < _TOO_SMALL:
+        return "less than 0.01"
+    return numbers(abs(change))[0]
+
+
+def bundled(paths: Sequence[Path]) -> tuple[Path, ...]:
+    """Return paths in their order, those that count together behind the first of them."""
+    first: dict[int, int] = {}
+    for place, path in enumerate(paths):
+        if path.bundle is not None:
+            first.setdefault(path.bundle, place)
+    places = {place: first.get(-1 if p.bundle is None else p.bundle, place)
+              for place, p in enumerate(paths)}  # fmt: skip
+    return tuple(paths[place] for place in sorted(places, key=lambda at: (places[at], at)))
+
+
+def counts_together(path: Path, paths: Sequence[Path]) -> bool:
+    """Whether another of some paths is in the bundle of this one."""
+    return path.bundle is not None and sum(p.bundle == path.bundle for p in paths) > 1
+
+
+def share_words(explanation: Explanation, path: Path) -> str:
+    """Return the part that a path has in what the returned ones do: "42 % of what these paths do".
+
+    Empty if it is no evidence, stands alone, or has no share; a share above all is no number.
+    """
+    share = path.share
+    if not path.is_evidence or explanation.is_negative or len(explanation.paths) < 2:
+        return ""
+    if share is None or round(share, 2) <= 0:
+        return ""
+    if round(share, 2) > 1:
+        return "more than these paths do together"
+    return f"{percent(share)} of what these paths do"
+
+
+def path_remarks(
+    explanation: Explanation, path: Path, steps: tuple[Step, ...], is_reason: bool
+) -> tuple[str, ...]:
+    """Return what was measured of one path: at most two remarks.
+
+    Args:
+        explanation: what the path is from.
+        path: the path.
+        steps: its facts.
+        is_reason: the model relies on it, so that it is worth saying which of its facts matter.
+    """
+    evidence, logit = explanation.evidence, explanation.logit
+    if path.influence is None or logit is None:
+        return ()
+    noun, bar = score_noun(explanation.threshold), explanation.noise
+    own = []
+    removal_shows_it = abs(path.influence) > bar or (path.gain or 0.0) <= bar
+    if path.gain is not None and evidence and (evidence.inserted or not removal_shows_it):
+        bare = evidence.logit_without_paths
+        change = _change(f"the {noun}", ("raises", "lowers"), bare, path.gain)
+        own.append(f"Put alone into the graph without any path, it {change}.")
+    what = "fact" if len(path) == 1 else "path's facts"
+    change = _change("", ("rises", "falls"), logit, -path.influence)
+    own.append(f"Without this {what} alone the {noun} {change}.")
+    if is_reason:
+        own.append(_connection(path))
+    own.append(_beside_the_others(explanation, path))
+    facts = _weakest(path, steps, noun, bar) if is_reason and path.influence > bar else ""
+    return tuple(remark for remark in (" ".join(part for part in own if part), facts) if remark)
+
+
+def _change(what: str, verbs: tuple[str, str], before: float, change: float) -> str:
+    """Return "falls by 0.12 (from 2.34 to 2.22)", or "raises the score by 0.12 (...)"."""
+    first, second = numbers(before, before + change)
+    if first == second:
+        return f"does not change {what}".rstrip()
+    verb = f"{verbs[change < 0]} {what}".rstrip()
+    return f"{verb} by {size_of(change)} (from {first} to {second})"
+
+
+def _connection(path: Path) -> str:
+    """Return whether it matters that the first and the last step are connected."""
+    if path.connection is None or len(path) < 3:
+        return ""
+    if path.connection < ENDS_ONLY:
+        return (
+            "The effect comes from the first and the last step; that they are connected adds "
+            "nothing."
+        )
+    share = "all" if round(path.connection, 2) >= 1 else percent(path.connection)
+    return f"The connection in between carries {share} of its effect."
+
+
+def _beside_the_others(explanation: Explanation, path: Path) -> str:
+    """Return what a path does beside the others shown, where that differs from what it does alone.
+
+    Paths that are needed together do much alone and nothing beside each other; paths that stand in
+    for each other do nothing alone.
+    """
+    evidence, bar, marginal = explanation.evidence, explanation.noise, path.marginal
+    number = len(explanation.paths)
+    alone = path.gain if evidence is not None and evidence.inserted else path.influence
+    if evidence is None or marginal is None or alone is None or number < 2:
+        return ""
+    if abs(marginal - alone) <= bar:
+        return ""
+    verb, noun = "lowers" if marginal > 0 else "raises", score_noun(explanation.threshold)
+    if evidence.inserted:
+        added = f"it adds {marginal:.2f}" if abs(marginal) > bar else "it adds next to nothing"
+        return f"Beside the other{'s' if number > 2 else ''} {added}."
+    gone = "the other paths are gone" if number > 2 else "the other path is gone"
+    if abs(marginal) <= bar:
+        if alone >= MOST * evidence.influence > 0:
+            return f"It is necessary, not sufficient alone: once {gone}, it adds nothing."
+        return f"Once {gone}, taking it out too hardly changes anything."
+    said = f"Once {gone}, taking it out too {verb} the {noun} by {size_of(marginal)}"
+    instead = abs(alone) <= bar and marginal >= MOST * evidence.influence > 0
+    return f"{said}: they stand in for each other." if instead else f"{said}."
+
+
+def _weakest(path: Path, steps: tuple[Step, ...], noun: str, noise: float) -> str:
+    """Return the fact that matters least; idle facts say so themselves."""
+    known = {at: step.edge.influence for at, step in enumerate(steps)
+             if step.edge.influence is not None and step.edge.active is not False}  # fmt: skip
+    if len(known) < 2 or path.influence is None:
+        return ""
+    weakest = min(known, key=lambda at: known[at] or 0.0)
+    least = known[weakest] or 0.0
+    # Where all facts do the same, none is the weakest.
+    if max(value or 0.0 for value in known.values()) - least <= noise:
+        return ""
+    return f"Its weakest fact: {steps[weakest].fact.short} ({_alone(least, noun, noise)})."
+
+
+def _alone(influence: float, noun: str, noise: float) -> str:
+    if abs(influence) <= noise:
+        return f"without it alone the {noun} hardly changes"
+    falls = "falls" if influence > 0 else "rises"
+    return f"without it alone the {noun} {falls} by {abs(influence):.2f}"
