@@ -19,9 +19,16 @@ from pagelink.datasets.ground_truth import Labels
 from pagelink.explain.result import Explanation
 from pagelink.graph.lookup import facts_of_triples, first_edges_of_facts
 from pagelink.graph.typed_graph import TypedGraph
-from pagelink.measure.candidates import ReferenceGraphs
-from pagelink.measure.evidence import draw_controls
-from pagelink.measure.verdict import Verdict, connection, stand_in, sufficiency, verdict_of
+from pagelink.measure.controls import PATH, PLACEBO, SET, control_of
+from pagelink.measure.swaps import JobList, draw, swapped_logits
+from pagelink.measure.verdict import (
+    DegreeControl,
+    Verdict,
+    connection,
+    stand_in,
+    sufficiency,
+    verdict_of,
+)
 from pagelink.metrics.averages import average, bootstrap_interval, coverage_of
 from pagelink.metrics.labels import mask_auc, mask_auc_unpruned, path_hit
 from pagelink.metrics.paths import (
@@ -36,9 +43,8 @@ from pagelink.metrics.paths import (
 from pagelink.metrics.worth import characterisation, fidelity, pooled_sufficiency, share_of_greedy
 from pagelink.rivals.ground import PRUNED, FactPath, Ground, Ranked, edge_scores, facts_of
 from pagelink.runtime.arrays import Bools, Doubles, Longs
-from pagelink.runtime.csr import Csr
 
-CONTROLS = 5
+SWAPS = 20
 BUDGETS = (10, 50, 100, 200)
 EFFECT = f"effect@{MAIN}"
 PerLink = dict[str, Doubles]
@@ -85,7 +91,7 @@ def measure(
         paths: by number of paths, the answer for each link.
         greedy: [num_links], the effect of the greedy search at `MAIN` paths.
         labels: per link, its labelled paths; None: there are no labels.
-        seed: of the control pairs.
+        seed: of the swaps.
 
     Returns:
         `effect@n`; `span`, f(G) - f(G0); at `MAIN` paths `added`, what the set adds to G0, and
@@ -99,13 +105,12 @@ def measure(
         if labels is not None:
             rows[f"hit@{count}"] = labelled(paths[count], labels)
     shown = paths[MAIN]
-    sets = ground.edits(every, [facts_of(p) for p in shown])
-    bare = ground.influence.logits(ground.bare, ground.edits(every, [[] for _ in every]))
-    added = ground.influence.logits(ground.bare, sets)
+    bare = ground.bare_logits
+    added = bare + ground.gains(every, [facts_of(p) for p in shown])
     noise = ground.explainer.setup.noise
     rows["span"], rows["added"] = ground.logits - bare, added - bare
     rows["sufficiency"] = sufficiency(ground.logits, bare, added, noise)
-    rows["connection"] = connections(ground, shown, seed)
+    rows["connection"], controls = swapped(ground, shown, seed)
     rows["paths"] = np.array([float(len(p)) for p in shown])
     rows["length"] = np.array([mean_length(p) for p in shown])
     graph = ground.explainer.graph
@@ -117,9 +122,13 @@ def measure(
     inserted = stand_in(rows["span"], removed, rows["added"])
     influence = np.where(inserted, rows["added"], rows[EFFECT])
     verdicts = [
-        verdict_of(float(logit), float(without), float(moved), float(largest), noise)
-        for logit, without, moved, largest in zip(
-            ground.logits, bare, influence, np.abs(greedy), strict=True
+        # Where influence is by insertion, swaps in the whole graph say nothing.
+        verdict_of(logit, without, moved, largest, noise, None if by_gain else control)
+        for logit, without, moved, largest, by_gain, control in zip(
+            *(values.tolist() for values in (ground.logits, bare, influence, np.abs(greedy))),
+            inserted.tolist(),
+            controls,
+            strict=True,
         )
     ]
     return rows, verdicts
@@ -130,30 +139,43 @@ def labelled(paths: Ranked, labels: Sequence[Sequence[FactPath]]) -> Doubles:
     return np.array([float(bool({*p} & {*of})) for p, of in zip(paths, labels, strict=True)])
 
 
-def connections(ground: Ground, ranked: Ranked, seed: int) -> Doubles:
-    """Per link, the mean connection of its paths; NaN where there are no control pairs."""
-    link = np.repeat(np.arange(len(ranked)), [len(found) for found in ranked])
-    paths = [path for found in ranked for path in found]
+def swapped(
+    ground: Ground, ranked: Ranked, seed: int
+) -> tuple[Doubles, list[DegreeControl | None]]:
+    """Per link, the mean connection of its paths, NaN where it has none, and its degree control."""
+    batch, jobs = ground.batch, JobList(ground.graphs, seed)
+    for link, paths in enumerate(ranked):
+        slots = [
+            np.array([int(ground.slots(link, [fact])[0]) for fact in path], dtype=np.int64)
+            for path in paths
+        ]
+        if slots:
+            jobs.add(link, np.concatenate(slots), SWAPS, SET)
+            jobs.add_placebos(link, np.concatenate(slots), SWAPS, PLACEBO)
+        for place, path in enumerate(slots):
+            jobs.add_inner(link, path, SWAPS, PATH + place)
+    listed = jobs.listed()
+    swaps = draw(ground.graphs, listed, ground.explainer.settings.max_length, seed)
+    after = swapped_logits(ground.explainer.setup, batch, ground.relation, listed, swaps)
+    link_of, key = listed.link[swaps.job], listed.key[swaps.job]
+    lost = ground.logits[link_of] - after
+    controls = [
+        control_of(lost[(link_of == link) & (key == SET)],
+                   lost[(link_of == link) & (key >= PLACEBO)])
+        for link in range(len(ranked))
+    ]  # fmt: skip
     result = np.full(len(ranked), np.nan)
-    if not paths:
-        return result
-    graph = ground.explainer.graph
-    slots: list[Longs] = []
-    for number, path in zip(link.tolist(), paths, strict=True):
-        places = {int(graph.fact[ground.batch.edges[slot]]): int(slot)
-                  for slot in ground.slots(number, path)}  # fmt: skip
-        slots.append(np.array([places[fact] for fact in path]))
-    controls, path_of = draw_controls(
-        ReferenceGraphs(ground.explainer.graph, ground.batch, ground.whole, ground.bare), link,
-        Csr.of(slots), CONTROLS, seed,
-    )  # fmt: skip
-    gone = ground.influence.logits(ground.whole, controls)
-    control = ground.logits[controls.link] - gone
-    own = ground.effects(link.tolist(), paths)
-    above = np.array([connection(own[i], control[path_of == i]) for i in range(len(link))])
-    for number in np.unique(link[~np.isnan(above)]).tolist():
-        result[number] = np.nanmean(above[link == number])
-    return result
+    inner = (key >= PATH) & (key < PLACEBO)
+    for link in np.unique(link_of[inner]).tolist():
+        effects = ground.effects([link] * len(ranked[link]), ranked[link])
+        mine = inner & (link_of == link)
+        shares = [
+            float(connection(effects[place - PATH], lost[mine & (key == place)].mean()))
+            for place in np.unique(key[mine]).tolist()
+            if effects[place - PATH] > ground.explainer.setup.noise
+        ]
+        result[link] = np.mean(shares) if shares else np.nan
+    return result, controls
 
 
 def inner_degrees(graph: TypedGraph, edge_of: Longs, path: FactPath) -> list[int]:

@@ -25,17 +25,22 @@ from pagelink.models.checkpoint import Checkpoint, load_checkpoint, save_checkpo
 from pagelink.models.feeds import scorer
 from pagelink.models.figures import Separation, link_metrics
 from pagelink.models.link_model import LinkModel, node_inputs
-from pagelink.models.links import split_graph
+from pagelink.models.links import LinkSplit, split_graph
+from pagelink.models.messages import reverse_of
 from pagelink.models.training import TrainSettings, train
 from pagelink.tables.load import load_graph
 
-RELEASED, AMINER = "released", "aminer"
+RELEASED, AMINER, LARGE = "released", "aminer", "useritemattr4"
 PAPER_LIKES = 4500
 """Links of the paper's AugCitation."""
 KINDS = ("rgcn", "sage", "hgt", "rgcn-shared", "hgt-shared")
 """`shared`: without free node embeddings, one vector for all nodes of a type."""
 HGT_EPOCHS = 15
 """On the real graphs, where an epoch of HGT takes many times as long as one of the others."""
+FB15K_LINK = "/sports/sports_position/players./sports/sports_team_roster/team"
+"""The predicted relation of FB15k-237: a sports team has players in that position."""
+EXCHANGES = 20
+"""Exchanges of targets that are tried per link when links are shuffled."""
 
 
 @dataclass(frozen=True)
@@ -85,10 +90,10 @@ class Subject:
 
 
 def subject_names(quick: bool) -> tuple[str, ...]:
-    """The names of all subjects."""
+    """The names of the subjects of the part `models`; `load_subject` knows more data sets."""
     if quick:
         return ("tiny-rgcn", "tiny-rgcn-shared")
-    return (RELEASED, *(f"{data}-{kind}" for data in _DATASETS if data != "tiny" for kind in KINDS))
+    return (RELEASED, *(f"{data}-{kind}" for data in _ALL_KINDS for kind in KINDS))
 
 
 def load_subject(
@@ -97,7 +102,7 @@ def load_subject(
     """Return a subject; it is trained if the folder has no checkpoint of it.
 
     Args:
-        name: one of `subject_names`, or `aminer-` and a kind of model.
+        name: `released`, or the name of a data set, `-` and one of `KINDS`.
         links: number of links at most.
         seed: of the data, the training and the choice of the links.
         folder: where checkpoints are.
@@ -117,7 +122,7 @@ def load_subject(
     else:
         data, link_type, labels = _DATASETS[dataset](seed)
     settings = _SETTINGS[dataset]
-    if kind.startswith("hgt") and dataset not in ("useritemattr", "tiny"):
+    if kind.startswith("hgt") and dataset not in ("useritemattr", "tiny", LARGE):
         settings = dataclasses.replace(settings, epochs=HGT_EPOCHS)
     of = "" if source is None or dataset != AMINER else f"-{source.stem}"
     file = folder / f"{name}{of}-seed{seed}.pt"
@@ -127,7 +132,7 @@ def load_subject(
 
 def trained(
     file: Path, kind: str, data: HeteroData, link_type: EdgeType, settings: TrainSettings,
-    seed: int, split_seed: int,
+    seed: int, split_seed: int, split: LinkSplit | None = None, dropout: float = 0.0,
 ) -> Checkpoint:  # fmt: skip
     """Return the model of a checkpoint, which is trained first if there is no such file.
 
@@ -139,17 +144,54 @@ def trained(
         settings: of the training.
         seed: of the first weights and the training.
         split_seed: of the split of the links.
+        split: the split itself, if it is another.
+        dropout: of the model.
     """
     if not file.exists():
         model = make_model(
             kind.removesuffix("-shared"), data, link_type, paper_split=settings.paper_split,
-            seed=seed, embeddings=not kind.endswith("-shared"),
+            seed=seed, embeddings=not kind.endswith("-shared"), dropout=dropout,
         )  # fmt: skip
-        split = split_graph(data, link_type, split_seed)
+        split = split or split_graph(data, link_type, split_seed)
         report = train(model, data, link_type, split, settings, seed=seed)
         file.parent.mkdir(parents=True, exist_ok=True)
         save_checkpoint(file, model, data, link_type, split, report, settings)
     return load_checkpoint(file, data)
+
+
+def shuffled_links(
+    data: HeteroData, link_type: EdgeType, seed: int
+) -> tuple[HeteroData, LinkSplit]:
+    """Return a graph whose training and validation links lead to other targets, and its split.
+
+    Targets are exchanged between links of the same part, so that every node keeps its number of
+    links in it. No link stays or becomes one of the graph's, as far as exchanges can do that. Test
+    links stay as they are.
+
+    Args:
+        data: the graph with all links.
+        link_type: the predicted relation, between two node types.
+        seed: of the split and of the exchanges.
+    """
+    split, rng = split_graph(data, link_type, seed), np.random.default_rng((seed, 3))
+    real = set(_as_pairs(split.all))
+    now, parts = set(real), []
+    for part in (split.train, split.valid):
+        links = list(_as_pairs(part))
+        for _ in range(EXCHANGES * len(links)):
+            first, second = rng.integers(len(links), size=2).tolist()
+            (a, b), (x, y) = links[first], links[second]
+            if not {(a, y), (x, b)} & now and not {(a, y), (x, b)} & real:
+                links[first], links[second] = (a, y), (x, b)
+                now -= {(a, b), (x, y)}
+                now |= {(a, y), (x, b)}
+        parts.append(torch.tensor(links).T)
+    made = LinkSplit(parts[0], parts[1], split.test)
+    changed, reverse = copy.copy(data), reverse_of(data, link_type)
+    changed[link_type].edge_index = made.all
+    if reverse in data.edge_types:
+        changed[reverse].edge_index = made.all.flip(0)
+    return changed, made
 
 
 def checkpoint_subject(
@@ -231,6 +273,16 @@ def _useritemattr(seed: int) -> Loaded:
     return _with_links(generate_useritemattr(seed=seed))
 
 
+def _large(seed: int) -> Loaded:
+    """Four times the graph: what explains some hundred links is then a small part of it."""
+    return _with_links(
+        generate_useritemattr(
+            num_users=400, num_items=400, num_attrs=200, num_has=908, num_wanted=140,
+            items_per_user=208, num_buys=4888, seed=seed,
+        )
+    )  # fmt: skip
+
+
 def _tiny(seed: int) -> Loaded:
     return _with_links(
         generate_useritemattr(
@@ -261,13 +313,51 @@ def _hetionet(seed: int) -> Loaded:
     return load_graph(find_data("hetionet-core")), ("compound", "treats", "disease"), None
 
 
+def _vispub(seed: int) -> Loaded:
+    return load_graph(find_data("vispub-citation")), ("author", "writes", "paper"), None
+
+
+def _fb15k(seed: int) -> Loaded:
+    return read_fb15k(find_data("fb15k-237")), ("entity", FB15K_LINK, "entity"), None
+
+
+def read_fb15k(folder: Path) -> HeteroData:
+    """Read all triples of FB15k-237; its relations, but the predicted one, are their domains.
+
+    The domain is the first word of a relation's name, such as `film`. With a relation for each of
+    the 237 names, a pass over the same edges takes many times as long.
+    """
+    ids: dict[str, int] = {}
+    pairs: dict[str, dict[tuple[int, int], None]] = {}
+    for part in ("train", "valid", "test"):
+        for line in (folder / f"{part}.txt").read_text(encoding="utf-8").splitlines():
+            head, relation, tail = line.split("\t")
+            ends = ids.setdefault(head, len(ids)), ids.setdefault(tail, len(ids))
+            name = relation if relation == FB15K_LINK else relation.split("/")[1]
+            pairs.setdefault(name, {})[ends] = None
+    names = dict(
+        line.split("\t", 1)
+        for line in (folder / "names.tsv").read_text(encoding="utf-8").splitlines()
+    )
+    data = HeteroData()
+    data["entity"].num_nodes = len(ids)
+    data["entity"].id, data["entity"].name = list(ids), [names.get(key, key) for key in ids]
+    for name, edges in sorted(pairs.items()):
+        edge_index = torch.tensor(list(edges)).T.contiguous()
+        data["entity", name, "entity"].edge_index = edge_index
+        data["entity", f"rev_{name}", "entity"].edge_index = edge_index.flip(0)
+    return data
+
+
+_ALL_KINDS = ("useritemattr", "augcitation", "movielens", "hetionet")
 _DATASETS: dict[str, Callable[[int], Loaded]] = {
     "useritemattr": _useritemattr, "augcitation": _augcitation, "movielens": _movielens,
-    "hetionet": _hetionet, "tiny": _tiny,
+    "hetionet": _hetionet, "vispub": _vispub, "fb15k": _fb15k, "tiny": _tiny, LARGE: _large,
 }  # fmt: skip
 _PAPER = dataclasses.replace(TrainSettings.paper(), retrain_edgeless=True)
 _OURS = TrainSettings(epochs=30, patience=5, retrain_edgeless=True)
 _SETTINGS = {
     "useritemattr": _PAPER, "augcitation": _PAPER, AMINER: _PAPER, "movielens": _OURS,
-    "hetionet": _OURS, "tiny": dataclasses.replace(_PAPER, epochs=5),
+    "hetionet": _OURS, "vispub": _OURS, "fb15k": dataclasses.replace(_OURS, epochs=20),
+    LARGE: _PAPER, "tiny": dataclasses.replace(_PAPER, epochs=5),
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Mechanisms: models of hand-set weights on music graphs, of which every fact's use is known.
+"""Mechanisms: models of hand-set weights on drawn graphs, of which every fact's use is known.
 
 A model counts walks along a few sequences of relations, and its head says what the counts are
 worth; all other relations pass through it with weight 0. The counted walks of a link are those that
@@ -7,48 +7,21 @@ were planted for it and no others.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 from torch_geometric.data import HeteroData
 
-from pagelink.datasets.music import (
-    SCENE,
-    STEPS,
-    CountingModel,
-    Drawing,
-    Fact,
-    Head,
-    facts_of,
-    renamed,
-)
+from pagelink.datasets.counting import CountingModel
+from pagelink.datasets.medicine import MEDICINE
+from pagelink.datasets.music import MUSIC
+from pagelink.datasets.plans import Plan
+from pagelink.datasets.scenes import SCENE, VALUE, Drawing, Fact, Schema, facts_of
 from pagelink.errors import SettingsError, did_you_mean
 from pagelink.explain.result import Explanation
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What a model of hand-set weights uses, and what is planted for each link.
-
-    A planted path is written as relations and nodes in turn, such as "saves m1 contains": nodes of
-    the same name are the same node, and the first letter is their type.
-    """
-
-    what: str
-    """The mechanism in words."""
-    walks: tuple[str, ...]
-    """Relations, as walked, whose walks from source to target the model counts. Those of one
-    relation are not from the source: all facts of the relation at that end are counted."""
-    head: Head
-    used: tuple[str, ...]
-    """Planted paths that raise the score; empty: no path is used as such."""
-    others: tuple[str, ...]
-    """Planted paths that do not."""
-    verdict: str = "supported"
-    crowded: Mapping[str, int] = field(default_factory=dict)
-    """Inner nodes with this number of further facts."""
 
 
 @dataclass(frozen=True)
@@ -78,11 +51,14 @@ class MechanismLink:
         return explanation.evidence is not None and explanation.evidence.verdict == self.verdict
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Mechanism:
     """A graph, a model of hand-set weights, and links with the right answers."""
 
     name: str
+    schema: Schema
+    max_length: int | None
+    """Facts of a path at most, where the right answers are not those of the default."""
     data: HeteroData
     model: nn.Module
     links: tuple[MechanismLink, ...]
@@ -93,119 +69,11 @@ class Mechanism:
         return [(link.src, link.dst) for link in self.links]
 
 
-# The mechanisms.
-
-
-def _one(count: Tensor) -> Tensor:
-    return count.clamp(max=1)
-
-
-_SAVED, _LIKED = "saves contains", "likes contains"
-_FOLLOWED, _SUBSCRIBED = "follows rev_by", "subscribes released"
-_FEATURED = "saves features rev_by"
-_LONG = "saves m1 features a1 rev_by"
-_DECOYS = ("likes m2 contains", "skips m3 contains", "follows a1 rev_by", "subscribes l1 released")
-_FURTHER = ("likes m2 features a2 rev_by", "skips m3 contains")
-_BY_LABEL = "subscribes l1 rev_signed_to a1 rev_by"
-
-
-def _saved(count: int) -> tuple[str, ...]:
-    return tuple(f"saves m{number} contains" for number in range(11, 11 + count))
-
-
-PLANS: dict[str, Plan] = {
-    "metapath": Plan(
-        "a saved mix with the track counts; liked and skipped ones, a followed artist and a label "
-        "do not",
-        (_SAVED,), lambda n: 4 * n[0], ("saves m1 contains",), _DECOYS,
-    ),
-    "parallel": Plan(
-        "a saved mix counts; the listener also likes the same mix",
-        (_SAVED,), lambda n: 4 * n[0], ("saves m1 contains",),
-        ("likes m1 contains", "skips m2 contains", "follows a1 rev_by"),
-    ),
-    "shared, equal length": Plan(
-        "an artist of a saved mix counts; a path of as many facts, by the artist's label, shares "
-        "the last one",
-        (_FEATURED,), lambda n: 4 * n[0], (_LONG,), (_BY_LABEL, *_FURTHER),
-    ),
-    "shared, shorter": Plan(
-        "the same; the listener also follows that artist, a path of two facts",
-        (_FEATURED,), lambda n: 4 * n[0], (_LONG,), ("follows a1 rev_by", *_FURTHER),
-    ),
-    "shared, lower degree": Plan(
-        "the same by label, and the saved mix has 20 facts more",
-        (_FEATURED,), lambda n: 4 * n[0], (_LONG,), (_BY_LABEL, *_FURTHER), crowded={"m1": 20},
-    ),
-    "AND": Plan(
-        "a saved mix and a followed artist count together, either alone is worth nothing",
-        (_SAVED, _FOLLOWED), lambda n: 5 * _one(n[0]) * _one(n[1]),
-        ("saves m1 contains", "follows a1 rev_by"),
-        ("likes m2 contains", "skips m3 contains", "subscribes l1 released"),
-    ),
-    "(A or B) and (C or D)": Plan(
-        "a saved or a liked mix, and an artist or a label",
-        (_SAVED, _LIKED, _FOLLOWED, _SUBSCRIBED),
-        lambda n: 5 * _one(n[0] + n[1]) * _one(n[2] + n[3]),
-        ("saves m1 contains", "likes m2 contains", "follows a1 rev_by", "subscribes l1 released"),
-        ("skips m3 contains", "skips m4 features a2 rev_by"),
-    ),
-    "OR of 3": Plan(
-        "a saved mix, an artist or a label: one is as good as all",
-        (_SAVED, _FOLLOWED, _SUBSCRIBED), lambda n: 4 * _one(n[0] + n[1] + n[2]),
-        ("saves m1 contains", "follows a1 rev_by", "subscribes l1 released"),
-        ("likes m2 contains", "skips m3 contains"),
-    ),
-    "OR of 8": Plan(
-        "one of eight saved mixes is as good as all",
-        (_SAVED,), lambda n: 4 * _one(n[0]), _saved(8), _DECOYS,
-    ),
-    "2 of 4": Plan(
-        "two of four saved mixes are needed, more add nothing",
-        (_SAVED,), lambda n: 4 * _one((n[0] - 1).clamp(min=0)), _saved(4), _DECOYS,
-    ),
-    "negative, for": Plan(
-        "a saved mix is worth 3, a liked one -1",
-        (_SAVED, _LIKED), lambda n: 3 * n[0] - n[1], ("saves m1 contains",), _DECOYS,
-    ),
-    "negative, against": Plan(
-        "a saved mix is worth 1, each of two liked ones -2",
-        (_SAVED, _LIKED), lambda n: n[0] - 2 * n[1], ("saves m1 contains",),
-        (*_DECOYS, "likes m4 contains"), "structure_against",
-    ),
-    "popularity": Plan(
-        "the number of mixes that contain the track, whoever saved them",
-        ("contains",), lambda n: 0.7 * n[0], (), ("saves m1 contains", *_DECOYS), "degree_only",
-    ),
-    "popularity, product": Plan(
-        "the number of mixes that the listener saved times that of the mixes with the track",
-        ("rev_saves", "contains"), lambda n: 0.2 * n[0] * n[1], (),
-        ("saves m1 contains", "saves m4 contains", *_DECOYS), "degree_only",
-    ),
-    "features only": Plan(
-        "nothing but the features of listener and track",
-        (_SAVED,), lambda n: 0 * n[0], (), ("saves m1 contains", *_DECOYS), "structure_not_used",
-    ),
-    "small effect": Plan(
-        "as the first, worth two to three times the noise",
-        (_SAVED,), lambda n: 0.03 * n[0], ("saves m1 contains",), _DECOYS,
-    ),
-    "offset": Plan(
-        "as the first, with 500 added to all scores",
-        (_SAVED,), lambda n: 4 * n[0] + 500, ("saves m1 contains",), _DECOYS,
-    ),
-    "four facts": Plan(
-        "an artist of whom the listener saved another track counts; decoys have three facts",
-        ("saves contains by rev_by",), lambda n: 4 * n[0], ("saves m1 contains t1 by a1 rev_by",),
-        ("likes m2 features a2 rev_by", "subscribes l1 rev_signed_to a3 rev_by",
-         "follows a4 signed_to l2 released"),
-    ),
-    "forty": Plan(
-        "forty saved mixes count, each a fortieth: no three of them reach a tenth",
-        (_SAVED,), lambda n: 0.1 * n[0], _saved(40), _DECOYS, "not_by_these",
-    ),
-}  # fmt: skip
+FAMILIES = (MUSIC, MEDICINE)
+PLANS: dict[str, Plan] = {name: plan for family in FAMILIES for name, plan in family.plans.items()}
 MECHANISMS = tuple(PLANS)
+HELD_OUT = tuple(MEDICINE.plans)
+"""Those that explainers are judged by and were not made with."""
 
 
 def make_mechanism(name: str, num_links: int = 300, seed: int = 0) -> Mechanism:
@@ -223,6 +91,8 @@ def make_mechanism(name: str, num_links: int = 300, seed: int = 0) -> Mechanism:
         >>> mechanism = make_mechanism("OR of 3", num_links=2)
         >>> [len(link.used) for link in mechanism.links], mechanism.links[0].verdict
         ([3, 3], 'supported')
+        >>> make_mechanism("one way", num_links=2).schema.link_type
+        ('compound', 'treats', 'disease')
     """
     if name not in PLANS:
         raise SettingsError(
@@ -230,22 +100,51 @@ def make_mechanism(name: str, num_links: int = 300, seed: int = 0) -> Mechanism:
             + did_you_mean(name, MECHANISMS)
         )
     plan = PLANS[name]
-    drawing, drawn = Drawing(np.random.default_rng((seed, MECHANISMS.index(name)))), []
+    schema = next(family.schema for family in FAMILIES if name in family.plans)
+    drawing, drawn = Drawing(schema, np.random.default_rng((seed, MECHANISMS.index(name)))), []
     for first in range(0, num_links, SCENE):
-        paths = (*plan.used, *plan.others)
-        drawn += drawing.scene(paths, plan.crowded, min(SCENE, num_links - first))
-    order, links = drawing.order(), []
+        number = min(SCENE, num_links - first)
+        drawn += drawing.scene(plan.paths, plan.crowded, number, plan.values)
+    order = drawing.order()
+    data, links = drawing.data(order), []
+    source, relation, target = schema.link_type
     for src, dst, planted in drawn:
-        used = planted[: len(plan.used)]
-        supports = {fact for path in used for fact in path}
-        for walk in plan.walks:
-            if " " not in walk:
-                end = src if STEPS[walk][2] == "listener" else dst
-                supports.update(drawing.at(walk, end))
+        used = [schema.renamed(path, order) for path in planted]
+        ends = int(order[source][src]), int(order[target][dst])
+        supports = {fact for path in used[: len(plan.used) + len(plan.weaker)] for fact in path}
+        at_ends = [
+            schema.renamed(drawing.at(step, src if schema.steps[step][2] == source else dst), order)
+            for step in (walk.steps[0] for walk in plan.walks if len(walk.steps) == 1)
+        ]
+        supports |= _supporting(plan, schema, data, at_ends) - {(relation, *ends)}
         links.append(MechanismLink(
-            int(order["listener"][src]), int(order["track"][dst]), plan.verdict,
-            frozenset(frozenset(renamed(path, order)) for path in used),
-            frozenset(renamed(supports, order)),
+            *ends, plan.verdict, frozenset(map(frozenset, used[: len(plan.used)])),
+            frozenset(supports),
         ))  # fmt: skip
-    model = CountingModel([walk.split() for walk in plan.walks], plan.head, SCENE)
-    return Mechanism(name, drawing.data(order), model.eval(), tuple(links))
+    model = CountingModel(schema, plan.walks, plan.head)
+    return Mechanism(name, schema, plan.max_length, data, model.eval(), tuple(links))
+
+
+def _supporting(
+    plan: Plan, schema: Schema, data: HeteroData, at_ends: Sequence[Sequence[Fact]]
+) -> set[Fact]:
+    """Of the facts that are counted at the two ends, one list for each walk, those that support."""
+    ends = set(schema.link_type[::2])
+
+    def content(fact: Fact) -> Tensor:
+        """Of the node that is not the end."""
+        src, _, dst = schema.relations[fact[0]]
+        found: Tensor = data[dst].x[fact[2]] if src in ends else data[src].x[fact[1]]
+        return found[VALUE:]
+
+    if plan.at_ends == "all":
+        return {fact for facts in at_ends for fact in facts}
+    if plan.at_ends == "value":
+        return {fact for facts in at_ends for fact in facts if content(fact)[0] > 0}
+    if plan.at_ends == "class":
+        one, other = at_ends
+        met = {
+            (a, b) for a in one for b in other if torch.equal(content(a)[1:], content(b)[1:])
+        }  # fmt: skip
+        return {fact for pair in met for fact in pair}
+    return set()

@@ -1,9 +1,10 @@
 """The exhaustive greedy search: the measure of what paths can do to a score.
 
-It adds, among all simple paths of at most l_max facts, the one lowering f most, again and again, as
-many as are wanted. Where every path raises f it adds the one that raises it least, because two
-paths may stand in for each other. Of the sets on its way, of one path or more, the one of highest
-effect counts; explanations, too, may have fewer paths than are wanted, but not none.
+It adds, among all simple paths of at most l_max facts, the one whose removal from G lowers f most,
+again and again, as many as are wanted. Where every path raises f it adds the one that raises it
+least, because two paths may stand in for each other. Of the sets on its way, of one path or more,
+the one of highest effect counts; explanations, too, may have fewer paths than are wanted, but not
+none. By the same rule it searches the other side: the paths whose insertion into G0 raises f most.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ class GreedySearch:
     chain: Ranked
     """Per link, the paths in the order they were added."""
     reached: Doubles
-    """[num_links, num_paths + 1]: the effect of the first 0, 1, ... of them together; -inf where
-    there are no more."""
+    """[num_links, num_paths + 1]: the effect (or gain) of the first 0, 1, ... of them together;
+    -inf where there are no more."""
     exhaustive: Bools
     """[num_links]: all paths of the link were tried. Where there are too many, the search is over
     the most concise ones and those of the highest gradient, and its effect is a lower bound."""
@@ -56,13 +57,17 @@ class GreedySearch:
         return np.maximum(self.effects(count), 0.0)
 
 
-def greedy_search(ground: Ground, num_paths: int, most: int = MOST_PATHS) -> GreedySearch:
+def greedy_search(
+    ground: Ground, num_paths: int, most: int = MOST_PATHS, *, inserted: bool = False
+) -> GreedySearch:
     """Search greedily for the set of paths whose removal lowers the score most.
 
     Args:
         ground: the links.
         num_paths: paths of a set at most.
         most: paths of a link that are tried at most.
+        inserted: search for the set whose insertion into G0 raises the score most, and where the
+            result says effect, it is the gain, f(G0 + S) - f(G0).
     """
     found, exhaustive = _all_paths(ground, most)
     tried = ground.candidates(found)
@@ -75,8 +80,9 @@ def greedy_search(ground: Ground, num_paths: int, most: int = MOST_PATHS) -> Gre
         members[:, place] = np.arange(count)
         # A path that is in the set already is no next one.
         again = (chosen[tried.link] == np.arange(count)[:, None]).any(1)
-        after = ground.influence.logits(ground.whole, tried.removal(tried.link, members))
-        effect = np.where(again, -np.inf, ground.logits[tried.link] - after)
+        edits = tried.removal(tried.link, members)
+        moved = ground.gains_of(edits) if inserted else ground.effects_of(edits)
+        effect = np.where(again, -np.inf, moved)
         for link in range(num_links):
             first, last = tried.ptr[link : link + 2]
             best = first + int(np.argmax(effect[first:last])) if last > first else -1

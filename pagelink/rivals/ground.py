@@ -9,18 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
+from pagelink.explain.edge_mask import EdgeMask
 from pagelink.explain.explainer import PaGELink
 from pagelink.explain.options import facts_along
-from pagelink.explain.result import EdgeMask, Explanation
+from pagelink.explain.result import Explanation
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.edited_graphs import Edits
 from pagelink.graph.links import Link, LinkLike
 from pagelink.graph.lookup import slots_of_facts
 from pagelink.graph.typed_graph import TypedGraph
-from pagelink.measure.candidates import CandidateFinder, Candidates, ReferenceGraphs
+from pagelink.measure.candidates import CandidateFinder, Candidates
+from pagelink.measure.trials import ReferenceGraphs
 from pagelink.model.edited_logits import EditedLogits
 from pagelink.model.inputs import ModelInput
 from pagelink.runtime.arrays import Bools, Doubles, Longs
@@ -54,10 +57,8 @@ class Ground:
     """f(G)"""
     recorded: ModelInput
     paths: PathGraphs
-    whole: Bools
-    """G: the edges of the batch that the model sees."""
-    bare: Bools
-    """G0: G without any fact on a path."""
+    graphs: ReferenceGraphs
+    """G and G0."""
     influence: EditedLogits
 
     @classmethod
@@ -83,7 +84,6 @@ class Ground:
     def _made(cls, explainer: PaGELink, links: list[Link], batch: ComputationGraphs) -> Ground:
         graph, predictor = explainer.graph, explainer.predictor
         relation = explainer.setup.relations(links)
-        whole = predictor.needed(batch)
         logits, recorded = explainer.setup.logits(batch, relation)
         length = explainer.settings.max_length
         return cls(
@@ -94,10 +94,19 @@ class Ground:
             logits=logits,
             recorded=recorded,
             paths=build_path_graphs(graph, batch, allowed_facts(graph, batch), length),
-            whole=whole,
-            bare=ReferenceGraphs.of(graph, batch, whole, length).bare,
+            graphs=ReferenceGraphs.of(explainer.setup, batch),
             influence=EditedLogits(predictor, batch, relation),
         )
+
+    @property
+    def whole(self) -> Bools:
+        """G: the edges of the batch that the model sees."""
+        return self.graphs.whole
+
+    @property
+    def bare(self) -> Bools:
+        """G0: G without any fact on a path."""
+        return self.graphs.bare
 
     @property
     def num_links(self) -> int:
@@ -141,9 +150,30 @@ class Ground:
 
     def effects(self, links: Sequence[int], facts: Sequence[Sequence[int]]) -> Doubles:
         """f(G) - f(G without the facts), for each set of facts."""
-        after = self.influence.logits(self.whole, self.edits(links, facts))
-        effects: Doubles = self.logits[np.asarray(links, dtype=np.int64)] - after
+        return self.effects_of(self.edits(links, facts))
+
+    def gains(self, links: Sequence[int], facts: Sequence[Sequence[int]]) -> Doubles:
+        """f(G0 + the facts) - f(G0), for each set of facts."""
+        # Facts of longer paths may be in G0; an edit would take these out.
+        bare = self.bare
+        slots = [self.slots(link, each) for link, each in zip(links, facts, strict=True)]
+        return self.gains_of(edits_of(links, [each[~bare[each]] for each in slots]))
+
+    def effects_of(self, edits: Edits) -> Doubles:
+        """f(G) - f(G edited), for each edit."""
+        effects: Doubles = self.logits[edits.link] - self.influence.logits(self.whole, edits)
         return effects
+
+    def gains_of(self, edits: Edits) -> Doubles:
+        """f(G0 edited) - f(G0), for each edit."""
+        gains: Doubles = self.influence.logits(self.bare, edits) - self.bare_logits[edits.link]
+        return gains
+
+    @cached_property
+    def bare_logits(self) -> Doubles:
+        """f(G0), per link."""
+        every = list(range(self.num_links))
+        return self.influence.logits(self.bare, self.edits(every, [[] for _ in every]))
 
     def path_facts(self, link: int) -> Longs:
         """All facts on some path of a link, in ascending order."""

@@ -21,9 +21,10 @@ from pagelink.explain.explainer import PaGELink
 from pagelink.explain.pipeline import best_by_mask
 from pagelink.explain.result import Explanation
 from pagelink.graph.schema import EdgeType
-from pagelink.measure.candidates import CandidateFinder, Trials
-from pagelink.measure.evidence import measure_chosen, measured_so_far
+from pagelink.measure.candidates import CandidateFinder
+from pagelink.measure.evidence import measure_beyond, measure_chosen, measured_so_far
 from pagelink.measure.selection import all_members, select_all
+from pagelink.measure.trials import Trials
 from pagelink.runtime.arrays import Floats, Longs
 from pagelink.runtime.timer import OutOfTimeError
 from pagelink.search.mask_learning import LearnedMasks
@@ -95,6 +96,9 @@ class Rival(PaGELink, ABC):
         """The settings that it really works under; the explanations carry them."""
         return settings
 
+    def _longer(self) -> None:
+        """A rival's paths are never longer than they may be."""
+
     def _warnings(self) -> list[str]:
         told = ", ".join(f"{f.name}={getattr(self.options, f.name)}" for f in fields(self.options))
         return [f"Explained by {self.name}{f' ({told})' if told else ''}.", *super()._warnings()]
@@ -121,7 +125,9 @@ class Rival(PaGELink, ABC):
                 trials = Trials.of(work, finder.taken(found))
                 so_far = all_members(trials.candidates)[work.links]
                 measured = measured_so_far(trials, so_far)
-                measured = measure_chosen(trials, select_all(trials))
+                chosen = select_all(trials)
+                measured = measure_chosen(trials, chosen)
+                measured = measure_beyond(trials, chosen, measured)
             except OutOfTimeError:
                 timer.stop(MEASURING)
         return self.builder.build(work, masks, found, measured)

@@ -27,8 +27,7 @@ from pagelink.bench.runs import (
     say,
     shown_progress,
 )
-from pagelink.datasets.mechanisms import MECHANISMS, PLANS, Mechanism, make_mechanism
-from pagelink.datasets.music import LINK_TYPE
+from pagelink.datasets.mechanisms import HELD_OUT, MECHANISMS, PLANS, Mechanism, make_mechanism
 from pagelink.explain.result import Explanation
 from pagelink.rivals.registry import make_rival
 from pagelink.runtime.files import write_text
@@ -43,8 +42,9 @@ EXPLAINERS = {
     "degree": "degree", "random": "random-paths",
 }  # fmt: skip
 """The rows, and what the registry calls them. All are measured, so that all have a verdict."""
-SETTINGS = Settings()
-"""Of all rows and mechanisms: also where the used path has more facts than `max_length`."""
+SETTINGS = Settings(strongest=False, what_else=False)
+"""Of all rows and mechanisms, but for `max_length` where a plan has one: where it has none, also if
+the used path has more facts."""
 FIRST, EVIDENCE, VERDICT = "right first path", "no unused path as evidence", "right verdict"
 FIGURES = (FIRST, EVIDENCE, VERDICT)
 FILE = "planted.md"
@@ -81,12 +81,14 @@ def run_mechanism(store: RunStore, name: str, links: int, seed: int) -> list[Run
         links: number of links.
         seed: of the graph, the explainers and the intervals.
     """
+    most = PLANS[name].max_length
+    settings = SETTINGS if most is None else SETTINGS.replace(max_length=most, longer=False)
 
     def explained(explainer: str) -> Figures:
         mechanism = make_mechanism(name, links, seed)
         rival = make_rival(
-            EXPLAINERS[explainer], mechanism.model, mechanism.data, LINK_TYPE, SETTINGS, seed,
-            threshold=None,
+            EXPLAINERS[explainer], mechanism.model, mechanism.data, mechanism.schema.link_type,
+            settings, seed, threshold=None,
         )  # fmt: skip
         return judged(mechanism, list(rival.explain_many(mechanism.pairs)), seed)
 
@@ -94,7 +96,7 @@ def run_mechanism(store: RunStore, name: str, links: int, seed: int) -> list[Run
     for explainer in EXPLAINERS:
         key = {
             "mechanism": name, "explainer": explainer, "links": links, "seed": seed,
-            "settings": SETTINGS.to_dict(),
+            "settings": settings.to_dict(),
         }  # fmt: skip
         runs.append(store.do(NAME, f"{name} {explainer}", key, partial(explained, explainer)))
     return runs
@@ -142,30 +144,35 @@ def tables(runs: Iterable[Run]) -> list[Table]:
     if not names:
         return []
     some = next(iter(found.values()))
-    settings = some.key["settings"]
+    apart = [f"{PLANS[name].max_length} in {name}" for name in names if PLANS[name].max_length]
     note = (
         f"{some.key['links']} links per mechanism, seed {some.key['seed']}, paths of at most "
-        f"{settings['max_length']} facts for all. "
+        f"{SETTINGS.max_length} facts for all{''.join(f', {each}' for each in apart)}. "
     )
 
     def figure(name: str, explainer: str, key: str) -> dict[str, Any]:
         run = found.get((name, explainer))
         return (run.figures[key] if run else None) or dict.fromkeys(("value", "low", "high"))
 
-    rows = []
-    for name in names:
+    def row(name: str) -> tuple[str, ...]:
         run = found.get((name, DEFAULT))
         wrong = [] if run is None else [
             f"{verdict} {count}" for verdict, count in run.figures["verdicts"].items()
             if verdict != PLANS[name].verdict
         ]  # fmt: skip
         cells = [interval_cell(**figure(name, DEFAULT, key)) for key in FIGURES]
-        rows.append((name, *cells, PLANS[name].verdict, ", ".join(wrong) or "-"))
+        return (name, *cells, PLANS[name].verdict, ", ".join(wrong) or "-")
+
     columns = ("", *FIGURES, "the right one", "others given")
-    shown = [Table(
-        "Planted mechanisms, the default", columns, rows,
-        note + "Shares of links with 95 % intervals; a dash where no path is right as a path.",
-    )]  # fmt: skip
+    known = [name for name in names if name not in HELD_OUT]
+    held_out = [name for name in names if name in HELD_OUT]
+    shown = [
+        Table(
+            f"{title}, the default", columns, [row(name) for name in of],
+            note + "Shares of links with 95 % intervals; a dash where no path is right as a path.",
+        )
+        for title, of in (("Planted mechanisms", known), ("Held-out mechanisms", held_out)) if of
+    ]  # fmt: skip
     for key in FIGURES:
         of_key = [
             (name, *(cell(figure(name, explainer, key)["value"]) for explainer in EXPLAINERS))

@@ -13,7 +13,7 @@ import numpy as np
 from rich.console import Console
 
 from pagelink.bench.answers import COUNTS, MAIN
-from pagelink.bench.faithfulness import planted
+from pagelink.bench.faithfulness import experts, planted, robust, sides, strongest
 from pagelink.bench.faithfulness.bench import CURVE, JUDGED, RANKINGS, SETTINGS, Result, run_subject
 from pagelink.bench.faithfulness.judges import RETRAINED, retrained_effects
 from pagelink.bench.measures import EFFECT, PerLink, with_interval
@@ -136,7 +136,8 @@ def _on_half(links: PerLink, rows: PerLink, mine: Bools) -> dict[str, Any]:
 
 FILE = "faithfulness.json"
 MODELS, LINKS = "models", 200
-PARTS = (planted.NAME, MODELS)
+PARTS = (planted.NAME, MODELS, strongest.NAME, sides.NAME, experts.NAME, robust.NAME)
+DEFAULT_PARTS = (planted.NAME, MODELS)
 Columns = Sequence[tuple[str, str]]
 WORTH: Columns = (
     ("share 1", "share@1"), ("3", "share@3"), ("5", "share@5"),
@@ -185,11 +186,14 @@ def run_parts(
     rho_curve: bool = False,
     retrain: bool = False,
 ) -> None:
-    """Run parts of the benchmark: mechanisms that are known, and trained models.
+    """Run parts of the benchmark.
+
+    Mechanisms that are known; trained models; strongest facts; removal and gain over rho; drugs,
+    proteins and diseases; other judges.
 
     Args:
-        only: the parts; none: all, but where subjects are named, the models alone.
-        subjects: trained models; none: all.
+        only: the parts; none: the first two, but where subjects are named, the models alone.
+        subjects: trained models; none: all of the part.
         out: folder for results and trained models.
         console: where to print.
         links: of each model or mechanism at most. None: what the part has by default.
@@ -201,9 +205,12 @@ def run_parts(
     Raises:
         SettingsError: there is no such part or subject.
     """
-    default = [MODELS] if subjects else []
+    default = [MODELS] if subjects else DEFAULT_PARTS
     parts = check_names("part", only or default, PARTS)
-    check_names("subject", subjects, subject_names(quick))
+    if MODELS in parts:
+        check_names("subject", subjects, subject_names(quick))
+    if robust.NAME in parts:
+        check_names("subject", subjects, (*subject_names(quick), *robust.SUBJECTS))
     if planted.NAME in parts:
         count = planted.LINKS if links is None else links
         planted.run_and_print(out, console, links=count, quick=quick, seed=seed)
@@ -212,6 +219,20 @@ def run_parts(
             subjects, out, console, links=LINKS if links is None else links, quick=quick,
             seed=seed, rho_curve=rho_curve, retrain=retrain,
         )  # fmt: skip
+    if strongest.NAME in parts:
+        count = strongest.LINKS if links is None else links
+        strongest.run_and_print(subjects, out, console, links=count, quick=quick, seed=seed)
+    if sides.NAME in parts:
+        sides.run_and_print(out, console, links=links, quick=quick, seed=seed)
+    if experts.NAME in parts:
+        count = experts.LINKS if links is None else links
+        try:
+            experts.run_and_print(out, console, links=count, quick=quick, seed=seed)
+        except DataNotFoundError as error:
+            say(console, f"{experts.NAME} is left out: {error}")
+    if robust.NAME in parts:
+        count = robust.LINKS if links is None else links
+        robust.run_and_print(out, console, subjects=subjects, links=count, quick=quick, seed=seed)
 
 
 def run_and_print(

@@ -47,7 +47,7 @@ from pagelink.study.storage import write_study
 
 LIKES: EdgeType = ("user", "likes", "item")
 LINKS = [(0, 1), (1, 2), (3, 5), (4, 4), (6, 7), (2, 0)]
-QUICK = Settings(epochs=2, candidates=6, controls=2)
+QUICK = Settings(epochs=2, candidates=6, swaps=2)
 ROOM = 2 << 30
 """Bytes that a damaged file may make its reader ask for on top of what it has."""
 

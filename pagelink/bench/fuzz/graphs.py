@@ -28,12 +28,13 @@ from pagelink.bench.fuzz.oracles.figure_checks import (
     check_rank,
     check_reason,
     check_scores,
-    check_words,
 )
 from pagelink.bench.fuzz.oracles.multigraphs import Multigraph, Node
 from pagelink.bench.fuzz.oracles.path_checks import check_paths
+from pagelink.bench.fuzz.oracles.swap_checks import check_swaps
 from pagelink.bench.fuzz.oracles.truth import LinkTruth, Truth, written_down
 from pagelink.bench.fuzz.oracles.untouched import global_state, same, snapshot
+from pagelink.bench.fuzz.oracles.word_checks import check_words
 from pagelink.errors import PageLinkError
 from pagelink.explain.explainer import PaGELink
 from pagelink.explain.result import Explanation
@@ -46,6 +47,7 @@ AGAIN = 0.1
 """Share of the cases that are explained again in batches of another size."""
 COMPARED = "explanations compared with the model on edited full graphs"
 MEASURED_TOO = "of these, with what their paths and facts are worth"
+SWAPPED = "of these, with facts swapped by hand"
 TOO_LOW = "cases in which the depth was found too low"
 OFF = f"{LARGEST}difference of a figure, by tau"
 Counts = Counter[str]
@@ -84,7 +86,7 @@ def random_graphs(seed: int, cases: range) -> Generator[Fault, None, Counts]:
         How many cases were refused, by the error; how many explanations were recomputed, and how
         far they are from the truth.
     """
-    counts = Counts({COMPARED: 0, MEASURED_TOO: 0, TOO_LOW: 0, OFF: 0})
+    counts = Counts({COMPARED: 0, MEASURED_TOO: 0, SWAPPED: 0, TOO_LOW: 0, OFF: 0})
     for case in cases:
         drawn = RandomCase.draw(seed, case)
         before = snapshot(drawn.made.model, drawn.given.data), global_state()
@@ -191,7 +193,8 @@ def check_answers(
             yield f"{row!r} was taken for {answer.src}, {answer.dst}"
             continue
         counts[f"reason {answer.reason}"] += 1
-        inside = _inside(explainer, drawn, answer)
+        see = partial(_inside, explainer, answer)
+        inside = see(drawn)
         link = LinkTruth(truth, *ends, answer.link_type, sample)
         wrong = [
             *check_words(answer, link.noise), *check_paths(answer, drawn, inside, given),
@@ -202,6 +205,9 @@ def check_answers(
             measured += 1
             counts[MEASURED_TOO] += 1
             figures += check_evidence(answer, link, inside)
+            if measured == 1 and answer.paths:
+                counts[SWAPPED] += 1
+                figures += check_swaps(explainer, answer, link, see, asked.seed)
         if asked.options.get("rank"):
             figures += check_rank(answer, link, asked.options["rank_sample"])
         is_off = is_off or bool(figures)
@@ -212,7 +218,7 @@ def check_answers(
         yield f"the model was taken to see {seen.num_hops} hops, it has {made.num_hops}"
 
 
-def _inside(explainer: PaGELink, drawn: Multigraph, answer: Explanation) -> BruteForce:
+def _inside(explainer: PaGELink, answer: Explanation, drawn: Multigraph) -> BruteForce:
     """The computation graph of a link, by what was found of the model."""
     seen, edge_types = explainer.receptive_field, explainer.graph.edge_types
 

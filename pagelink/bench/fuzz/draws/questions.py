@@ -127,7 +127,7 @@ def _settings(rng: np.random.Generator, given: RandomData) -> Settings:
         "max_length": max_length, "num_paths": int(rng.integers(1, 6)),
         "epochs": int(rng.integers(0, 7)), "core": int(rng.integers(0, 4)),
         "candidates": one_of(rng, 1, 3, 20), "verified": one_of(rng, 1, 8, 64),
-        "controls": int(rng.integers(0, 4)), "rho": one_of(rng, 0.0, 0.5, 0.7, 0.7, 1.0),
+        "swaps": one_of(rng, 0, 1, 6, 20), "rho": one_of(rng, 0.0, 0.5, 0.7, 0.7, 1.0),
         "measure": bool(rng.random() < 0.85),
         **maybe(0.2, budget=max_length * int(rng.integers(1, 4)) + int(rng.integers(0, 3))),
         **maybe(0.2, max_degree=int(rng.integers(1, 9))),
@@ -142,6 +142,9 @@ def _settings(rng: np.random.Generator, given: RandomData) -> Settings:
         **maybe(0.2, patience=one_of(rng, 1, None)),
         **maybe(0.1, entropy=0.1, size=0.1),
         **maybe(0.2, start="noise"),
+        **maybe(0.3, longer=False),
+        **maybe(0.2, strongest=False),
+        **maybe(0.2, what_else=False),
         **maybe(0.1, pred_weight=0.0),
         **maybe(0.02, deadline=one_of(rng, 0.0, 0.01)),
     }  # fmt: skip

@@ -23,6 +23,12 @@ def facts_on(drawn: Multigraph, path: Path) -> list[Fact]:
     ]
 
 
+def longest_of(explanation: Explanation) -> int:
+    """How many facts a path may have: more than `max_length` where longer ones were needed."""
+    evidence = explanation.evidence
+    return explanation.settings.max_length if evidence is None else evidence.max_length
+
+
 def check_paths(
     explanation: Explanation, drawn: Multigraph, inside: BruteForce, given: RandomData
 ) -> Iterator[str]:
@@ -30,7 +36,8 @@ def check_paths(
     settings = explanation.settings
     # Of a predicted negative there are paths for and against it, found without a mask.
     both_sides = explanation.reason in ("predicted_negative", "out_of_time")
-    most = settings.paths_within_budget * (1 + both_sides)
+    length = longest_of(explanation)
+    most = settings.replace(max_length=length).paths_within_budget * (1 + both_sides)
     paths = explanation.paths
     if len(paths) > most:
         yield f"{len(paths)} paths, {most} at most were asked for"
@@ -56,12 +63,12 @@ def _check_path(
     drawn: Multigraph,
     columns: dict[tuple[EdgeType, int], Edge],
 ) -> Iterator[str]:
-    nodes, settings = path.nodes, explanation.settings
+    nodes, longest = path.nodes, longest_of(explanation)
     if (nodes[0], nodes[-1]) != (explanation.src, explanation.dst):
         yield "it does not join source and target"
     if len(set(nodes)) < len(nodes):
         yield "it is not simple"
-    if not 1 <= len(path) <= settings.max_length or len(nodes) != len(path) + 1:
+    if not 1 <= len(path) <= longest or len(nodes) != len(path) + 1:
         yield f"its length is {len(path)}"
     for edge, tail, head in zip(path.edges, nodes, nodes[1:], strict=False):
         stored = columns.get((edge.type, edge.index))

@@ -27,6 +27,9 @@ PAIRS = 200
 """Random pairs, and real links, by whose scores the noise is known."""
 Facts = frozenset[Fact]
 NOTHING: Facts = frozenset()
+Moved = Mapping[Edge, tuple[Node, Node]]
+"""Stored edges with other ends; what is known of an edge goes with it."""
+UNMOVED: Moved = {}
 
 
 def written_down(given: RandomData, reverse: dict[EdgeType, EdgeType]) -> Multigraph:
@@ -100,11 +103,12 @@ class Truth:
         links: Sequence[tuple[Node, Node]],
         link_type: EdgeType,
         dtype: torch.dtype = torch.float64,
+        moved: Moved = UNMOVED,
     ) -> list[float]:
-        """The logits of links on the graph without some facts."""
-        key = (frozenset(removed), tuple(links), link_type, dtype)
+        """The logits of links on the graph without some facts, and with some edges elsewhere."""
+        key = (frozenset(removed), tuple(links), link_type, dtype, frozenset(moved.items()))
         if key not in self._known:
-            self._known[key] = self._run(removed, links, link_type, dtype)
+            self._known[key] = self._run(removed, links, link_type, dtype, moved)
         return self._known[key]
 
     def sample(self, asked: Mapping[EdgeType, Sequence[tuple[Node, Node]]]) -> list[float]:
@@ -123,11 +127,11 @@ class Truth:
     @torch.no_grad()
     def _run(
         self, removed: Collection[Fact], links: Sequence[tuple[Node, Node]], link_type: EdgeType,
-        dtype: torch.dtype,
+        dtype: torch.dtype, moved: Moved,
     ) -> list[float]:  # fmt: skip
         drawn = self.drawn
         out = [edge for fact in removed for edge in drawn.edges_of.get(fact, ())]
-        data = self._without(out, dtype)
+        data = self._without(out, dtype, moved)
         position = self._edge_types.index(link_type)
         data.edge_label_type = torch.full((len(links),), position)
         label = torch.tensor([[s[1] for s, _ in links], [t[1] for _, t in links]])
@@ -147,9 +151,13 @@ class Truth:
         values: list[float] = score.double().tolist()
         return values
 
-    def _without(self, out: list[Edge], dtype: torch.dtype) -> Any:
-        """A copy of the data without some edges."""
+    def _without(self, out: list[Edge], dtype: torch.dtype, moved: Moved) -> Any:
+        """A copy of the data without some edges, and with some elsewhere."""
         data = copy.copy(self._data)
+        for edge, ends in moved.items():
+            store = data[edge.type] if isinstance(data, HeteroData) else data
+            store.edge_index = store.edge_index.clone()
+            store.edge_index[:, edge.column] = torch.tensor([ends[0][1], ends[1][1]])
         gone: dict[EdgeType, list[int]] = {}
         for edge in out:
             gone.setdefault(edge.type, []).append(edge.column)
@@ -247,6 +255,20 @@ class LinkTruth:
             return scores[0] - scores[1] if len(scores) == 2 else scores[0]
 
         return self._compare(value, exact)
+
+    def moved(self, facts: Facts, moved: Moved, dtype: torch.dtype = torch.float64) -> float:
+        """f(G without these facts, with edges elsewhere)."""
+        removed, pair = self.own | facts, [(self.src, self.dst)]
+        return self.truth.scores(removed, pair, self.link_type, dtype, moved)[0]
+
+    def slack_moved(self, facts: Facts, moved: Moved) -> float:
+        """How far such a score may be from the true one."""
+        rounding = abs(self.moved(facts, moved) - self.moved(facts, moved, torch.float32))
+        return self.least_slack(facts) + ROUNDING * rounding
+
+    def compare_moved(self, value: float, facts: Facts, moved: Moved) -> float:
+        """Note how far such a score is from the truth; return that."""
+        return self._compare(value, lambda dtype: self.moved(facts, moved, dtype))
 
     def compare_deployed(self, value: float) -> float:
         """The same for the score with the link in place."""
