@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from support.decoys import draw, trained_on_decoys
+from support.explanations import make_evidence, make_explanation, strong
 from torch import Tensor, nn
 from torch_geometric.data import HeteroData
 from typer.testing import CliRunner
@@ -44,6 +45,7 @@ from pagelink.graph.computation_graph import Extractor
 from pagelink.graph.edited_graphs import Edits
 from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
+from pagelink.measure.verdict import VERDICTS
 from pagelink.model.edited_logits import EditedLogits
 from pagelink.models import TrainSettings, make_model, split_links, train
 from pagelink.models.checkpoint import Checkpoint, save_checkpoint
@@ -406,6 +408,19 @@ def test_hubs_on_most_paths_are_a_warning() -> None:
     finding = check_hubs(dataclasses.replace(graph, degree=degree), answers)
     assert finding.mark == "warning"
     assert "100 %" in finding.verdict
+
+
+def test_every_verdict_is_counted_with_its_words() -> None:
+    answers = [
+        make_explanation(strong(), evidence=make_evidence(verdict))
+        for verdict in (*VERDICTS, "degree_only")
+    ]
+    finding = check_verdicts(answers)
+    assert set(finding.figures["shares"]) == set(VERDICTS)
+    assert (
+        "33 % degree only: what counts is how much is known of an end, not what it is connected to."
+    ) in finding.details
+    assert finding.mark == "warning"
 
 
 def test_verdict_shares() -> None:

@@ -76,9 +76,10 @@ def test_sources_of_a_target(folder: Path) -> None:
 def test_predicted_negatives(folder: Path) -> None:
     asked = (*EXPLAIN, "--src", "User 3", "--dst", "Item 4", "--threshold", "1000")
     assert "speak" not in shell(*asked, cwd=folder).stdout
-    done = shell(*asked, "--negatives", "--json", "n.json", cwd=folder)
+    done = shell(*asked, "--negatives", "--no-longer", "--json", "n.json", cwd=folder)
     assert done.returncode == 0, done.stderr
     values = json.loads((folder / "n.json").read_text("utf-8"))
+    assert values["settings"]["longer"] is False
     assert values["reason"] == "predicted_negative"
     assert "the link" in values["message"]
     assert "counterfactual" not in values

@@ -103,7 +103,9 @@ def test_rows_say_what_the_explanations_say(explainer: PaGELink, tmp_path: Path)
     paths = [path for explanation in explanations for path in explanation.paths]
     assert [row["score"] for row in rows] == pytest.approx([path.score for path in paths], abs=1e-4)
     assert [tuple(row["node_names"]) for row in rows] == [path.names for path in paths]
-    assert [row["path"] for row in rows[:3]] == [1, 2, 3]
+    numbers = [number + 1 for each in explanations for number in range(len(each.paths))]
+    assert [row["path"] for row in rows] == numbers
+    assert max(numbers) > 1
     with tables["csv"].open(newline="") as file:
         flat = list(csv.DictReader(file))
     assert [json.loads(row["node_names"]) for row in flat] == [row["node_names"] for row in rows]
@@ -208,7 +210,7 @@ def test_a_full_disk_leaves_nothing_half_written(explainer: PaGELink, tmp_path: 
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert list(tmp_path.iterdir()) == [table]
     explain_table(explainer, table, out)
-    assert pa.parquet.read_table(out).num_rows == 3
+    assert pa.parquet.read_table(out).num_rows == len(explainer.explain(1, 2).paths) > 0
 
 
 @pytest.mark.slow
@@ -267,10 +269,13 @@ def test_recommend_then_explain_by_name(shop: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert f"User 3 likes {names[0]}" in done.stdout
-    assert " has " not in done.stdout
     assert (shop / "a.png").read_bytes().startswith(b"\x89PNG")
     assert "<svg" in (shop / "a.html").read_text("utf-8")
-    assert json.loads((shop / "a.json").read_text("utf-8"))["dst_name"] == names[0]
+    told = json.loads((shop / "a.json").read_text("utf-8"))
+    assert told["dst_name"] == names[0]
+    used = {edge["type"][1] for path in told["paths"] for edge in path["edges"]}
+    assert used
+    assert not used & {"has", "rev_has"}
 
 
 def test_hostile_names_stay_text(shop: Path) -> None:

@@ -495,18 +495,35 @@ class NotLocal(Walks):
 class TestReasons:
     def test_beyond_max_length(self) -> None:
         data = chain(3)
-        explanation = explainer(data, settings=Settings(max_length=2)).explain(0, 0)
+        short = Settings(max_length=2, longer=False)
+        explanation = explainer(data, settings=short).explain(0, 0)
         assert explanation.reason == "beyond_max_length"
         assert "at most 2 facts" in explanation.message
         assert explanation.paths == ()
         assert explainer(data, settings=Settings(max_length=3)).explain(0, 0).reason is None
 
+    @pytest.mark.parametrize("max_length", [1, 2])
+    def test_longer_paths_are_found_where_they_carry_the_score(self, max_length: int) -> None:
+        settings = Settings(max_length=max_length)
+        explanation = explainer(chain(3), settings=settings).explain(0, 0)
+        assert explanation.reason is None
+        assert [len(path) for path in explanation.paths] == [3]
+        assert explanation.settings == settings
+        assert explanation.evidence is not None
+        assert explanation.evidence.max_length == 3
+        assert explanation.evidence.verdict == "supported"
+
     @pytest.mark.parametrize("length", [4, 6, 9])
     def test_beyond_max_length_for_a_model_that_is_not_local(self, length: int) -> None:
         # It sees every edge, so nothing but the bound stands in the way.
-        explain = explainer(chain(length), NotLocal(scale=0.01))
+        settings = Settings(longer=False)
+        explain = explainer(chain(length), NotLocal(scale=0.01), settings=settings)
         assert explain.receptive_field.mode == "full"
         assert explain.explain(0, 0).reason == "beyond_max_length"
+        # Three facts more than asked for are looked at, where the score needs them.
+        explanation = explain.replace(Settings()).explain(0, 0)
+        assert [len(path) for path in explanation.paths] == [length] * (length <= 6)
+        assert explanation.reason == (None if length <= 6 else "beyond_max_length")
 
     def test_one_way_relations_of_a_model_that_is_not_local(self) -> None:
         # Item 1 writes to nobody, but the two facts at it are seen like all others.

@@ -248,11 +248,15 @@ def test_a_hard_link_costs_its_neighbours_nothing() -> None:
     kind = ("user", "likes", "user")
     free = PaGELink(Slow(data, layers=3), data, kind, settings, threshold=None)
     easy = [(50 + i, 50 + (i + 2) % 12) for i in range(8)]
-    alone = {link: free.explain(*link) for link in easy}
-    late = free.replace(settings.replace(deadline=0.4))
+    free.explain(*easy[0])  # kernels are compiled
+    timings = {link: timed(lambda link=link: free.explain(*link)) for link in easy}
+    alone = {link: answer for link, (answer, _) in timings.items()}
+    # Ample for each of the easy links, and never enough for all long paths of the clique.
+    deadline = 0.4 + 5 * max(took for _, took in timings.values())
+    late = free.replace(settings.replace(deadline=deadline))
     links = [*easy[:4], (0, 1), *easy[4:]]
     answers, took = timed(lambda: list(late.explain_many(links)))
-    assert took <= 1.5 * 0.4 * len(links)
+    assert took <= 1.5 * deadline * len(links)
     for link, answer in zip(links, answers, strict=True):
         if link == (0, 1):
             assert answer.reason == "out_of_time"

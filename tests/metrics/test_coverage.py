@@ -25,6 +25,7 @@ def test_by_hand() -> None:
         "structure_not_used": 1 / 8,
         "structure_against": 1 / 8,
         "not_by_these": 0.0,
+        "degree_only": 0.0,
     }
     assert found.without_verdict == 4 / 8
     assert found.reasons["not_connected"] == 2 / 8

@@ -16,7 +16,7 @@ from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.edited_graphs import Edits
 from pagelink.graph.lookup import slots_of_same_facts
 from pagelink.graph.typed_graph import TypedGraph
-from pagelink.measure.candidates import ReferenceGraphs
+from pagelink.measure.trials import ReferenceGraphs
 from pagelink.model import edited_logits
 from pagelink.model.edited_logits import EditedLogits, edge_gradient
 from pagelink.model.predictor import LinkPredictor
@@ -160,7 +160,7 @@ def test_without_paths_no_path_is_left_and_nothing_else_is_gone() -> None:
     explainer = make(make_case("HeteroConv SAGE"), core=0)
     batch, _ = batch_of(explainer)
     graph = explainer.graph
-    bare = ReferenceGraphs.of(graph, batch, batch.visible, 3).bare
+    bare = ReferenceGraphs.of(explainer.setup, batch).bare
     anything = graph.representative[batch.edges]
     paths = build_path_graphs(graph, batch, anything, 3)
     found = best_paths(paths, np.zeros(len(paths.arc_slot), dtype=np.float32), 10_000)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 
 import networkx as nx
 import numpy as np
@@ -45,6 +46,19 @@ def all_paths(ground: Ground, link: int) -> set[FactPath]:
 
 def brute_effect(ground: Ground, link: int, facts: set[int]) -> float:
     """The effect of removing facts from the whole graph, without anything of the explainer."""
+    whole, without = brute_logits(ground, link, [set(), facts])
+    return whole - without
+
+
+def brute_gain(ground: Ground, link: int, facts: set[int]) -> float:
+    """What facts add to the graph without any fact on a path of at most three."""
+    on_paths = {fact for path in all_paths(ground, link) for fact in path}
+    bare, with_facts = brute_logits(ground, link, [on_paths, on_paths - facts])
+    return with_facts - bare
+
+
+def brute_logits(ground: Ground, link: int, removed: list[set[int]]) -> list[float]:
+    """The logits on the whole graph without each of some sets of facts."""
     explainer, graph = ground.explainer, ground.explainer.graph
     ends = ground.links[link]
     x_dict = {
@@ -52,7 +66,7 @@ def brute_effect(ground: Ground, link: int, facts: set[int]) -> float:
         for i, t in enumerate(graph.node_types)
     }
     logits = []
-    for gone in (set[int](), facts):
+    for gone in removed:
         kept = ~np.isin(graph.fact, list(gone))
         edges = {}
         for position, edge_type in enumerate(graph.edge_types[: graph.num_relations]):
@@ -65,7 +79,7 @@ def brute_effect(ground: Ground, link: int, facts: set[int]) -> float:
         pair = torch.tensor([[graph.node(ends.src)[1]], [graph.node(ends.dst)[1]]])
         with torch.no_grad():
             logits.append(float(explainer.predictor.model(x_dict, edges, pair)))
-    return logits[0] - logits[1]
+    return logits
 
 
 def test_effects_are_those_of_the_edited_full_graph(ground: Ground) -> None:
@@ -73,19 +87,38 @@ def test_effects_are_those_of_the_edited_full_graph(ground: Ground) -> None:
     (effect,) = ground.effects([1], [facts_of(paths)])
     assert effect == pytest.approx(brute_effect(ground, 1, set(facts_of(paths))), abs=1e-5)
     assert effect != 0
+    (gain,) = ground.gains([1], [facts_of(paths)])
+    assert gain == pytest.approx(brute_gain(ground, 1, set(facts_of(paths))), abs=1e-5)
+    assert gain != 0
 
 
-def test_greedy_is_that_of_brute_force(ground: Ground) -> None:
-    search = greedy_search(ground, 2)
+def test_a_fact_of_the_bare_graph_adds_nothing_and_stays(ground: Ground) -> None:
+    graph, moves = ground.explainer.graph, 0
+    for link in range(ground.num_links):
+        path = list(sorted(all_paths(ground, link))[0])
+        first, last = ground.batch.edge_ptr[link : link + 2]
+        there = np.unique(graph.fact[ground.batch.edges[first:last]][ground.bare[first:last]])
+        sets = [[*path, fact] for fact in there.tolist()]
+        links = [link] * len(sets)
+        (gain,) = ground.gains([link], [path])
+        assert ground.gains(links, sets) == pytest.approx([gain] * len(sets), abs=1e-6)
+        # An edit of G0 by such a fact takes it out, which moves the score.
+        moves += int((np.abs(ground.gains_of(ground.edits(links, sets)) - gain) > 1e-3).sum())
+    assert moves
+
+
+@pytest.mark.parametrize("brute", [brute_effect, brute_gain])
+def test_greedy_is_that_of_brute_force(
+    ground: Ground, brute: Callable[[Ground, int, set[int]], float]
+) -> None:
+    search = greedy_search(ground, 2, inserted=brute is brute_gain)
     assert search.exhaustive.all()
     for link in range(ground.num_links):
         paths = sorted(all_paths(ground, link))
         assert search.num_paths[link] == len(paths) > 1
-        alone = {path: brute_effect(ground, link, set(path)) for path in paths}
+        alone = {path: brute(ground, link, set(path)) for path in paths}
         first = max(alone, key=lambda path: alone[path])
-        both = {
-            path: brute_effect(ground, link, {*first, *path}) for path in paths if path != first
-        }
+        both = {path: brute(ground, link, {*first, *path}) for path in paths if path != first}
         second = max(both, key=lambda path: both[path])
         assert search.reached[link] == pytest.approx([0, alone[first], both[second]], abs=1e-5)
         assert search.chain[link][0] == first

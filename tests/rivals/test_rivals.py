@@ -219,8 +219,12 @@ def test_generated_data_are_explained_with_measured_evidence(name: str) -> None:
         (effect,) = ground.effects([i], [facts_of(paths)])
         measured = answer.logit - answer.evidence.logit_without_these
         assert measured == pytest.approx(effect, abs=1e-4)
+        edits = ground.edits([i, i], [facts_of(paths), []])
+        added, bare = ground.influence.logits(ground.bare, edits)
+        assert answer.evidence.gain == pytest.approx(added - bare, abs=1e-4)
+        expected = added - bare if answer.evidence.inserted else effect
+        assert answer.evidence.influence == pytest.approx(expected, abs=1e-4)
         if name != "pagelink":
-            assert answer.evidence.influence == pytest.approx(effect, abs=1e-4)
             assert answer.evidence.rho_reached is None
         assert [path.influence for path in answer.paths] == pytest.approx(
             ground.effects([i] * len(paths), paths), abs=1e-4

@@ -35,7 +35,7 @@ def test_a_step_is_taken_if_it_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not mine.cut
     clock.after(4.5)
     assert mine.room() == 0  # 1.5 s left, and a smaller step may take as long
-    assert not mine.allows(1, "that")
+    assert not mine.allows(0, "that")  # not even over no edges
     assert mine.cut == "that"
     mine.stop("something else")
     assert mine.cut == "that"  # what was cut first

@@ -283,6 +283,12 @@ def test_without_mask_learning_no_learned_mask_is_credited() -> None:
 # What the paths are worth
 
 
+LED_TO = (
+    "What these facts lead to matters: exchanging them for others of the same kind, which keeps "
+    "every degree, lowers the raw score by 2.10 (95 % interval 1.80 to 2.40, 20 draws)."
+)
+
+
 def opening(explanation: Explanation) -> list[str]:
     return to_text(explanation).split("\nThe link: ")[0].splitlines()
 
@@ -291,17 +297,18 @@ def opening(explanation: Explanation) -> list[str]:
     ("make", "sentences"),
     [
         (relied, ["The model relies on two of these three paths: without the seven facts of all "
-                  "three its estimate falls from 93 in 100 to 41 in 100."]),
+                  "three its estimate falls from 93 in 100 to 41 in 100.", LED_TO]),
         (redundant, ["The model relies on paths here, but many of them stand in for each other, so "
                      "that taking away a few changes little: without these five facts its raw "
                      "score falls from 2.59 to 2.57.",
                      "Put into the graph without any path, these five facts raise its estimate "
-                     "from 23 in 100 to 67 in 100."]),
-        (not_used, ["The model does not rely on paths here: no combination of them changes its raw "
-                    "score noticeably (175 were tried), and without any it is 2.58 instead of "
-                    "2.59."]),
-        (against, ["The model does not rely on paths here: all paths together lower its estimate, "
-                   "without any of them it is higher, 97 in 100 instead of 93 in 100.",
+                     "from 23 in 100 to 67 in 100.", LED_TO]),
+        (not_used, ["The model does not rely on paths of at most three facts here: no combination "
+                    "of them changes its raw score noticeably (175 were tried), and without any it "
+                    "is 2.58 instead of 2.59."]),
+        (against, ["The model does not rely on paths of at most three facts here: all of them "
+                   "together lower its estimate, without any of them it is higher, 97 in 100 "
+                   "instead of 93 in 100.",
                    "Some raise it: without these five facts, all others left in place, its "
                    "estimate falls from 93 in 100 to 41 in 100. The other paths lower it by "
                    "more."]),
@@ -399,7 +406,7 @@ def test_a_fact_of_two_paths_is_one_fact_whichever_way_it_is_walked() -> None:
 def test_chances_that_read_the_same_give_way_to_scores() -> None:
     high = {"logit": 12.4, "logit_deployed": 12.4}
     evidence = make_evidence(logit_without_these=9.1, logit_without_paths=7.0)
-    (sentence,) = opening(make_explanation(strong(), evidence=evidence, **high))
+    sentence, _ = opening(make_explanation(strong(), evidence=evidence, **high))
     assert sentence.endswith("without these three facts its raw score falls from 12.40 to 9.10.")
     evidence = make_evidence("structure_against", logit_without_paths=12.4)
     sentence, _ = opening(make_explanation(strong(), evidence=evidence, **high))
@@ -424,7 +431,7 @@ def test_an_incomplete_explanation_says_both() -> None:
     explanation = make_explanation(strong(), evidence=make_evidence(), reason="out_of_time")
     first, *others = opening(explanation)
     assert first.startswith("The model relies on this path")
-    assert others == ["This explanation is not complete.", "The time ran out."]
+    assert others == [LED_TO, "This explanation is not complete.", "The time ran out."]
     assert "pagelink-opening pagelink-relied" not in to_html(explanation)
 
 
@@ -455,51 +462,80 @@ def test_the_effect_of_a_path_is_said(influence: float, said: str) -> None:
     assert remarks(path)[0] == f"Without this path's facts alone the raw score {said}"
 
 
+NOT_CONNECTED = (
+    "The effect comes from the first and the last step; that they are connected adds nothing."
+)
+
+
 @pytest.mark.parametrize(
     ("connection", "said"),
     [
-        (0.25, "Most of it comes from its two ends; that they are joined adds 0.25."),
-        (0.0, "It comes from its two ends; that they are joined adds nothing."),
-        (-0.2, "It comes from its two ends; that they are joined adds nothing."),
-        (0.26, ""),
+        (0.62, "The connection in between carries 62 % of its effect."),
+        (0.1, "The connection in between carries 10 % of its effect."),
+        (0.99, "The connection in between carries 99 % of its effect."),
+        (0.996, "The connection in between carries all of its effect."),
+        (3.4, "The connection in between carries all of its effect."),
+        (0.099, NOT_CONNECTED),
+        (-0.2, NOT_CONNECTED),
         (None, ""),
     ],
 )
-def test_whether_only_the_ends_matter_is_said(connection: float | None, said: str) -> None:
+def test_whether_the_connection_matters_is_said(connection: float | None, said: str) -> None:
     path = worth(through(("item", 1), ("user", 2)), 1.0, 0.5, 0.3, 0.5, connection=connection)
-    told = remarks(path)[0]
-    assert told.endswith(said or "(from 2.59 to 1.59).")
+    assert remarks(path)[0].endswith(said or "(from 2.59 to 1.59).")
+    # Of a path that is no reason, and of two facts, nothing is said of what connects them.
+    context = dataclasses.replace(path, is_evidence=False)
+    assert "connect" not in " ".join(remarks(context))
+    short = worth(through(("item", 1)), 1.0, 0.5, 0.3, connection=connection)
+    assert "connect" not in " ".join(remarks(short))
+
+
+IDLE_STEP = "Connecting step (no effect by itself)"
 
 
 @pytest.mark.parametrize(
-    ("facts", "said"),
+    ("facts", "idle_ones", "said"),
     [
-        ((0.5, 0.01, 0.4), "A link in the chain, not evidence: User 2 buys Item 1."),
-        ((0.5, -0.01, 0.4), "A link in the chain, not evidence: User 2 buys Item 1."),
-        ((0.5, 0.02, 0.4),
+        # `active` decides, not the effect alone.
+        ((0.5, 0.0, 0.4), (),
+         "Its weakest fact: User 2 buys Item 1 (without it alone the raw score hardly changes)."),
+        ((0.5, 0.02, 0.4), (),
          "Its weakest fact: User 2 buys Item 1 (without it alone the raw score falls by 0.02)."),
-        ((0.5, 0.3, -0.4),
+        ((0.5, 0.3, -0.4), (),
          "Its weakest fact: User 2 buys Item 35 (without it alone the raw score rises by 0.40)."),
-        ((0.5, 0.3, 0.001),
-         "Its weakest fact: User 2 buys Item 35 (without it alone the raw score hardly changes)."),
-        ((0.5, 0.0, -0.4),
-         "A link in the chain, not evidence: User 2 buys Item 1. Its weakest fact: User 2 buys "
-         "Item 35 (without it alone the raw score rises by 0.40)."),
+        ((0.5, 0.3, -0.4), (2,),
+         "Its weakest fact: User 2 buys Item 1 (without it alone the raw score falls by 0.30)."),
+        ((0.5, 0.0, 0.5), (1,), ""),
     ],
 )  # fmt: skip
-def test_weak_facts_are_named(facts: tuple[float, ...], said: str) -> None:
-    assert remarks(worth(through(("item", 1), ("user", 2)), 1.0, *facts))[1:] == (said,)
+def test_weak_and_idle_facts_are_named(
+    facts: tuple[float, ...], idle_ones: tuple[int, ...], said: str
+) -> None:
+    path = worth(through(("item", 1), ("user", 2)), 1.0, *facts, idle=idle_ones)
+    assert remarks(path)[1:] == ((said,) if said else ())
+    explanation = make_explanation(path, evidence=make_evidence())
+    names = ["User 3 buys Item 1", "User 2 buys Item 1", "User 2 buys Item 35"]
+    told = to_text(explanation).splitlines()
+    for at, name in enumerate(names):
+        lines = [line.lstrip(" 1.") for line in told if line.lstrip(" 1.").startswith(name)]
+        assert lines == [f"{name} · {IDLE_STEP}" if at in idle_ones else name]
+    assert Page(to_html(explanation)).text("small").count(IDLE_STEP) == len(idle_ones)
+    root = ElementTree.fromstring(to_svg(explanation))
+    dotted = [
+        group.findtext(f"{SVG}title")
+        for group in root.iter(f"{SVG}g")
+        if group.get("class") == "pagelink-fact"
+        and group.find(f"{SVG}path[@stroke-dasharray]") is not None
+    ]
+    assert dotted == [f"{names[at]} · {IDLE_STEP}" for at in idle_ones]
+    legend = "connecting step (no effect by itself)" in to_svg(explanation)
+    assert legend == bool(idle_ones)
 
 
-def test_several_inner_facts_that_do_nothing_are_counted() -> None:
-    path = through(("item", 1), ("attr", 1), ("item", 2))
-    assert remarks(worth(path, 1.0, 0.5, 0.0, 0.0, 0.5))[1:] == (
-        "Its two inner facts are links in the chain, not evidence.",
-    )
-    path = through(("item", 1), ("attr", 1), ("item", 2), ("user", 1))
-    assert remarks(worth(path, 1.0, 0.5, 0.0, 0.2, 0.0, 0.5))[1:] == (
-        "Two of its inner facts are links in the chain, not evidence.",
-    )
+def test_where_no_fact_does_anything_no_step_connects() -> None:
+    path = worth(through(("item", 1)), 0.0, 0.0, 0.0, idle=(0, 1), is_evidence=False)
+    unused = make_evidence("structure_not_used", influence=0.0)
+    assert IDLE_STEP not in to_text(make_explanation(path, evidence=unused))
 
 
 def test_facts_that_do_the_same_have_no_weakest() -> None:
@@ -537,15 +573,22 @@ def test_nothing_is_said_of_what_was_not_measured() -> None:
 @pytest.mark.parametrize(
     ("rho", "changes", "said"),
     [
-        (0.7, {}, "taken out of the graph and the model was asked again; of the combinations that "
-                  "reach 70% of the largest effect the most concise one is shown, which reaches "
-                  "84%."),
-        (0.0, {}, "the most concise paths are shown, which reach 84% of the largest effect."),
-        (1.0, {"rho_reached": 1.0}, "the combination with the largest effect is shown."),
-        (0.7, {"rho_reached": None}, "none had an effect in favour of the link, and the most "
-                                     "concise paths are shown."),
-        (1.0, {"inserted": True}, "put into the graph without any path and the model was asked "
-                                  "again; the combination with the largest effect is shown."),
+        (0.7, {}, "Of those with at least 70 % of the largest worth the simplest is shown (fewest "
+                  "hubs, then fewest facts); it has 84 %. Worth counts removing and adding alike."),
+        (0.0, {}, "The most concise paths by the learned mask are shown; their worth is 84 % of "
+                  "the largest. Worth counts removing and adding alike."),
+        (1.0, {"rho_reached": 1.0}, "The one of the largest worth is shown. Worth counts removing "
+                                    "and adding alike."),
+        (0.7, {"rho_reached": None, "worth": None},
+         "None speaks for the link, and the most concise paths are shown."),
+        (1.0, {"gain": 0.01},
+         "The one of the largest worth is shown. Worth counts removing alone, since adding no "
+         "combination that was measured raises the raw score noticeably."),
+        (1.0, {"logit_without_these": 2.58, "inserted": True},
+         "The one of the largest worth is shown. Worth counts adding alone, since removing no "
+         "combination that was measured lowers the raw score noticeably. Paths stand in for each "
+         "other here, so that the influence of these is what they add to the graph without any "
+         "path."),
     ],
 )  # fmt: skip
 def test_the_rule_is_said(rho: float, changes: dict[str, Any], said: str) -> None:
@@ -553,8 +596,10 @@ def test_the_rule_is_said(rho: float, changes: dict[str, Any], said: str) -> Non
         strong(), evidence=make_evidence(**changes), settings=Settings(rho=rho)
     )
     caveat = wording(explanation).caveat
-    assert caveat.startswith("The facts of 175 combinations of paths were ")
-    assert caveat.endswith(said)
+    assert caveat == (
+        "175 combinations of paths were measured both ways: by removing the facts, and by adding "
+        f"them to the graph without any path. {said}"
+    )
     assert caveat in to_text(explanation)
     assert caveat in Page(to_html(explanation)).text("p")
 
@@ -562,8 +607,8 @@ def test_the_rule_is_said(rho: float, changes: dict[str, Any], said: str) -> Non
 def test_where_there_is_nothing_to_choose_no_choice_is_told() -> None:
     explanation = make_explanation(strong(), evidence=make_evidence(num_sets=1))
     assert wording(explanation).caveat == (
-        "The facts of the only combination of paths to try were taken out of the graph and the "
-        "model was asked again."
+        "Only one combination of paths could be measured, both ways: by removing the facts, and by "
+        "adding them to the graph without any path."
     )
 
 
@@ -572,10 +617,10 @@ def test_the_answers_of_the_model_are_listed() -> None:
     assert lines == [
         "- with all facts: 93 in 100 (raw score 2.59)",
         "- without these seven facts: 41 in 100 (raw score -0.36)",
-        "- without any path: 23 in 100 (raw score -1.20)",
+        "- without any path of at most three facts: 23 in 100 (raw score -1.20)",
         "- without any fact at all: 12 in 100 (raw score -2.00)",
         "- with only these seven facts: 85 in 100 (raw score 1.70)",
-        "- of the difference that all paths make, these bring back: 62%",
+        "- of the difference that all paths make, these bring back: 62 %",
     ]
     page = Page(to_html(relied()))
     assert page.tags.count("details") == 3
@@ -592,8 +637,8 @@ def test_the_answers_of_the_model_are_listed() -> None:
 @pytest.mark.parametrize(
     ("sufficiency", "said"),
     [
-        (7.31, "more than all of it"), (1.01, "more than all of it"), (1.004, "100%"),
-        (1.0, "100%"), (0.0, "0%"), (-0.004, "0%"), (-0.01, "nothing of it"),
+        (7.31, "more than all of it"), (1.01, "more than all of it"), (1.004, "100 %"),
+        (1.0, "100 %"), (0.0, "0 %"), (-0.004, "0 %"), (-0.01, "nothing of it"),
         (-3.2, "nothing of it"),
     ],
 )  # fmt: skip
@@ -619,7 +664,7 @@ def test_facts_are_drawn_by_what_they_are_worth() -> None:
 
     drawn = lines(relied())
     assert drawn["User 3 buys Item 54"] == (4.4, "\u22120.90")
-    assert drawn["User 4 buys Item 54"] == (1.2, "0")
+    assert drawn[f"User 4 buys Item 54 · {IDLE_STEP}"] == (1.2, "")
     assert drawn["User 9 buys Item 35"] == (1.4, "+0.05")
     assert drawn["Item 35 has Attr 2"] == (1.2, "\u22120.04")
     assert max(width for width, _ in lines(redundant()).values()) < 1.6
@@ -645,7 +690,7 @@ def test_rows_carry_what_was_measured() -> None:
     for row in (first, third):
         assert {name: row[name] for name in of_the_link} == of_the_link
     assert (first["path_influence"], first["path_marginal"], first["path_connection"]) == (
-        1.24, 1.24, 0.1,
+        1.24, 1.24, 0.05,
     )  # fmt: skip
     assert first["edge_influences"] == [0.9, 0.001, 0.5]
     assert (third["path_influence"], third["is_evidence"]) == (-0.3, False)

@@ -20,8 +20,6 @@ from support.explanations import (
     worth,
 )
 
-from pagelink.datasets.planted import LINK_TYPE, plant
-from pagelink.explain.explainer import PaGELink
 from pagelink.explain.result import Explanation, Path
 from pagelink.measure.verdict import VERDICTS, Verdict
 from pagelink.views.pages import to_html, to_svg, to_text
@@ -190,7 +188,7 @@ def test_what_a_path_adds_to_the_others_is_said_where_it_differs(
 
 
 def test_what_redundant_paths_add_alone_is_said() -> None:
-    path = worth(through(("item", 1)), 0.0, 0.0, 0.0, marginal=1.9, added=1.9)
+    path = worth(through(("item", 1)), 0.0, 0.0, 0.0, marginal=1.9, gain=1.9)
     assert remark(path, strong(), inserted=True) == (
         "Put alone into the graph without any path, it raises the raw score by 1.90 (from -1.20 to "
         "0.70). Without this path's facts alone the raw score does not change."
@@ -198,7 +196,7 @@ def test_what_redundant_paths_add_alone_is_said() -> None:
     less = dataclasses.replace(path, marginal=0.4)
     assert remark(less, strong(), inserted=True).endswith("Beside the other it adds 0.40.")
     (row, _) = to_rows(make_explanation(path, strong(), evidence=make_evidence(inserted=True)))
-    assert row["path_added"] == 1.9
+    assert row["path_gain"] == 1.9
 
 
 def test_weak_paths_are_not_relied_on() -> None:
@@ -211,7 +209,7 @@ def test_weak_paths_are_not_relied_on() -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"sufficiency": 0.13}, "bring back only 13% of what all paths add."),
+        ({"sufficiency": 0.13}, "bring back only 13 % of what all paths add."),
         ({"sufficiency": -0.4}, "bring back nothing of what all paths add."),
         ({"sufficiency": 0.6}, ""),
         ({"sufficiency": 0.13, "logit_without_these": 1.5}, ""),  # removal takes little, too
@@ -223,12 +221,15 @@ def test_necessary_but_not_sufficient(changes: dict[str, Any], said: str) -> Non
     )
     if said:
         assert "It is necessary, not sufficient alone: put into the graph without any path" in head
-        assert head.endswith(f"these three facts {said}\n")
+        assert f"these three facts {said}\n" in head
     else:
         assert "necessary" not in head
 
 
 def test_a_conjunction_of_a_real_model_is_said_to_be_one() -> None:
+    from pagelink.datasets.planted import LINK_TYPE, plant
+    from pagelink.explain.explainer import PaGELink
+
     planted = plant("both", num_links=6)
     for answer in PaGELink(planted.model, planted.data, LINK_TYPE).explain_many(planted.pairs):
         assert "necessary, not sufficient alone" in str(answer)
@@ -245,7 +246,7 @@ def test_all_paths_lower_the_score_and_one_raises_it() -> None:
         "A path that does not raise the raw score",
     ]
     for name, said in shown(explanation).items():
-        assert "all paths together lower its estimate" in said, name
+        assert "all of them together lower its estimate" in said, name
         assert "The other paths lower it by more." in said, name
     nothing = dataclasses.replace(evidence, influence=-0.3, rho_reached=None)
     text = to_text(make_explanation(idle(), evidence=nothing))

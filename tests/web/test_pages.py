@@ -16,12 +16,15 @@ import torch
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Route, expect
 from rich.console import Console
 from support.browser import Served, chromium
+from support.explanations import everything, graph_of
 from support.shell import shell
 
 from pagelink.datasets.demo import make_demo
 from pagelink.datasets.useritemattr import generate_useritemattr
+from pagelink.graph.typed_graph import TypedGraph
 from pagelink.models.checkpoint import Checkpoint
 from pagelink.tables.load import save_graph
+from pagelink.web.answers import explained_answer
 
 WIDE = {"width": 1440, "height": 900}
 NARROW = {"width": 360, "height": 780}
@@ -119,6 +122,39 @@ def settle(page: Page) -> None:
     expect(page.locator(".why-verdict .opening")).to_be_visible()
     expect(page.locator(".score-rank strong")).to_be_visible()
     expect(page.locator(".score.is-asking, .explanation.is-old")).to_have_count(0)
+
+
+def test_what_counts_beside_the_paths_is_shown(watched: Watched) -> None:
+    data, explanation = graph_of(everything())
+    prepared = explained_answer(TypedGraph.from_data(data), explanation).model_dump_json()
+    watched.page.route("**/api/explanation?*", lambda route: route.fulfill(
+        status=200, content_type="application/json", body=prepared
+    ))  # fmt: skip
+    page = watched.open(LINK)
+    expect(page.locator(".card")).to_have_count(3)
+    bundle = page.locator(".card-bundle")
+    expect(bundle).to_have_count(1)
+    expect(bundle.locator("> p")).to_have_text(
+        "These paths count together: one of them alone speaks against the link."
+    )
+    expect(bundle.locator(".card")).to_have_count(2)
+    expect(page.locator(".card-share")).to_have_text(
+        ["42 % of what these paths do", "30 % of what these paths do"]
+    )
+    idle = page.locator(".card").first.locator(".step.is-idle")
+    expect(idle).to_have_count(1)
+    expect(idle.locator(".step-role")).to_have_text("Connecting step (no effect by itself)")
+    expect(idle.locator(".step-effect")).to_have_count(0)
+    beyond = page.locator(".beyond")
+    expect(beyond.locator(".heading")).to_have_text([
+        "Equally good", "The strongest facts",
+        "What the raw score rests on (its change without each part)",
+    ])  # fmt: skip
+    expect(beyond).to_contain_text("User 3 buys Item 8; Item 8 is similar to Item 35")
+    expect(beyond).to_contain_text("Artist 5 made Item 35 (alone: raw score")
+    expect(beyond.locator("tr").nth(1)).to_have_text(f"the features of Item 35{MINUS}3.20 ± 0.31")
+    page.set_viewport_size({"width": 360, "height": 780})
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 def test_from_a_name_to_the_reasons(watched: Watched) -> None:
@@ -273,7 +309,7 @@ def test_a_path_off_scores_as_on_a_graph_without_it(watched: Watched, demo: Chec
 def test_an_address_opens_the_same_elsewhere(
     watched: Watched, browser: Browser, served: Served
 ) -> None:
-    page = watched.open(LINK + "&paths=2&rho=0.4")
+    page = watched.open(LINK + "&paths=2&rho=1")
     settle(page)
     page.locator(".card").nth(1).locator(".step").first.click()
     settle(page)
@@ -319,7 +355,8 @@ def test_save(watched: Watched, words: str, kind: str, beginning: bytes) -> None
 def test_settings(watched: Watched) -> None:
     page = watched.open(LINK)
     settle(page)
-    expect(page.locator(".card")).to_have_count(3)
+    usual = len(paths_of(page))
+    assert usual > 1
     page.get_by_role("button", name="Settings").click()
     group = page.get_by_role("group", name="Settings", exact=True)
     for control in group.locator(".control").all():
@@ -330,7 +367,7 @@ def test_settings(watched: Watched) -> None:
     settle(page)
     assert query(page)["paths"] == ["1"]
     page.go_back()
-    expect(page.locator(".card")).to_have_count(3)
+    expect(page.locator(".card")).to_have_count(usual)
     expect(paths).to_have_value("3")
     group.get_by_role("checkbox", name="has").uncheck()
     page.wait_for_url("**exclude=has*")
@@ -342,7 +379,7 @@ def test_settings(watched: Watched) -> None:
     expect(page.locator(".opening")).to_contain_text("There are no paths to show.")
     expect(page.locator(".card")).to_have_count(0)
     group.get_by_role("button", name="Back to the defaults").click()
-    expect(page.locator(".card")).to_have_count(3)
+    expect(page.locator(".card")).to_have_count(usual)
     assert set(query(page)) == {"src", "dst"}
 
 

@@ -24,11 +24,11 @@ from pagelink.bench.faithfulness.judges import (
 )
 from pagelink.bench.faithfulness.report import compared
 from pagelink.bench.measures import (
-    connections,
     inner_degrees,
     label_facts,
     measure,
     supportable,
+    swapped,
 )
 from pagelink.bench.runs import check_names
 from pagelink.bench.subjects import Separations, subject_names
@@ -104,14 +104,31 @@ def test_inner_degrees_are_those_between_the_facts(ground: Ground) -> None:
     assert found == [2, 3]
 
 
-def test_connection_is_the_effect_beyond_control_pairs(ground: Ground) -> None:
-    # The only control pair of the path by way of item 0 that is not on a common path: (user 0,
-    # item 4) is on no path, so any fact at item 2 goes with it.
-    path = by_way_of(ground, 0)
-    (found,) = connections(ground, [[path]], seed=0)
-    pair = [fact(ground, 0, 4), fact(ground, 2, 2)]
-    effects = ground.effects([0, 0], [path, pair])
-    assert found == pytest.approx(effects[0] - effects[1], abs=1e-5)
+def test_connection_is_what_swapping_inner_facts_takes(data: HeteroData) -> None:
+    model = RGCN.for_data(data, LINK, paper_split=True, hidden=8, seed=1).eval()
+    ground = Ground.of(PaGELink(model, data, LINK, Settings(), threshold=None), [(0, 2)])
+    # The inner fact of the path by way of item 0 is (user 1, item 0). With (user 2, item 3) or
+    # (user 3, item 4) as its partner a new path would come, so that (user 3, item 3) is the only
+    # one. That of the path by way of item 1 has none.
+    path, other = by_way_of(ground, 0), by_way_of(ground, 1)
+    edited = data.clone()
+    pairs = data[BUYS].edge_index.clone()
+    places = {(int(u), int(v)): i for i, (u, v) in enumerate(pairs.t())}
+    pairs[1, [places[1, 0], places[3, 3]]] = torch.tensor([3, 0])
+    edited[BUYS].edge_index, edited[BOUGHT].edge_index = pairs, pairs.flip(0)
+    with torch.no_grad():
+        link = torch.tensor([[0], [2]])
+        before, after = (
+            float(model(node_inputs(each), each.edge_index_dict, link)) for each in (data, edited)
+        )
+    (effect,) = ground.effects([0], [path])
+    assert effect > ground.explainer.setup.noise
+    (found,), (control,) = swapped(ground, [[path]], seed=0)
+    assert found == pytest.approx((before - after) / effect, abs=1e-4)
+    assert abs(found) > 0.01
+    assert control is None  # the facts of the whole path have no partners
+    (found,), _ = swapped(ground, [[other]], seed=0)
+    assert np.isnan(found)
 
 
 def test_labels_become_facts_and_say_which_links_are_supportable(ground: Ground) -> None:
@@ -130,9 +147,11 @@ def test_verdicts_are_by_the_rule_of_the_explainer(ground: Ground, greedy: float
     (effect,), (added,), (span,) = rows["effect@3"], rows["added"], rows["span"]
     (inserted,) = stand_in(rows["span"], np.maximum(best, effect), rows["added"])
     f = float(ground.logits[0])
+    _, (control,) = swapped(ground, answers[3], seed=0)
     assert found == verdict_of(
-        f, f - span, added if inserted else effect, greedy, ground.explainer.setup.noise
-    )
+        f, f - span, added if inserted else effect, greedy, ground.explainer.setup.noise,
+        None if inserted else control,
+    )  # fmt: skip
 
 
 def test_a_difference_is_paired() -> None:

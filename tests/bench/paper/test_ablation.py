@@ -43,7 +43,7 @@ def test_effects_are_the_models_own(plan: Plan) -> None:
     (dataset,) = datasets(plan)
     subject = dataset.subject
     explainer = PaGELink(
-        subject.model, subject.data, subject.link_type, Settings(controls=0), threshold=None
+        subject.model, subject.data, subject.link_type, Settings(swaps=0), threshold=None
     )
     explanation = explainer.explain(*subject.pairs[0])
     (paths,) = fact_paths(explainer, [explanation])

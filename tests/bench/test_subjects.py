@@ -1,0 +1,29 @@
+"""Subjects: graphs that are read for them alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pagelink.bench.subjects import FB15K_LINK, read_fb15k
+
+
+def test_fb15k_relations_are_domains_but_for_the_predicted_one(tmp_path: Path) -> None:
+    triples = {
+        "train": [("/m/a", "/film/film/genre", "/m/b"), ("/m/a", "/film/film/country", "/m/b")],
+        "valid": [("/m/c", FB15K_LINK, "/m/a"), ("/m/b", "/film/actor/film", "/m/c")],
+        "test": [("/m/c", "/sports/sport/team", "/m/a")],
+    }
+    for part, rows in triples.items():
+        text = "".join("\t".join(row) + "\n" for row in rows)
+        (tmp_path / f"{part}.txt").write_text(text)
+    (tmp_path / "names.tsv").write_text("/m/b\tB of many\n/m/x\tnot there\n")
+    data = read_fb15k(tmp_path)
+    assert data["entity"].id == ["/m/a", "/m/b", "/m/c"]
+    assert data["entity"].name == ["/m/a", "B of many", "/m/c"]
+    found = {name: data["entity", name, "entity"].edge_index.tolist() for _, name, _ in
+             data.edge_types}  # fmt: skip
+    assert found == {
+        FB15K_LINK: [[2], [0]], f"rev_{FB15K_LINK}": [[0], [2]],
+        "film": [[0, 1], [1, 2]], "rev_film": [[1, 2], [0, 1]],
+        "sports": [[2], [0]], "rev_sports": [[0], [2]],
+    }  # fmt: skip
