@@ -115,6 +115,7 @@ def facts_by_gnn_explainer(
     most: int,
     seed: int,
     epochs: int = EPOCHS,
+    entropy: bool = True,
 ) -> FactSets:
     """The facts of the highest masks that GNNExplainer learns, link by link.
 
@@ -125,6 +126,7 @@ def facts_by_gnn_explainer(
         most: number of facts.
         seed: of the first masks.
         epochs: steps of learning.
+        entropy: with the term that draws masks to 0 or 1, as it comes.
     """
     visible = VisibleFacts.of(ground)
     masks = np.zeros(len(ground.batch.edges))
@@ -132,18 +134,19 @@ def facts_by_gnn_explainer(
         trimmed = TrimmedLink(ground, number, x_dict)
         if trimmed.slots:  # it fails without any edge
             own_seed = int(np.random.default_rng((seed, link.src, link.dst)).integers(2**31))
-            for edge_type, mask in learned_masks(model, trimmed, own_seed, epochs).items():
+            for edge_type, mask in learned_masks(model, trimmed, own_seed, epochs, entropy).items():
                 masks[trimmed.slots[edge_type]] = mask
     of_facts = np.maximum.reduceat(masks[visible.slots.values], visible.slots.ptr[:-1])
     return visible.highest(of_facts, most)
 
 
 def learned_masks(
-    model: ByRelation, link: TrimmedLink, seed: int, epochs: int
+    model: ByRelation, link: TrimmedLink, seed: int, epochs: int, entropy: bool = True
 ) -> dict[EdgeType, Doubles]:
     """The edge masks of GNNExplainer with the settings it comes with, by relation."""
+    weights = {} if entropy else {"edge_ent": 0.0}
     explainer = Explainer(
-        model, algorithm=GNNExplainer(epochs=epochs), explanation_type="model",
+        model, algorithm=GNNExplainer(epochs=epochs, **weights), explanation_type="model",
         edge_mask_type="object",
         model_config={
             "mode": "binary_classification", "task_level": "edge", "return_type": "raw"

@@ -183,6 +183,7 @@ def run_parts(
     links: int | None,
     quick: bool,
     seed: int,
+    greedy_links: int | None = None,
     rho_curve: bool = False,
     retrain: bool = False,
 ) -> None:
@@ -199,6 +200,7 @@ def run_parts(
         links: of each model or mechanism at most. None: what the part has by default.
         quick: few links, tiny graphs.
         seed: of all random choices.
+        greedy_links: strongest: links of the greedy search. None: all.
         rho_curve: models: also under other values of rho.
         retrain: models: also train without the paths.
 
@@ -221,7 +223,9 @@ def run_parts(
         )  # fmt: skip
     if strongest.NAME in parts:
         count = strongest.LINKS if links is None else links
-        strongest.run_and_print(subjects, out, console, links=count, quick=quick, seed=seed)
+        strongest.run_and_print(
+            subjects, out, console, links=count, greedy_links=greedy_links, quick=quick, seed=seed
+        )
     if sides.NAME in parts:
         sides.run_and_print(out, console, links=links, quick=quick, seed=seed)
     if experts.NAME in parts:

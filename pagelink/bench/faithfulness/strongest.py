@@ -68,11 +68,11 @@ SETTINGS = Settings()
 MOST = SETTINGS.paths_within_budget * SETTINGS.max_length
 """Facts that the rivals order, unless the paths of a link have more: see `Settings.longer`."""
 OURS, PATHS = "strongest facts", "returned paths"
-GREEDY, GNN = "greedy removal", "GNNExplainer"
+GREEDY, GNN, GNN_PLAIN = "greedy removal", "GNNExplainer", "GNNExplainer, no entropy"
 OCCLUSION, INTEGRATED, RANDOM = "occlusion", "integrated gradients", "random facts"
-RIVALS = (RANDOM, INTEGRATED, GNN, OCCLUSION, GREEDY)
+RIVALS = (RANDOM, INTEGRATED, GNN, GNN_PLAIN, OCCLUSION, GREEDY)
 """The quickest first."""
-ROWS = (OURS, GREEDY, GNN, INTEGRATED, OCCLUSION, PATHS, RANDOM)
+ROWS = (OURS, GREEDY, GNN, GNN_PLAIN, INTEGRATED, OCCLUSION, PATHS, RANDOM)
 FILE, TABLES = "strongest.json", "strongest.md"
 Timed = tuple[list[FactSets], list[float]]
 """For 1, 2, ... facts, the facts of each link and the CPU seconds to find them."""
@@ -84,10 +84,21 @@ def run_and_print(
     console: Console,
     *,
     links: int = LINKS,
+    greedy_links: int | None = None,
     seed: int = 0,
     quick: bool = False,
 ) -> list[Figures]:
-    """Run all rows on all subjects, or what is left of it; print the tables and write them."""
+    """Run all rows on all subjects, or what is left of it; print the tables and write them.
+
+    Args:
+        subjects: their names; all if empty.
+        out: folder for the runs and the tables.
+        console: where to print.
+        links: number of links per subject at most.
+        greedy_links: number of links, the first ones, for the greedy search; all if None.
+        seed: of the explainers and the intervals.
+        quick: tiny graphs.
+    """
     chosen = check_names("subject", subjects, QUICK_SUBJECTS if quick else SUBJECTS)
     links = min(links, QUICK_LINKS) if quick else links
     store, found = RunStore(out / "runs"), []
@@ -102,7 +113,7 @@ def run_and_print(
             if not subject.pairs:
                 say(console, f"{name} is left out: it predicts no test link.")
                 continue
-            found.append(run_subject(store, subject, seed, quick, step))
+            found.append(run_subject(store, subject, seed, quick, step, greedy_links))
             whole = {"benchmark": NAME, "quick": quick, "seed": seed, **made_by()}
             whole |= {"settings": SETTINGS.to_dict(), "subjects": found}
             write_text(out / FILE, json.dumps(whole, indent=1, allow_nan=False))
@@ -113,7 +124,12 @@ def run_and_print(
 
 
 def run_subject(
-    store: RunStore, subject: Subject, seed: int, quick: bool, step: Callable[[str], None]
+    store: RunStore,
+    subject: Subject,
+    seed: int,
+    quick: bool,
+    step: Callable[[str], None],
+    greedy_links: int | None = None,
 ) -> Figures:
     """All figures of a subject; runs that are stored are not done again.
 
@@ -123,6 +139,7 @@ def run_subject(
         seed: of the explainers and the intervals.
         quick: few steps of learning.
         step: called with what comes next.
+        greedy_links: number of links, the first ones, for the greedy search; all if None.
     """
     epochs = QUICK_EPOCHS if quick else EPOCHS
     made: list[PaGELink] = []
@@ -146,8 +163,9 @@ def run_subject(
         answers[row] = {}
         at_once = GREEDY_AT_ONCE if row == GREEDY else AT_ONCE
         at_once = QUICK_AT_ONCE if quick else at_once
-        for first in range(0, len(subject.pairs), at_once):
-            pairs = subject.pairs[first : first + at_once]
+        asked = subject.pairs[:greedy_links] if row == GREEDY else subject.pairs
+        for first in range(0, len(asked), at_once):
+            pairs = asked[first : first + at_once]
             of = f"{first + 1} to {first + len(pairs)}"
             step(f"{NAME}: {subject.name}, {row}, links {of}")
             key: Figures = {
@@ -159,7 +177,7 @@ def run_subject(
                 key["settings"] = SETTINGS.to_dict()
             else:
                 most = max(MOST, *answers[OURS]["facts"][first : first + len(pairs)])
-                key |= {"most": most, "epochs": epochs if row == GNN else None}
+                key |= {"most": most, "epochs": epochs if row in (GNN, GNN_PLAIN) else None}
                 work = partial(theirs, row, pairs, most)
             run = store.do(NAME, f"{subject.name} {row} {of}", key, work)
             for name, values in run.figures["per link"].items():
@@ -173,11 +191,12 @@ def _search(
     """How a rival finds its facts, and what it takes."""
     if row == GREEDY:
         return partial(_greedy, most)
-    if row == GNN:
+    if row in (GNN, GNN_PLAIN):
         model, x_dict = ByRelation(subject.model), node_inputs(subject.data)
         learn = partial(
-            facts_by_gnn_explainer, model=model, x_dict=x_dict, most=most, seed=seed, epochs=epochs
-        )
+            facts_by_gnn_explainer, model=model, x_dict=x_dict, most=most, seed=seed,
+            epochs=epochs, entropy=row == GNN,
+        )  # fmt: skip
         return partial(_ordered, learn, most)
     plain_search: dict[str, Callable[[Ground], FactSets]] = {
         INTEGRATED: partial(facts_by_integrated_gradient, most=most),
@@ -288,24 +307,26 @@ def summed_up(subject: Subject, answers: dict[str, dict[str, list[Any]]], seed: 
     cpu: dict[str, Doubles] = {OURS: np.array(own["cpu"]), PATHS: np.array(own["cpu of all"])}
     for row in RIVALS:
         for found, key in ((effects, "effects"), (cpu, "cpu")):
-            by_link = zip(answers[row][key], counts.tolist(), strict=True)
+            by_link = zip(answers[row][key], counts.tolist(), strict=False)  # greedy has fewer
             found[row] = np.array([values[count] for values, count in by_link], dtype=np.float64)
+    greedy = len(effects[GREEDY])
     return {
         "subject": subject.name,
         "auc": asdict(subject.separations),
         "structural": subject.separations.structural,
         "links": len(counts),
         "links without paths": int((counts == 0).sum()),
-        "links, greedy not positive": int((effects[GREEDY][counts > 0] <= 0).sum()),
+        "links of the greedy search": len(effects[GREEDY]),
+        "links, greedy not positive": int((effects[GREEDY][counts[:greedy] > 0] <= 0).sum()),
         "links, fewer facts found": int((np.array(own["strongest"]) < counts).sum()),
         "stated effect off by": float(max(own["off"])),
         "facts per link": float(counts.mean()),
-        "visible facts per link": float(np.mean(answers[GREEDY]["visible"])),
+        "visible facts per link": float(np.mean(answers[OCCLUSION]["visible"])),
         "rows": {
             row: {
                 "of greedy": _ratio(effects[row], effects[GREEDY], seed),
                 "of GNNExplainer": _ratio(effects[row], effects[GNN], seed),
-                "effect": _ratio(effects[row], np.ones(len(counts)), seed),
+                "effect": _ratio(effects[row], np.ones(len(effects[row])), seed),
                 "cpu": float(cpu[row].mean()),
                 "cpu of greedy": _share(cpu[row], cpu[GREEDY]),
                 "cpu of GNNExplainer": _share(cpu[row], cpu[GNN]),
@@ -316,11 +337,14 @@ def summed_up(subject: Subject, answers: dict[str, dict[str, list[Any]]], seed: 
 
 
 def _ratio(values: Doubles, over: Doubles, seed: int) -> dict[str, float | None]:
-    found = with_interval(values, over, seed)
+    both = min(len(values), len(over))  # links of which both are known
+    found = with_interval(values[:both], over[:both], seed)
     return dict(zip(("value", "low", "high"), map(plain, found), strict=True))
 
 
 def _share(values: Doubles, over: Doubles) -> float | None:
+    both = min(len(values), len(over))
+    values, over = values[:both], over[:both]
     return plain(values.sum() / over.sum()) if over.sum() > 0 else None
 
 
@@ -332,15 +356,16 @@ def table(figures: Figures) -> Table:
         times = [cell(of_row[f"cpu of {rival}"], 4) for rival in ("greedy", "GNNExplainer")]
         effect = interval_cell(**of_row["effect"])
         rows.append((row, *shares, effect, cell(1000 * of_row["cpu"], 1), *times))
-    auc = figures["auc"]
+    auc, greedy = figures["auc"], figures["links of the greedy search"]
+    some = "" if greedy == figures["links"] else f", taken on the first {greedy} links alone,"
     matched = " and ".join(cell(auc[key]) for key in ("matched_auc", "edgeless_matched_auc"))
     return Table(
         f"Strongest facts: {figures['subject']}",
         ("", "of greedy", "of GNNExplainer", "effect", "CPU ms", "CPU / greedy", "/ GNNExplainer"),
         rows,
         f"{figures['links']} links, {figures['links without paths']} of them without paths; the "
-        f"greedy effect is not positive for {figures['links, greedy not positive']}. Per link "
-        f"{figures['facts per link']:.1f} facts are removed of "
+        f"greedy effect{some} is not positive for {figures['links, greedy not positive']}. Per "
+        f"link {figures['facts per link']:.1f} facts are removed of "
         f"{figures['visible facts per link']:,.0f} visible ones. For "
         f"{figures['links, fewer facts found']} links fewer strongest facts were found; their "
         f"stated effects are off by at most {figures['stated effect off by']:.0e}. ROC-AUC "

@@ -71,6 +71,20 @@ def test_figures_by_hand() -> None:
     assert table.rows[0][-3:] == ("100.0", "0.1000", "0.1000")
 
 
+def test_the_greedy_search_may_be_run_on_fewer_links() -> None:
+    given = answers(
+        greedy_removal=[[0.0, 1.0, 2.0], [0.0, 0.5, 9.0], [0.0, 9.0, 9.0]],
+        GNNExplainer=[[0.0, 0.0, 1.0], [0.0, 0.25, 9.0], [0.0, 9.0, 9.0]],
+    )
+    given[GREEDY] = {key: values[:1] for key, values in given[GREEDY].items()}
+    figures = strongest.summed_up(subject(), given, seed=0)
+    rows = figures["rows"]
+    assert rows[OURS]["of greedy"]["value"] == pytest.approx(1.5 / 2, rel=1e-5)
+    assert rows[OURS]["cpu of greedy"] == pytest.approx(0.1 / 2)
+    assert rows[OURS]["of GNNExplainer"]["value"] == pytest.approx(2 / 1.25, rel=1e-5)
+    assert "taken on the first 1 links alone" in strongest.table(figures).note
+
+
 def test_quick_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
     first = CliRunner().invoke(app, [*COMMAND, str(tmp_path)])
     assert first.exit_code == 0, first.output
