@@ -38,7 +38,10 @@ def paper(
     ] = None,
     quick: Quick = False,
 ) -> None:
-    """Run the paper's benchmark with all explainers. What was done before is not done again."""
+    """Run the paper's benchmark with all explainers. What was done before is not done again.
+
+    pagelink bench paper --out out
+    """
     from pagelink.bench.paper.runner import run_and_print
 
     if aminer is not None and not aminer.exists():
@@ -52,7 +55,7 @@ def paper(
 
 @bench.command()
 def compare(
-    graph: Annotated[Path, typer.Option(help="Folder of tables, or a file of triples.")],
+    graph: Annotated[Path, typer.Argument(help="Folder of tables, or a file of triples.")],
     model: Model,
     out: Out = Path("out"),
     links: Annotated[int, typer.Option(min=2, help="Test links to explain at most.")] = 100,
@@ -62,7 +65,10 @@ def compare(
     seeds: Annotated[int, typer.Option(min=1, help="Number of explainer seeds.")] = 1,
     seed: Seed = 0,
 ) -> None:
-    """Compare all explainers on a model of your own: effect, sufficiency, verdicts, time."""
+    """Compare all explainers on a model of your own: effect, sufficiency, verdicts, time.
+
+    pagelink bench compare tables --model model.pt --out out
+    """
     from pagelink.bench.paper.runner import compare_and_print
     from pagelink.bench.runs import check_names
     from pagelink.rivals.registry import RIVALS
@@ -81,7 +87,10 @@ def report(
     folder: Annotated[Path, typer.Argument(help="Folder that `bench paper` or `compare` wrote.")],
     out: Annotated[Path | None, output("Folder for the reports. Default: the same.")] = None,
 ) -> None:
-    """Make the reports of a benchmark anew from its run files: Markdown, and one page of HTML."""
+    """Make the reports of a benchmark anew from its run files: Markdown, and one page of HTML.
+
+    pagelink bench report out
+    """
     from pagelink.bench.paper.runner import report as write
 
     with locked(out or folder):
@@ -96,7 +105,10 @@ def docs(
     ] = None,
     root: Annotated[Path, typer.Option(help="The checkout.")] = Path(),
 ) -> None:
-    """Write the tables of the docs and the README from the committed results."""
+    """Write the tables of the docs and the README from the committed results.
+
+    pagelink bench docs --from out
+    """
     from pagelink.bench.paper.runner import publish, write_docs
 
     if results is not None:
@@ -111,7 +123,10 @@ def scale(
     quick: Quick = False,
     seed: Seed = 0,
 ) -> None:
-    """Measure a graph of 10^8 edges on disk, and a job whose workers are killed. Takes an hour."""
+    """Measure a graph of 10^8 edges on disk, and a job whose workers are killed. Takes an hour.
+
+    pagelink bench scale --out out
+    """
     if not only or "chaos" in only:  # on a Ray cluster
         need("pagelink bench scale", "bench", "ray")
     from pagelink.bench.scale.bench import run_and_print
@@ -140,7 +155,10 @@ def fuzz(
     first: Annotated[int, typer.Option(min=0, help="The number of the first case.")] = 0,
     seed: Seed = 0,
 ) -> None:
-    """Check promises on random cases. Goes on where it stopped; exit code 1 if one is broken."""
+    """Check promises on random cases. Goes on where it stopped; exit code 1 if one is broken.
+
+    pagelink bench fuzz --graphs 100 --searches 1000
+    """
     from pagelink.bench.fuzz.bench import run_and_print
 
     wanted = {
@@ -165,7 +183,10 @@ def useritemattr_reference(
         typer.Option(min=1, help="Number of links at most. Default: all 129."),
     ] = None,
 ) -> None:
-    """Score explanations of the paper's released data and weights against its labels."""
+    """Score explanations of the paper's released data and weights against its labels.
+
+    pagelink bench useritemattr-reference --seeds 5
+    """
     from pagelink.bench.paper.ablation import reference_and_print
 
     reference_and_print(data, seeds, links, console)
@@ -178,7 +199,10 @@ def speed(
     only: Annotated[Many, repeatable("Only this row.", "NAME")] = None,
     seed: Seed = 0,
 ) -> None:
-    """Measure how fast links are explained, and print it as a Markdown table."""
+    """Measure how fast links are explained, and print it as a Markdown table.
+
+    pagelink bench speed --out out
+    """
     from pagelink.bench.speed.bench import run_and_print
 
     with locked(out):
@@ -217,7 +241,10 @@ def faithfulness(
     ] = False,
     seed: Seed = 0,
 ) -> None:
-    """Measure whether explanations are true of the model, beside plain rankings of paths."""
+    """Measure whether explanations are true of the model, beside plain rankings of paths.
+
+    pagelink bench faithfulness --out out
+    """
     from pagelink.bench.faithfulness.report import run_parts
 
     one_thread()

@@ -41,16 +41,16 @@ PerAddress = Annotated[
 ]  # fmt: skip
 Model = Annotated[Path, typer.Option(help="Checkpoint that `pagelink train` wrote.")]
 Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same result.")]
-Threshold = Annotated[float, typer.Option(help="Links with a lower raw score are not predicted.")]
-RankOnly = Annotated[
-    bool, typer.Option("--rank-only", help="The model only ranks: explain every given link.")
-]
+THRESHOLD_HELP = "Links with a lower raw score are not predicted."
+RANK_ONLY_HELP = "The model only ranks: explain every given link."
+Threshold = Annotated[float, typer.Option(help=THRESHOLD_HELP)]
+RankOnly = Annotated[bool, typer.Option("--rank-only", help=RANK_ONLY_HELP)]
 Many = list[str] | None
 
 
-def output(help: str) -> Any:
+def output(help: str, panel: str | None = None) -> Any:
     """Return an option for the file or folder that a command writes; no address will do."""
-    return typer.Option(help=help, metavar="PATH", parser=_local_path)
+    return typer.Option(help=help, metavar="PATH", parser=_local_path, rich_help_panel=panel)
 
 
 def _local_path(given: str | Path) -> Path:
@@ -63,20 +63,20 @@ def _local_path(given: str | Path) -> Path:
 Out = Annotated[Path, output("Folder to make.")]
 
 
-def repeatable(help: str, metavar: str | None = None) -> Any:
+def repeatable(help: str, metavar: str | None = None, panel: str | None = None) -> Any:
     """Return an option that may be given several times."""
-    return typer.Option(metavar=metavar, help=f"{help} Repeatable.")
+    return typer.Option(metavar=metavar, help=f"{help} Repeatable.", rich_help_panel=panel)
 
 
-def check_target(out: Path | None, *inputs: Path | None) -> None:
+def check_target(out: Path | None, *inputs: Path | None, option: str = "--out") -> None:
     """Refuse, before any work, a result that would replace what it is made from."""
     if out is None:
         return
     for given in inputs:
         if given is not None and given.exists() and out.exists() and out.samefile(given):
-            raise typer.BadParameter(f"--out {out} is an input; choose another name.")
+            raise typer.BadParameter(f"{option} {out} is an input; choose another name.")
     if out.is_dir():
-        raise typer.BadParameter(f"--out {out} is a folder; give the name of a file.")
+        raise typer.BadParameter(f"{option} {out} is a folder; give the name of a file.")
 
 
 @contextmanager

@@ -2,142 +2,220 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from json import dumps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from pagelink.cli.common import (
+    RANK_ONLY_HELP,
+    THRESHOLD_HELP,
     Graph,
     Many,
     Model,
-    RankOnly,
     Seed,
-    Threshold,
     check_target,
     console,
-    errors,
     load,
     output,
-    progress_bar,
     repeatable,
     say_written,
     write_files,
 )
+from pagelink.cli.link_tables import run_table
 from pagelink.errors import need
 
-if TYPE_CHECKING:
-    from pagelink.engine import Engine, FromFiles
-
-
-SECONDS_A_LINE = 30.0
-ALL_FAILED, SOME_FAILED = 1, 3
-"""Exit codes of a table of links; 2 is a wrong option."""
+LINKS, ONE, MANY = "Which links", "Results of one link", "Results of a table of links"
+PATHS, MORE, WORK = "Which paths", "Further questions", "Workers, time and memory"
 
 
 def explain(
     graph: Graph,
     model: Model,
-    src: Annotated[str | None, typer.Option(help="Source node, by name or id.")] = None,
-    dst: Annotated[str | None, typer.Option(help="Target node, by name or id.")] = None,
-    links: Annotated[
-        Path | None, typer.Option(help="Table of links (src, dst), instead of --src and --dst.")
+    src: Annotated[
+        str | None, typer.Option(help="Source node, by name or id.", rich_help_panel=LINKS)
     ] = None,
+    dst: Annotated[
+        str | None, typer.Option(help="Target node, by name or id.", rich_help_panel=LINKS)
+    ] = None,
+    links: Annotated[
+        Path | None,
+        typer.Option(
+            help="Table of links (src, dst), instead of --src and --dst.", rich_help_panel=LINKS
+        ),
+    ] = None,
+    threshold: Annotated[float, typer.Option(help=THRESHOLD_HELP, rich_help_panel=LINKS)] = 0.0,
+    rank_only: Annotated[
+        bool, typer.Option("--rank-only", help=RANK_ONLY_HELP, rich_help_panel=LINKS)
+    ] = False,
+    html: Annotated[Path | None, output("Write a web page.", ONE)] = None,
+    svg: Annotated[Path | None, output("Write a drawing.", ONE)] = None,
+    png: Annotated[Path | None, output("Write a picture.", ONE)] = None,
+    json: Annotated[Path | None, output("Write all figures as JSON; see --mask.", ONE)] = None,
+    mask: Annotated[
+        bool,
+        typer.Option(
+            "--mask",
+            rich_help_panel=ONE,
+            help="With --json: also the learned mask of every edge, which may be megabytes.",
+        ),
+    ] = False,
     out: Annotated[
         Path | None,
         output(
-            "With --links: result, .parquet, .csv, .tsv or .jsonl; or a folder of parts, which "
-            "several workers fill: one that exists, or a name without an ending of letters."
+            "Result, .parquet, .csv, .tsv or .jsonl; or a folder of parts, which several workers "
+            "fill: one that exists, or a name without an ending of letters.",
+            MANY,
         ),
     ] = None,
-    html: Annotated[Path | None, output("Write a web page.")] = None,
-    svg: Annotated[Path | None, output("Write a drawing.")] = None,
-    png: Annotated[Path | None, output("Write a picture.")] = None,
-    json: Annotated[Path | None, output("Write everything as JSON.")] = None,
-    paths: Annotated[int | None, typer.Option(help="Number of paths at most.")] = None,
+    report: Annotated[
+        Path | None,
+        output("Write a web page about all links: verdicts, metapaths, slowest, worst.", MANY),
+    ] = None,
+    paths: Annotated[
+        int | None, typer.Option(help="Number of paths at most.", rich_help_panel=PATHS)
+    ] = None,
     max_length: Annotated[
         int | None,
-        typer.Option(help="Facts of a path at most; see --no-longer."),
+        typer.Option(help="Facts of a path at most; see --no-longer.", rich_help_panel=PATHS),
     ] = None,
     no_longer: Annotated[
         bool,
         typer.Option(
             "--no-longer",
+            rich_help_panel=PATHS,
             help="No longer paths, even where those of --max-length do not carry the score.",
         ),
     ] = False,
-    max_degree: Annotated[int | None, typer.Option(help="Degree of inner nodes at most.")] = None,
-    budget: Annotated[int | None, typer.Option(help="Facts of all paths at most.")] = None,
-    exclude_relation: Annotated[Many, repeatable("No path uses this relation.")] = None,
+    max_degree: Annotated[
+        int | None, typer.Option(help="Degree of inner nodes at most.", rich_help_panel=PATHS)
+    ] = None,
+    budget: Annotated[
+        int | None, typer.Option(help="Facts of all paths at most.", rich_help_panel=PATHS)
+    ] = None,
+    exclude_relation: Annotated[
+        Many, repeatable("No path uses this relation.", panel=PATHS)
+    ] = None,
     exclude_node: Annotated[
-        Many, repeatable("No path goes through this node.", "TYPE=NAME")
+        Many, repeatable("No path goes through this node.", "TYPE=NAME", PATHS)
     ] = None,
-    via: Annotated[Many, repeatable("Only paths through such a node.", "TYPE=NAME")] = None,
+    via: Annotated[Many, repeatable("Only paths through such a node.", "TYPE=NAME", PATHS)] = None,
     metapath: Annotated[
-        Many,
-        typer.Option(help="Only paths along these relations, as likes,rev_likes,likes. Repeats."),
+        Many, repeatable("Only paths along these relations, as likes,rev_likes,likes.", panel=PATHS)
     ] = None,
-    forbid_metapath: Annotated[Many, repeatable("No path along these relations.")] = None,
-    before: Annotated[str | None, typer.Option(help="Only facts before this date.")] = None,
-    date_column: Annotated[str | None, typer.Option(help="Column of the dates.")] = None,
-    deadline: Annotated[float | None, typer.Option(help="Seconds per link.")] = None,
-    memory: Annotated[
-        float | None,
-        typer.Option(
-            help="With --links: about how many gigabytes links side by side may take. Default: 1."
-        ),
+    forbid_metapath: Annotated[
+        Many, repeatable("No path along these relations.", panel=PATHS)
     ] = None,
-    threshold: Threshold = 0.0,
-    rank_only: RankOnly = False,
+    before: Annotated[
+        str | None, typer.Option(help="Only facts before this date.", rich_help_panel=PATHS)
+    ] = None,
+    date_column: Annotated[
+        str | None, typer.Option(help="Column of the dates.", rich_help_panel=PATHS)
+    ] = None,
     counterfactual: Annotated[
         bool,
-        typer.Option("--counterfactual", help="Also find the facts that the prediction hangs on."),
+        typer.Option(
+            "--counterfactual",
+            rich_help_panel=MORE,
+            help="Also find the facts that the prediction hangs on.",
+        ),
     ] = False,
     top_k: Annotated[
         int | None,
-        typer.Option(help="With --counterfactual: the target is to drop out of the first K."),
+        typer.Option(
+            help="With --counterfactual: the target is to drop out of the first K.",
+            rich_help_panel=MORE,
+        ),
     ] = None,
     at: Annotated[
-        str, typer.Option(help="With --counterfactual: facts at the source, or on paths.")
+        str,
+        typer.Option(
+            help="With --counterfactual: facts at the source, or on paths.", rich_help_panel=MORE
+        ),
     ] = "source",
     rank: Annotated[
-        bool, typer.Option("--rank", help="Also rank the target, with and without these facts.")
+        bool,
+        typer.Option(
+            "--rank",
+            rich_help_panel=MORE,
+            help="Also rank the target, with and without these facts.",
+        ),
     ] = False,
     rank_end: Annotated[
-        str, typer.Option(help="With --rank: dst ranks the target, src the source.")
+        str,
+        typer.Option(
+            help="With --rank: dst ranks the target, src the source.", rich_help_panel=MORE
+        ),
     ] = "dst",
     runs: Annotated[
-        int, typer.Option(min=1, help="Number of seeds to explain with; each path is counted.")
+        int,
+        typer.Option(
+            min=1,
+            rich_help_panel=MORE,
+            help="Number of seeds to explain with; each path is counted.",
+        ),
     ] = 1,
     negatives: Annotated[
-        bool, typer.Option("--negatives", help="Of links not predicted: paths for and against.")
+        bool,
+        typer.Option(
+            "--negatives",
+            rich_help_panel=MORE,
+            help="Of links not predicted: paths for and against.",
+        ),
     ] = False,
+    deadline: Annotated[
+        float | None, typer.Option(help="Seconds per link.", rich_help_panel=WORK)
+    ] = None,
+    memory: Annotated[
+        float | None,
+        typer.Option(
+            help="With --links: about how many gigabytes links side by side may take. Default: 1.",
+            rich_help_panel=WORK,
+        ),
+    ] = None,
     engine: Annotated[
-        str | None, typer.Option(help="With a folder as --out: processes (the default) or ray.")
+        str | None,
+        typer.Option(
+            help="With a folder as --out: processes (the default) or ray.", rich_help_panel=WORK
+        ),
     ] = None,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="With a folder: how many. Default: one per core.")
+        int | None,
+        typer.Option(
+            min=1, help="With a folder: how many. Default: one per core.", rich_help_panel=WORK
+        ),
     ] = None,
     address: Annotated[
-        str | None, typer.Option(help="With --engine ray: a running cluster, auto or host:port.")
+        str | None,
+        typer.Option(
+            help="With --engine ray: a running cluster, auto or host:port.", rich_help_panel=WORK
+        ),
     ] = None,
     chunk: Annotated[
-        int | None, typer.Option(min=1, help="With a folder: links per part. Default: 256.")
+        int | None,
+        typer.Option(
+            min=1, help="With a folder: links per part. Default: 256.", rich_help_panel=WORK
+        ),
     ] = None,
     store_path: Annotated[
         Path | None,
-        typer.Option(help="With a folder: where the graph lies for the workers, if elsewhere."),
+        typer.Option(
+            help="With a folder: where the graph lies for the workers, if elsewhere.",
+            rich_help_panel=WORK,
+        ),
     ] = None,
     collect: Annotated[
-        bool, typer.Option("--collect", help="With a folder that the workers do not share.")
+        bool,
+        typer.Option(
+            "--collect", rich_help_panel=WORK, help="With a folder that the workers do not share."
+        ),
     ] = False,
     seed: Seed = 0,
 ) -> None:
     """Explain one link, or a table of links.
+
+    pagelink explain tables --model model.pt --src "User 3" --dst "Alien (1979)"
 
     Of a table, the exit code is 1 if every link failed, and 3 if some did.
     """
@@ -152,6 +230,10 @@ def explain(
         "--links and --out go together.": is_table != (out is not None),
         "--html, --svg, --png and --json go with --src and --dst.":
             is_table and any((html, svg, png, json)),
+        "--report goes with --links: it is about all links of a table.":
+            report is not None and not is_table,
+        "--mask goes with --json.": mask and json is None,
+        "--report and --out are two files.": report is not None and report == out,
         "--counterfactual goes with --src and --dst: the rows of a table are paths, and it is "
         "about sets of facts.": is_table and counterfactual,
         "--memory goes with --links: one link is explained by itself.":
@@ -168,6 +250,7 @@ def explain(
         if is_wrong:
             raise typer.BadParameter(message)
     check_target(None if is_folder else out, links, model, graph)
+    check_target(report, links, model, graph, option="--report")
     if png is not None:
         need("--png", "web", "resvg_py", "font_source_sans_pro")
     given = {
@@ -188,11 +271,11 @@ def explain(
         from pagelink.engine import FromFiles, engine_of
         from pagelink.explain.options import ExplainOptions
 
-        _explain_table(
+        run_table(
             FromFiles(graph, model, settings, seed, limit, store_path), links, out,
             engine_of(engine or "processes", workers, address) if is_folder else None,
             {"asked": ExplainOptions(**on_request), "memory": memory, "chunk": chunk,
-             "collect": collect},
+             "collect": collect}, report,
         )  # fmt: skip
         return
     from pagelink.explain.explainer import PaGELink
@@ -203,7 +286,7 @@ def explain(
     )
     explanation = explainer.explain(src or "", dst or "", **on_request)
     console.print(str(explanation))
-    values: dict[str, Any] = {}
+    values = {} if json is None else explanation.to_dict(mask=mask)
     if counterfactual:
         place: Any = at
         known = checkpoint.split.all
@@ -216,7 +299,7 @@ def explain(
     written = write_files(
         (html, explanation.to_html),
         (svg, explanation.to_svg),
-        (json, lambda: dumps(explanation.to_dict() | values, ensure_ascii=False, indent=1)),
+        (json, lambda: dumps(values, ensure_ascii=False, indent=1)),
         (png, explanation.to_png),
     )
     say_written(written)
@@ -233,71 +316,3 @@ def _nodes(given: Many) -> list[tuple[str, str]] | None:
 
 def _metapaths(given: Many) -> list[list[str]] | None:
     return None if given is None else [[name.strip() for name in m.split(",")] for m in given]
-
-
-def _explain_table(
-    opening: FromFiles, links: Path, out: Path, engine: Engine | None, options: dict[str, Any]
-) -> None:
-    """Run the job, show how far it is, and say what came of it."""
-    from pagelink.engine import explain_table
-
-    given = {name: value for name, value in options.items() if value is not None}
-    with _shown() as step:
-        summary = explain_table(opening, links, out, engine, progress=step, **given)
-    if summary.damaged:
-        errors.print(f"{summary.damaged} parts of an earlier run were damaged and made again.")
-    if summary.resumed:
-        console.print(f"{summary.resumed} links were done by an earlier run.")
-    counts = ", ".join(f"{count} {name}" for name, count in summary.reasons.items())
-    parts = "" if engine is None else f" in {summary.num_parts} parts"
-    console.print(f"{summary.num_links} links ({counts}), {summary.num_rows} rows{parts}: {out}")
-    for name, number in summary.direct.items():
-        errors.print(
-            f"For {number} of {summary.num_links} links {name!r} joins source and target directly: "
-            "it may be the link itself under another name. If so, leave it out by "
-            f"--exclude-relation {name}."
-        )
-    if engine is not None:
-        if summary.verdicts:
-            told = ", ".join(f"{count} {name}" for name, count in summary.verdicts.items())
-            console.print(f"Verdicts: {told}.")
-        if summary.overhead is not None:
-            console.print(
-                f"{summary.rate:.1f} links per second by {summary.workers} workers, "
-                f"{summary.restarts} of them replaced; {summary.overhead:.1%} of their time was "
-                "not spent on explaining."
-            )
-        if summary.slowest:
-            worst = summary.slowest[0]
-            console.print(f"The slowest link took {worst['seconds']:.2f} s (line {worst['line']}).")
-    for message in summary.invalid:
-        errors.print(f"{links}, {message}")
-    more = summary.reasons.get("invalid", 0) - len(summary.invalid)
-    if more > 0:
-        errors.print(f"... and {more} more; see the rows with reason invalid.")
-    if summary.failed:
-        errors.print(f"{summary.failed} of {summary.num_links} links failed.")
-        raise typer.Exit(ALL_FAILED if summary.failed == summary.num_links else SOME_FAILED)
-
-
-@contextmanager
-def _shown() -> Iterator[Callable[[int, int], None]]:
-    """A bar on a terminal; a line now and then in the log of a job that nobody watches."""
-    if console.is_terminal:
-        with progress_bar("explaining") as bar:
-            yield bar
-        return
-    said = time.monotonic()
-    first: tuple[float, int] | None = None  # what an earlier run has done is not our pace
-
-    def step(done: int, total: int) -> None:
-        nonlocal said, first
-        now = time.monotonic()
-        first = first or (now, done)
-        if now - said >= SECONDS_A_LINE and now > first[0]:
-            said = now
-            rate = (done - first[1]) / (now - first[0])
-            left = f", {(total - done) / rate / 60:.0f} minutes left" if rate else ""
-            errors.print(f"{done} of {total} links, {rate:.1f} per second{left}")
-
-    yield step

@@ -13,6 +13,7 @@ from typing import Annotated, NoReturn
 import typer
 from rich.text import Text
 
+from pagelink import __version__
 from pagelink.cli.bench import bench
 from pagelink.cli.common import (
     Demo,
@@ -36,6 +37,7 @@ from pagelink.cli.common import (
     writing,
 )
 from pagelink.cli.explain import explain
+from pagelink.cli.link_tables import report
 from pagelink.cli.store import store
 from pagelink.cli.study import study
 from pagelink.errors import PageLinkError, SettingsError, need
@@ -46,7 +48,10 @@ dataset = typer.Typer(help="Make graphs with known explanations.", no_args_is_he
 
 @dataset.command()
 def useritemattr(out: Out, seed: Seed = 0) -> None:
-    """The paper's synthetic graph of users, items and attributes."""
+    """The paper's synthetic graph of users, items and attributes.
+
+    pagelink dataset useritemattr --out tables
+    """
     from pagelink.datasets.useritemattr import make_useritemattr_folder
 
     with locked(out):
@@ -58,7 +63,10 @@ def aminer(
     source: Annotated[Path, typer.Option("--from", help="AMiner file: a JSON object per line.")],
     out: Out,
 ) -> None:
-    """A citation graph in our table form, from the public AMiner files."""
+    """A citation graph in our table form, from the public AMiner files.
+
+    pagelink dataset aminer --from dblp.json --out tables
+    """
     from pagelink.datasets.aminer import make_aminer_folder
 
     with locked(out):
@@ -81,7 +89,10 @@ def augcitation(
     ] = "paper",
     seed: Seed = 0,
 ) -> None:
-    """The paper's augmented citation graph, from any citation graph."""
+    """The paper's augmented citation graph, from any citation graph.
+
+    pagelink dataset augcitation --from dblp.json --out tables
+    """
     from pagelink.datasets.augcitation import make_augcitation_folder
 
     if rule not in ("paper", "released"):
@@ -95,7 +106,8 @@ def augcitation(
 
 
 app = typer.Typer(
-    help="Explain link predictions of graph neural networks by a few short paths.",
+    help="Explain link predictions of graph neural networks by a few short paths.\n\n"
+    'pagelink explain tables --model model.pt --src "User 3" --dst "Alien (1979)"',
     no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
 )  # fmt: skip
 app.add_typer(bench, name="bench")
@@ -104,8 +116,18 @@ app.add_typer(study, name="study")
 _debug = False
 
 
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        print(f"pagelink {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
 def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version.", callback=_say_version, is_eager=True),
+    ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show a traceback on errors.")] = False,
 ) -> None:
     global _debug
@@ -117,7 +139,10 @@ def demo(
     out: Annotated[Path, output("Folder for the page and the picture.")] = Path("out"),
     seed: Seed = 0,
 ) -> None:
-    """Generate a graph, train a model, and explain one of its predictions."""
+    """Generate a graph, train a model, and explain one of its predictions.
+
+    pagelink demo --out out
+    """
     from pagelink.datasets.demo import run_demo
 
     one_thread()  # the graph is tiny, a second thread only costs
@@ -127,7 +152,10 @@ def demo(
 
 @app.command()
 def describe(graph: Graph, seed: Seed = 0) -> None:
-    """Say what is in a graph: nodes, relations, degrees, hubs, neighbourhoods."""
+    """Say what is in a graph: nodes, relations, degrees, hubs, neighbourhoods.
+
+    pagelink describe tables
+    """
     from pagelink.checks.description import describe as describe_graph
     from pagelink.tables.load import load_graph
 
@@ -160,14 +188,18 @@ def train(
     ] = None,
     seed: Seed = 0,
 ) -> None:
-    """Train a link predictor on a graph and test it beside two plain rivals."""
+    """Train a link predictor on a graph and test it beside two plain rivals.
+
+    pagelink train tables --link user,likes,movie --out model.pt
+    """
     from pagelink.models.commands import train_and_save
 
     given = {"epochs": epochs, "lr": lr, "batch_size": batch_size, "paper_split": paper_split}
     options = {"head": head, "hidden": hidden, "num_layers": layers, "embeddings": embeddings}
     with writing(out, graph):
         train_and_save(
-            graph, _link_type(link), out, model=model, seed=seed, console=console, options=options,
+            graph, _link_type(link, graph), out, model=model, seed=seed, console=console,
+            options=options,
             settings={key: value for key, value in given.items() if value is not None},
         )  # fmt: skip
 
@@ -184,7 +216,10 @@ def recommend(
     ] = None,
     k: Annotated[int, typer.Option("-k", min=1, help="How many of them.")] = 10,
 ) -> None:
-    """List the best new targets of a source node, or the best new sources of a target."""
+    """List the best new targets of a source node, or the best new sources of a target.
+
+    pagelink recommend tables --model model.pt --src "User 3"
+    """
     if (src is None) == (dst is None):
         raise typer.BadParameter("Give either --src or --dst.")
     from pagelink.models.commands import recommend as best
@@ -201,6 +236,7 @@ def recommend(
 
 
 app.command()(explain)
+app.command()(report)
 
 
 @app.command()
@@ -226,7 +262,10 @@ def serve(
     per_address: PerAddress = 128,
     seed: Seed = 0,
 ) -> None:
-    """Explore predictions and their explanations on a local web page."""
+    """Explore predictions and their explanations on a local web page.
+
+    pagelink serve tables --model model.pt
+    """
     check_demo(graph, model, demo)
     if not deadline > 0:
         raise typer.BadParameter(f"--deadline is more than 0 seconds, got {deadline:g}.")
@@ -277,17 +316,24 @@ def check(
     json: Annotated[Path | None, output("Write all figures as JSON.")] = None,
     seed: Seed = 0,
 ) -> None:
-    """Check whether explanations of a model are true of it, and say so in words."""
+    """Check whether explanations of a model are true of it, and say so in words.
+
+    pagelink check tables --model model.pt
+    """
     from pagelink.checks.report import check_and_print
 
     with writing(json, graph, model):
         check_and_print(load(graph, model), links, seed, retrain, json, console)
 
 
-def _link_type(given: str) -> tuple[str, str, str]:
+def _link_type(given: str, graph: Path) -> tuple[str, str, str]:
     parts = tuple(part.strip() for part in given.split(","))
     if len(parts) != 3:
-        raise typer.BadParameter(f"--link is source type,relation,target type; got {given!r}.")
+        from pagelink.graph.schema import no_relation
+        from pagelink.tables.load import load_graph
+
+        near = no_relation(given, load_graph(graph).edge_types)
+        raise typer.BadParameter(f"--link is source type,relation,target type. {near}")
     return parts[0], parts[1], parts[2]
 
 

@@ -37,7 +37,10 @@ def store(
         typer.Option("--verify", help="Read all files of the store and compare checksums."),
     ] = False,
 ) -> None:
-    """Turn a graph of any size into a store, which is explained without being read into memory."""
+    """Turn a graph of any size into a store, which is explained without being read into memory.
+
+    pagelink store tables --out store
+    """
     if model is not None and out is None:
         raise typer.BadParameter("--model goes with --out.")
     if out is None and not verify:

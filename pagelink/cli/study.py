@@ -55,7 +55,10 @@ def create(
     demo: Demo = False,
     seed: Seed = 0,
 ) -> None:
-    """Pick predicted links, explain each by every explainer, and freeze the questions."""
+    """Pick predicted links, explain each by every explainer, and freeze the questions.
+
+    pagelink study create tables --model model.pt --out movies.study
+    """
     check_demo(graph, model, demo)
     if not 0 < difference < 1:
         raise typer.BadParameter(f"--difference is between 0 and 1, got {difference:g}.")
@@ -80,7 +83,10 @@ def invite(
         str, typer.Option(help="Where `pagelink study serve` can be reached.")
     ] = "http://127.0.0.1:8001",
 ) -> None:
-    """Print a personal link for each of a number of people."""
+    """Print a personal link for each of a number of people.
+
+    pagelink study invite movies.study --count 20
+    """
     from pagelink.study.database import Study
 
     if not address.startswith(("http://", "https://")):
@@ -104,7 +110,10 @@ def serve(
     ] = None,
     per_address: PerAddress = 128,
 ) -> None:
-    """Ask the questions on web pages, one per page, until interrupted."""
+    """Ask the questions on web pages, one per page, until interrupted.
+
+    pagelink study serve movies.study
+    """
     need("pagelink study serve", "study", "fastapi", "uvicorn")
     from pagelink.study.app import WAIT, application
     from pagelink.study.database import Study
@@ -133,7 +142,10 @@ def report(
     csv: Annotated[Path | None, output("Write the raw data, a row per answer.")] = None,
     seed: Seed = 0,
 ) -> None:
-    """Say what people chose and understood, how sure that is, and whether they agree."""
+    """Say what people chose and understood, how sure that is, and whether they agree.
+
+    pagelink study report movies.study --html report.html
+    """
     need("pagelink study report", "study", "nltk", "scipy")
     from json import dumps
 
@@ -172,7 +184,10 @@ def simulate(
     ] = 0.0,
     seed: Seed = 0,
 ) -> None:
-    """Let people of known behaviour fill in a copy, to plan a study. Answers are not copied."""
+    """Let people of known behaviour fill in a copy, to plan a study. Answers are not copied.
+
+    pagelink study simulate movies.study --out answered.study --people 30
+    """
     from pagelink.study.simulate import Behaviour, parse_probabilities, simulate_copy
 
     behaviour = Behaviour(

@@ -255,22 +255,27 @@ class Explanation:
 
         return to_html_fragment(self)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain lists, dicts, numbers and strings, ready for JSON."""
-        return {
+    def to_dict(self, *, mask: bool = False) -> dict[str, Any]:
+        """Return everything as plain lists, dicts, numbers and strings, ready for JSON.
+
+        Args:
+            mask: also `edge_mask`, the learned mask of every edge that the model sees, which may be
+                megabytes. The facts of paths have their masks without it.
+        """
+        values = {
             **{
                 each.name: plain(getattr(self, each.name))
                 for each in fields(self)
                 if each.name not in ("edge_mask", "settings")
             },
             "probability": self.probability,
-            "edge_mask": self.edge_mask.to_list(),
             "settings": self.settings.to_dict(),
         }
+        return values | {"edge_mask": self.edge_mask.to_list()} if mask else values
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Explanation:
-        """Return the explanation that `to_dict` gave."""
+        """Return the explanation that `to_dict` gave; `edge_mask` is empty if it was left out."""
         reason, evidence = values["reason"], values.get("evidence")
         if reason is not None and reason not in REASONS:
             raise GraphError(f"reason must be one of {REASONS}, got {reason!r}.")
@@ -289,7 +294,7 @@ class Explanation:
             "what_else": tuple(Part(**part) for part in values.get("what_else", ())),
             "notes": tuple(values["notes"]),
             "direct_relations": tuple(values.get("direct_relations", ())),
-            "edge_mask": EdgeMask.from_list(values["edge_mask"]),
+            "edge_mask": EdgeMask.from_list(values.get("edge_mask", [])),
             "settings": Settings.from_dict(values["settings"]),
         }
         return cls(**given)

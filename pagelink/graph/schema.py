@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
@@ -144,3 +146,30 @@ def check_link_type(link_type: object, node_types: Sequence[str]) -> None:
                 f"The link type {link_type} has node type {node_type!r}, which is not in the graph "
                 f"({', '.join(node_types)}).{did_you_mean(str(node_type), node_types)}"
             )
+
+
+MOST_LISTED = 8
+"""Relations that an error lists at most."""
+
+
+def no_relation(given: str, known: Iterable[EdgeType]) -> str:
+    """Return in words that there is no such relation, and which ones are nearest.
+
+    Relations of the same name come first, whatever their ends; then those that read alike.
+
+    Example:
+        >>> no_relation("user,like,item", [("user", "likes", "item"), ("item", "has", "attr")])
+        'There is no relation user,like,item in the graph. Did you mean user,likes,item?'
+    """
+    types = [",".join(edge_type) for edge_type in known]
+    parts = [part.strip().lower() for part in re.split(r"[,;/\s-]+", given)]
+    same = [text for text in types if text.split(",")[1].lower() in parts]
+    by_words = {text.lower(): text for text in types}
+    alike = difflib.get_close_matches(",".join(parts), by_words, n=3, cutoff=0.6)
+    near = list(dict.fromkeys([*same, *(by_words[text] for text in alike)]))[:3]
+    if near:
+        rest = f"Did you mean {' or '.join(near)}?"
+    else:
+        more = f" and {len(types) - MOST_LISTED} more" if len(types) > MOST_LISTED else ""
+        rest = f"It has {'; '.join(types[:MOST_LISTED])}{more}."
+    return f"There is no relation {given} in the graph. {rest}"

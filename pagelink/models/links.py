@@ -15,7 +15,7 @@ from torch import Tensor
 from torch_geometric.data import HeteroData
 
 from pagelink.errors import GraphError
-from pagelink.graph.schema import EdgeType
+from pagelink.graph.schema import EdgeType, no_relation
 from pagelink.models.messages import fact_codes, pair_codes
 from pagelink.runtime.arrays import Bools, Longs
 
@@ -184,8 +184,7 @@ def split_graph(data: HeteroData, link_type: EdgeType, seed: int = 0) -> LinkSpl
         GraphError: the graph does not have the relation, or too few links of it.
     """
     if link_type not in data.edge_types:
-        known = ", ".join(map(str, data.edge_types))
-        raise GraphError(f"There is no relation {link_type} to split, only {known}.")
+        raise GraphError(no_relation(",".join(link_type), data.edge_types))
     pairs = torch.unique(data[link_type].edge_index, dim=1)
     return split_links(pairs, seed, undirected=link_type[0] == link_type[2])
 

@@ -97,7 +97,7 @@ EXPLAIN = ("explain", "graph", "--model", "model.pt")
         (("bench", "scale", "--quick"), "bench"),
         (("bench", "faithfulness", "--quick"), "bench"),
         (("bench", "paper", "--quick"), "bench"),
-        (("bench", "compare", "--graph", "graph", "--model", "model.pt"), "bench"),
+        (("bench", "compare", "graph", "--model", "model.pt"), "bench"),
         ((*EXPLAIN, "--links", "links.csv"), "x.parquet"),
         ((*EXPLAIN, "--links", "links.csv"), "run-1.5"),
     ],

@@ -271,9 +271,9 @@ def _ends(
 def _check_form(answer: Explanation, on_page: bool) -> Iterator[str]:
     """Yield if an explanation cannot be kept and shown."""
     try:
-        text = json.dumps(answer.to_dict(), allow_nan=False)
+        text = json.dumps(answer.to_dict(mask=True), allow_nan=False)
         again = Explanation.from_dict(json.loads(text))
-        if json.dumps(again.to_dict()) != text:
+        if json.dumps(again.to_dict(mask=True)) != text:
             yield "it is another one after to_dict and from_dict"
         if not str(answer).strip() or (on_page and not answer._repr_html_()):
             yield "it has no text"
