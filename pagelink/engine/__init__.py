@@ -8,13 +8,14 @@ from pagelink.engine.opening import FromFiles, Sent
 from pagelink.engine.parts import open_parts, read_parts
 from pagelink.engine.processes import Processes
 from pagelink.engine.ray_engine import Ray
+from pagelink.engine.report import write_report
 from pagelink.engine.summary import Summary
 from pagelink.engine.worker import InProcess
 from pagelink.errors import SettingsError
 
 __all__ = [
     "Engine", "FromFiles", "InProcess", "Processes", "Ray", "Sent", "Summary", "engine_of",
-    "explain_table", "open_parts", "read_parts", "stream",
+    "explain_table", "open_parts", "read_parts", "stream", "write_report",
 ]  # fmt: skip
 
 

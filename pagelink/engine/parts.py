@@ -354,10 +354,16 @@ def read_parts(folder: Path | str, *, partial: bool = False) -> pa.Table:
         SettingsError: as `open_parts`.
         EngineError: a part is missing or damaged.
     """
-    tables = [_unsealed(file)[0] for file in _part_files(Path(folder), partial)]
+    tables = iter_parts(folder, partial=partial)
     return pa.concat_tables([SCHEMA.empty_table(), *tables]).sort_by(
         [("line", "ascending"), ("path", "ascending")]
     )
+
+
+def iter_parts(folder: Path | str, *, partial: bool = False) -> Iterator[pa.Table]:
+    """Yield the rows of a job part by part; otherwise as `read_parts`."""
+    for file in _part_files(Path(folder), partial):
+        yield _unsealed(file)[0]
 
 
 def _part_files(folder: Path, partial: bool) -> list[Path]:
@@ -372,7 +378,7 @@ def _part_files(folder: Path, partial: bool) -> list[Path]:
     except FileNotFoundError as error:
         raise SettingsError(
             f"The job of {folder} is not done. Run its command again to finish it, or take what "
-            "there is with partial=True."
+            "there is with partial=True (--partial)."
         ) from error
     except (ValueError, LookupError, TypeError) as error:
         raise EngineError(f"{folder / SUMMARY_FILE} is damaged. {AGAIN}") from error

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from pagelink.explain.result import Explanation
 from pagelink.runtime.files import check_local, complete_file
 from pagelink.views.beyond_wording import equally_good, strongest_words
 from pagelink.views.statements import node_words
+from pagelink.views.text import words
 from pagelink.views.wording import PathWords, paths_in_words
 
 SCHEMA = pa.schema([
@@ -42,6 +44,7 @@ SCHEMA = pa.schema([
     ("rank_without_strongest", pa.int64()),
     ("rank_of", pa.int64()), ("rank_end", pa.string()), ("runs", pa.int64()),
     ("path", pa.int64()), ("score", pa.float64()), ("length", pa.int64()), ("text", pa.string()),
+    ("metapath", pa.string()),
     ("path_influence", pa.float64()), ("path_gain", pa.float64()),
     ("path_marginal", pa.float64()), ("path_share", pa.float64()),
     ("path_connection", pa.float64()), ("is_evidence", pa.bool_()), ("path_bundle", pa.int64()),
@@ -55,7 +58,8 @@ SCHEMA = pa.schema([
     ("seconds", pa.float64()),
 ])  # fmt: skip
 """`line` is the line of the link in its table, `path` the rank from 1 on (null without paths),
-`attributes` a JSON object per fact of the path.
+`metapath` the node types and relations of the path in words, `attributes` a JSON object per fact of
+the path.
 
 What was measured, null where it was not: of the returned paths together, `verdict`, `ends` (under
 `degree_only`), `influence` (how much they add to the logit: by removal, or if `inserted` by
@@ -112,7 +116,7 @@ def to_rows(explanation: Explanation, line: int | None = None) -> list[dict[str,
     }
     if not explanation.paths:
         return [{name: common.get(name) for name in SCHEMA.names}]
-    return [{**common, **_path_columns(words)} for words in paths_in_words(explanation)]
+    return [{**common, **_path_columns(said)} for said in paths_in_words(explanation)]
 
 
 def _beside_the_paths(explanation: Explanation) -> dict[str, Any]:
@@ -132,13 +136,14 @@ def _beside_the_paths(explanation: Explanation) -> dict[str, Any]:
     }
 
 
-def _path_columns(words: PathWords) -> dict[str, Any]:
-    path, edges = words.path, words.path.edges
+def _path_columns(said: PathWords) -> dict[str, Any]:
+    path, edges = said.path, said.path.edges
     return {
-        "path": words.rank,
+        "path": said.rank,
         "score": path.score,
         "length": len(path),
-        "text": "; ".join(str(step.fact) for step in words.steps),
+        "text": "; ".join(str(step.fact) for step in said.steps),
+        "metapath": _metapath(said),
         **{f"path_{name}": getattr(path, name) for name in _OF_A_PATH},
         "is_evidence": path.is_evidence,
         "node_types": [node_type for node_type, _ in path.nodes],
@@ -153,6 +158,19 @@ def _path_columns(words: PathWords) -> dict[str, Any]:
             json.dumps(dict(edge.attributes), default=str, ensure_ascii=False) for edge in edges
         ],
     }
+
+
+def _metapath(said: PathWords) -> str:
+    """Return the node types and relations of a path, arrows in the direction in which they read.
+
+    As `user → buys → item ← buys ← user → buys → item`.
+    """
+    path = said.path
+    told = words(path.nodes[0][0])
+    for edge, (node_type, _) in zip(path.edges, path.nodes[1:], strict=True):
+        arrow = "←" if edge.label_backwards else "→"
+        told += f" {arrow} {words(edge.label)} {arrow} {words(node_type)}"
+    return told
 
 
 def to_table(rows: list[dict[str, Any]]) -> pa.Table:
@@ -179,8 +197,8 @@ def is_one_file(out: Path) -> bool:
         SettingsError: it is an address, or its ending is that of some other format.
 
     Example:
-        >>> is_one_file(Path("rows.CSV")), is_one_file(Path("run-1.5")), is_one_file(Path("run"))
-        (True, False, False)
+        >>> [is_one_file(Path(name)) for name in ("rows.CSV", "run-1.5", "run")]
+        [True, False, False]
         >>> is_one_file(Path("rows.xlsx"))  # doctest: +ELLIPSIS
         Traceback (most recent call last):
         ...
@@ -241,6 +259,76 @@ def _flat(table: pa.Table) -> pa.Table:
         else:
             continue
         table = table.set_column(i, column.name, pa.array(texts, pa.string()))
+    return table
+
+
+ROWS_AT_ONCE = 4096
+_BLOCK = 1 << 24
+"""Bytes of a CSV file that are read at a time; no row may be longer."""
+
+
+def read_rows(path: Path) -> Iterator[pa.Table]:
+    """Yield the rows of a file that `write_rows` wrote, some at a time.
+
+    Raises:
+        SettingsError: it is not such a file, or of a version with other columns.
+    """
+    if not path.is_file():
+        raise SettingsError(f"There is no file {path}.")
+    try:
+        for table in _tables_of(path):
+            missing = [name for name in SCHEMA.names if name not in table.column_names]
+            if missing:
+                raise SettingsError(
+                    f"{path} is no table of explanations of this version: it has no column "
+                    f"{missing[0]!r}."
+                )
+            yield table.select(SCHEMA.names)
+    except (pa.ArrowException, ValueError, OSError) as error:
+        if isinstance(error, SettingsError):
+            raise
+        raise SettingsError(f"{path} cannot be read as a table of explanations: {error}") from error
+
+
+def _tables_of(path: Path) -> Iterator[pa.Table]:
+    form, names = path.suffix.lower(), set(SCHEMA.names)
+    if form == ".jsonl":
+        with path.open(encoding="utf-8") as lines:
+            while rows := [json.loads(line) for line in islice(lines, ROWS_AT_ONCE)]:
+                whole = all(isinstance(row, dict) and names <= row.keys() for row in rows)
+                yield to_table(rows) if whole else pa.Table.from_pylist(rows)
+    elif form == ".parquet":
+        with pa.parquet.ParquetFile(path) as file:
+            for batch in file.iter_batches(ROWS_AT_ONCE):
+                yield pa.Table.from_batches([batch])
+    else:
+        flat = _flat(SCHEMA.empty_table()).schema
+        reader = pa.csv.open_csv(
+            path,
+            pa.csv.ReadOptions(block_size=_BLOCK),
+            pa.csv.ParseOptions(delimiter="\t" if form == ".tsv" else ",", newlines_in_values=True),
+            pa.csv.ConvertOptions(
+                column_types=flat, null_values=[""], strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+            ),
+        )  # fmt: skip
+        for batch in reader:
+            yield _deep(pa.Table.from_batches([batch]))
+
+
+def _deep(table: pa.Table) -> pa.Table:
+    """Return a table of CSV as it was before `_flat`."""
+    for i, name in enumerate(table.column_names):
+        kind = SCHEMA.field(name).type if name in SCHEMA.names else None
+        if kind is None or not (pa.types.is_list(kind) or pa.types.is_string(kind)):
+            continue
+        cells = table.column(i).to_pylist()
+        if pa.types.is_list(kind):
+            cells = [None if cell is None else json.loads(cell) for cell in cells]
+        else:
+            marked = [cell and cell[0] == "'" and cell[1:].startswith(_FORMULA) for cell in cells]
+            cells = [c[1:] if is_marked else c for c, is_marked in zip(cells, marked, strict=True)]
+        table = table.set_column(i, name, pa.array(cells, kind))
     return table
 
 
