@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from pagelink import __version__
-from pagelink.measure.verdict import VERDICTS
+from pagelink.measure.verdict import Verdict
 from pagelink.views.templates import render
 from pagelink.views.text import clean, count, percent, words
 from pagelink.views.verdict_wording import VERDICT_WORDS
@@ -25,6 +25,8 @@ LISTED = 10
 MOST_METAPATHS = 10_000
 """Metapaths that are counted each by itself; paths along others are counted together."""
 METAPATHS_SHOWN = 20
+_MILLION = 1_000_000
+"""Times and shares are summed in millionths: sums of whole numbers do not depend on the order."""
 _COLUMNS = [
     "line", "src_type", "src", "relation", "dst_type", "dst", "reason", "message", "verdict",
     "strongest_share", "path", "metapath", "path_share", "is_evidence", "direct_relations",
@@ -82,7 +84,7 @@ class _Metapath:
     """Links of which some path along it is evidence."""
     shares: int = 0
     """Paths whose share was measured."""
-    share: float = 0.0
+    millionths: int = 0
     """The sum of these shares, each between 0 and 1."""
 
 
@@ -116,9 +118,10 @@ class TableReport:
 
     num_links: int = 0
     with_paths: int = 0
-    seconds: float = 0.0
+    microseconds: int = 0
+    """CPU time of all links."""
     reasons: Counter[str] = field(default_factory=Counter)
-    verdicts: Counter[str] = field(default_factory=Counter)
+    verdicts: Counter[Verdict] = field(default_factory=Counter)
     direct: Counter[str] = field(default_factory=Counter)
     kinds: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     metapaths: dict[str, _Metapath] = field(default_factory=dict)
@@ -145,10 +148,12 @@ class TableReport:
         self._line, self._seen = row["line"], {}
         self.num_links += 1
         self.with_paths += row["path"] is not None
-        self.seconds += row["seconds"] or 0.0
+        self.microseconds += round(_MILLION * (row["seconds"] or 0.0))
         self.kinds[row["src_type"] or "?", row["relation"] or "?", row["dst_type"] or "?"] += 1
-        self.reasons[row["reason"]] += row["reason"] is not None
-        self.verdicts[row["verdict"]] += row["verdict"] is not None
+        if row["reason"] is not None:
+            self.reasons[row["reason"]] += 1
+        if row["verdict"] is not None:
+            self.verdicts[row["verdict"]] += 1
         self.direct.update(row["direct_relations"] or ())
         if row["reason"] == "invalid":
             self.errors.add(0, row)
@@ -166,11 +171,13 @@ class TableReport:
             return
         found = self.metapaths.setdefault(name, _Metapath())
         found.links += name not in self._seen
-        found.relied += bool(row["is_evidence"]) and not self._seen.get(name)
-        self._seen[name] = bool(self._seen.get(name) or row["is_evidence"])
+        # Under other verdicts a path may raise the score, and yet paths do not carry it.
+        relied = bool(row["is_evidence"]) and _is_relied(row["verdict"])
+        found.relied += relied and not self._seen.get(name)
+        self._seen[name] = relied or bool(self._seen.get(name))
         if row["path_share"] is not None:
             found.shares += 1
-            found.share += min(max(row["path_share"], 0.0), 1.0)
+            found.millionths += round(_MILLION * min(max(row["path_share"], 0.0), 1.0))
 
     # The page.
 
@@ -198,7 +205,7 @@ class TableReport:
     def _opening(self) -> list[str]:
         if not self.num_links:
             return ["The table has no links."]
-        relied = sum(n for name, n in self.verdicts.items() if name and _is_relied(name))
+        relied = sum(n for name, n in self.verdicts.items() if _is_relied(name))
         judged = self.verdicts.total()
         told = [f"{self._part(self.with_paths)} have paths."]
         if judged:
@@ -206,10 +213,9 @@ class TableReport:
                 f"For {relied:,} of {count(judged, 'link')} with a verdict "
                 f"({percent(relied / judged)}), the paths carry the prediction."
             )
-        mean = self.seconds / self.num_links
-        told.append(
-            f"Explaining took {_seconds(self.seconds)} of CPU time, {_seconds(mean)} per link."
-        )
+        spent = self.microseconds / _MILLION
+        mean = _seconds(spent / self.num_links)
+        told.append(f"Explaining took {_seconds(spent)} of CPU time, {mean} per link.")
         return told
 
     def _cautions(self) -> list[str]:
@@ -225,8 +231,7 @@ class TableReport:
         return f"{number:,} of {count(self.num_links, 'link')} ({percent(number / self.num_links)})"
 
     def _of_all(self, number: int) -> Cell:
-        share = number / max(self.num_links, 1)
-        return Cell(f"{number:,} ({percent(share)})", share)
+        return _of(number, self.num_links)
 
     def _coverage(self) -> Section | None:
         if not self.num_links:
@@ -238,18 +243,16 @@ class TableReport:
         for name, number in _by_number(self.reasons):
             rows.append(Row(f"Reason: {_REASONS.get(name, words(name))}", (self._of_all(number),)))
         note = "A link has a reason if it has no paths, or if what it has is not complete."
-        return Section("Coverage", ("", "Links"), rows, note if +self.reasons else "")
+        return Section("Coverage", ("", "Links"), rows, note if self.reasons else "")
 
     def _verdicts(self) -> Section | None:
         judged = self.verdicts.total()
         if not judged:
             return None
         rows = []
-        for name in reversed(VERDICTS):
-            share = self.verdicts[name] / judged
-            cell = Cell(f"{self.verdicts[name]:,} ({percent(share)})", share)
-            short = VERDICT_WORDS[name].short  # type: ignore[index]
-            rows.append(Row(short[0].upper() + short[1:], (cell,), name))
+        for name, told in reversed(VERDICT_WORDS.items()):
+            short = told.short[0].upper() + told.short[1:]
+            rows.append(Row(short, (_of(self.verdicts[name], judged),), name))
         note = f"Whether the model relies on the paths, of {count(judged, 'link')} with a verdict."
         return Section("Verdicts", ("Verdict", "Links"), rows, note)
 
@@ -259,7 +262,7 @@ class TableReport:
         order = sorted(self.metapaths.items(), key=lambda item: (-item[1].links, item[0]))
         rows = []
         for name, found in order[:METAPATHS_SHOWN]:
-            mean = found.share / found.shares if found.shares else None
+            mean = found.millionths / found.shares / _MILLION if found.shares else None
             rows.append(
                 Row(
                     name,
@@ -272,8 +275,9 @@ class TableReport:
             )
         note = (
             f"Node types and relations of the paths; shares of {count(self.with_paths, 'link')} "
-            "with paths. Relied on: a path along it is evidence. Mean share: of what the paths of "
-            "a link do together, the part that is lost without the path, between 0 and 100 %."
+            "with paths. Relied on: the paths carry the prediction, and one along it is evidence. "
+            "Mean share: of what the paths of a link do together, the part that is lost without "
+            "the path, between 0 and 100 %."
         )
         hidden = len(order) - METAPATHS_SHOWN
         more = [f"{count(hidden, 'further metapath')} with fewer links."] if hidden > 0 else []
@@ -312,7 +316,8 @@ class TableReport:
         top = max(rows[0]["seconds"] or 0.0, 1e-9)
         cells = [Cell(_seconds(row["seconds"]), (row["seconds"] or 0.0) / top) for row in rows]
         told = [_link(row, cell) for row, cell in zip(rows, cells, strict=True)]
-        return Section("Slowest links", ("Link", "CPU time"), told)
+        note = "Links are explained several at a time; the time of a link is its share of that."
+        return Section("Slowest links", ("Link", "CPU time"), told, note)
 
     def _errors(self) -> Section | None:
         if not self.errors.total:
@@ -326,13 +331,13 @@ class TableReport:
         )
 
 
-def _is_relied(verdict: str) -> bool:
-    return VERDICT_WORDS[verdict].is_relied  # type: ignore[index]
+def _is_relied(verdict: Verdict | None) -> bool:
+    return verdict is not None and VERDICT_WORDS[verdict].is_relied
 
 
 def _by_number(counts: Counter[str]) -> list[tuple[str, int]]:
     """Return what was counted, most first, by name among equals."""
-    return sorted((+counts).items(), key=lambda item: (-item[1], item[0]))
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
 
 
 def _of(number: int, total: int) -> Cell:

@@ -85,6 +85,49 @@ def test_predicted_negatives(folder: Path) -> None:
     assert "counterfactual" not in values
 
 
+def test_the_mask_is_written_on_request(folder: Path) -> None:
+    asked = (*EXPLAIN, "--src", "User 3", "--dst", "Item 4", "--rank-only", "--json", "m.json")
+    assert shell(*asked, cwd=folder).returncode == 0
+    small = json.loads((folder / "m.json").read_text("utf-8"))
+    assert shell(*asked, "--mask", cwd=folder).returncode == 0
+    large = json.loads((folder / "m.json").read_text("utf-8"))
+    masks = large.pop("edge_mask")
+    assert large.keys() == small.keys()
+    assert sum(len(each["index"]) for each in masks) > 100
+
+
+@pytest.mark.parametrize("out", ["many.csv", "many.parquet", "parts"])
+def test_a_report_on_a_table_of_links(folder: Path, out: str) -> None:
+    (folder / "many.csv.links.csv").write_text(
+        "src,dst\nUser 3,Item 4\nUser 5,Item 6\nUser 5,Nothing\nUser 7,Item 8\n"
+    )
+    asked = (*EXPLAIN, "--links", "many.csv.links.csv", "--out", out, "--rank-only")
+    workers = ("--workers", "1", "--chunk", "2") if out == "parts" else ()
+    done = shell(*asked, *workers, "--report", f"{out}.html", cwd=folder)
+    assert done.returncode == 3, done.stderr
+    assert f"Wrote {out}.html" in done.stdout
+    page = (folder / f"{out}.html").read_text("utf-8")
+    assert "4 links: user → likes → item" in page
+    assert "There is no item called &#39;Nothing&#39;." in page
+    assert "<bdi>User 5 → likes → Nothing</bdi>" in page
+    assert f"Made from {out} by" in page
+    done = shell("report", out, "--out", "again.html", cwd=folder)
+    assert (done.returncode, done.stdout) == (0, "Wrote again.html\n")
+    assert (folder / "again.html").read_text("utf-8") == page
+
+
+def test_a_report_on_a_job_that_is_not_done(folder: Path) -> None:
+    (folder / "few.links.csv").write_text("src,dst\nUser 3,Item 4\nUser 5,Item 6\n")
+    asked = (*EXPLAIN, "--links", "few.links.csv", "--out", "few", "--rank-only")
+    assert shell(*asked, "--workers", "1", "--chunk", "1", cwd=folder).returncode == 0
+    (folder / "few" / "summary.json").unlink()
+    (folder / "few" / "part-00000001.parquet").unlink()
+    done = shell("report", "few", "--out", "few.html", cwd=folder)
+    assert (done.returncode, "--partial" in done.stderr) == (2, True)
+    assert shell("report", "few", "--partial", "--out", "few.html", cwd=folder).returncode == 0
+    assert "1 link: user" in (folder / "few.html").read_text("utf-8")
+
+
 def test_tables_hold_what_is_asked_for(folder: Path) -> None:
     (folder / "pairs.csv").write_text("src,dst\nUser 3,Item 4\nUser 5,Item 6\nUser 5,Nothing\n")
     asked = (*EXPLAIN, "--links", "pairs.csv", "--out", "rows.jsonl")
@@ -118,6 +161,9 @@ def test_tables_hold_what_is_asked_for(folder: Path) -> None:
         (["--src", "User 3", "--dst", "Item 4", "--runs", "0"], "--runs"),
         (["--links", "l.csv", "--out", "o.csv", "--counterfactual"], "goes with --src and --dst"),
         (["--src", "User 3", "--dst", "Item 4", "--memory", "2"], "--memory goes with --links"),
+        (["--src", "User 3", "--dst", "Item 4", "--report", "r.html"], "--report goes with"),
+        (["--src", "User 3", "--dst", "Item 4", "--mask"], "--mask goes with --json"),
+        (["--links", "l.csv", "--out", "o.csv", "--report", "o.csv"], "are two files"),
         (["--src", "User 3", "--dst", "Item 4", "--counterfactual", "--rank-only"], "Give top_k"),
         (["--src", "User 3", "--dst", "Item 4", "--counterfactual", "--top-k", "0"], "top_k must"),
     ],

@@ -22,7 +22,8 @@ PAIRS = [(3, 26), (7, 29)]
 def answers(explainer: PaGELink) -> list[Any]:
     first = USERS if len(explainer.graph.node_types) == 1 else 0
     links = [(src, first + dst) for src, dst in PAIRS]
-    found = [each.to_dict() for each in explainer.explain_many(links, rank=True, rank_sample=4)]
+    explained = explainer.explain_many(links, rank=True, rank_sample=4)
+    found = [each.to_dict(mask=True) for each in explained]
     for each in found:
         del each["seconds"]
     return found
