@@ -21,23 +21,37 @@ def as_markdown(command: Any, context: Any) -> Iterator[str]:
     """Yield the lines that describe one command."""
     yield f"## {context.command_path}"
     yield ""
-    yield command.help or ""
-    yield ""
+    yield from _described(command.help or "")
     yield "```text"
     yield command.get_usage(context).removeprefix("Usage: ")
     yield "```"
     yield ""
-    rows = [row for each in command.params if (row := each.get_help_record(context)) is not None]
-    if rows:
-        yield "| Option | Meaning |"
+    panels: dict[str, list[tuple[str, str]]] = {}
+    for each in command.params:
+        if (row := each.get_help_record(context)) is not None:
+            panels.setdefault(each.rich_help_panel or "Option", []).append(row)
+    for panel, rows in panels.items():
+        yield f"| {panel} | Meaning |"
         yield "| --- | --- |"
         for what, words in rows:
             yield f"| `{what}` | {_cell(words)} |"
         yield ""
     for name, below in getattr(command, "commands", {}).items():
         full = f"{context.command_path} {name}"
-        yield f"- [`{full}`](#{full.replace(' ', '-')}): {below.help}"
+        yield f"- [`{full}`](#{full.replace(' ', '-')}): {_paragraphs(below.help)[0]}"
     yield ""
+
+
+def _paragraphs(help: str) -> list[str]:
+    return help.split("\n\n")
+
+
+def _described(help: str) -> Iterator[str]:
+    """Yield the help of a command, its example as a block."""
+    for paragraph in _paragraphs(help):
+        is_example = paragraph.startswith("pagelink ")
+        yield from ("```text", paragraph, "```") if is_example else (paragraph,)
+        yield ""
 
 
 def _cell(words: str) -> str:
