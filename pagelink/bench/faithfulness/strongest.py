@@ -68,7 +68,7 @@ SETTINGS = Settings()
 MOST = SETTINGS.paths_within_budget * SETTINGS.max_length
 """Facts that the rivals order, unless the paths of a link have more: see `Settings.longer`."""
 OURS, PATHS = "strongest facts", "returned paths"
-GREEDY, GNN, GNN_PLAIN = "greedy removal", "GNNExplainer", "GNNExplainer, no entropy"
+GREEDY, GNN, GNN_PLAIN = "greedy removal", "GNNExplainer", "GNNExplainer without entropy"
 OCCLUSION, INTEGRATED, RANDOM = "occlusion", "integrated gradients", "random facts"
 RIVALS = (RANDOM, INTEGRATED, GNN, GNN_PLAIN, OCCLUSION, GREEDY)
 """The quickest first."""
