@@ -227,6 +227,7 @@ def faithfulness(
             min=2, help="Links per model at most, 200; per mechanism, 300; strongest, 100."
         ),
     ] = None,
+    explainer: Annotated[Many, repeatable("planted: only this row.", "NAME")] = None,
     greedy_links: Annotated[
         int | None,
         typer.Option(min=2, help="strongest: links of the greedy search. Default: all."),
@@ -250,6 +251,6 @@ def faithfulness(
     one_thread()
     with locked(out):
         run_parts(
-            only or [], subject or [], out, console, links=links, greedy_links=greedy_links,
-            quick=quick, seed=seed, rho_curve=rho_curve, retrain=retrain,
+            only or [], subject or [], out, console, links=links, explainers=explainer or [],
+            greedy_links=greedy_links, quick=quick, seed=seed, rho_curve=rho_curve, retrain=retrain,
         )  # fmt: skip

@@ -22,6 +22,7 @@ from pagelink.bench.runs import (
     Run,
     RunStore,
     cell,
+    check_names,
     interval_cell,
     plain,
     say,
@@ -57,29 +58,46 @@ def run_and_print(
     links: int = LINKS,
     seed: int = 0,
     quick: bool = False,
+    explainers: Sequence[str] = (),
 ) -> list[Run]:
-    """Run all explainers on all mechanisms, or what is left of it, print and write the tables."""
+    """Run explainers on all mechanisms, or what is left of it, print and write the tables.
+
+    Args:
+        out: folder for the runs and the tables.
+        console: where to print.
+        links: number of links per mechanism.
+        seed: of the graphs, the explainers and the intervals.
+        quick: few links, few mechanisms.
+        explainers: the rows to run; all if empty.
+
+    Raises:
+        SettingsError: there is no such row.
+    """
+    rows = check_names("explainer", explainers, EXPLAINERS)
     links = min(links, QUICK_LINKS) if quick else links
     mechanisms = QUICK_MECHANISMS if quick else MECHANISMS
     store, runs = RunStore(out / "runs"), []
     with shown_progress(console) as step:
         for number, name in enumerate(mechanisms, start=1):
             step(f"{NAME}: {name} ({number} of {len(mechanisms)})")
-            runs += run_mechanism(store, name, links, seed)
+            runs += run_mechanism(store, name, links, seed, rows)
     text = tables_markdown(tables(runs), 2)
     say(console, text)
     say(console, f"Wrote {write_text(out / FILE, text)}")
     return runs
 
 
-def run_mechanism(store: RunStore, name: str, links: int, seed: int) -> list[Run]:
-    """The runs of all explainers on one mechanism; those that are stored are not done again.
+def run_mechanism(
+    store: RunStore, name: str, links: int, seed: int, explainers: Sequence[str]
+) -> list[Run]:
+    """The runs of explainers on one mechanism; those that are stored are not done again.
 
     Args:
         store: where runs are kept.
         name: the mechanism.
         links: number of links.
         seed: of the graph, the explainers and the intervals.
+        explainers: which of `EXPLAINERS`.
     """
     most = PLANS[name].max_length
     settings = SETTINGS if most is None else SETTINGS.replace(max_length=most, longer=False)
@@ -93,7 +111,7 @@ def run_mechanism(store: RunStore, name: str, links: int, seed: int) -> list[Run
         return judged(mechanism, list(rival.explain_many(mechanism.pairs)), seed)
 
     runs = []
-    for explainer in EXPLAINERS:
+    for explainer in explainers:
         key = {
             "mechanism": name, "explainer": explainer, "links": links, "seed": seed,
             "settings": settings.to_dict(),

@@ -183,6 +183,7 @@ def run_parts(
     links: int | None,
     quick: bool,
     seed: int,
+    explainers: Sequence[str] = (),
     greedy_links: int | None = None,
     rho_curve: bool = False,
     retrain: bool = False,
@@ -200,6 +201,7 @@ def run_parts(
         links: of each model or mechanism at most. None: what the part has by default.
         quick: few links, tiny graphs.
         seed: of all random choices.
+        explainers: planted: the rows to run; all if empty.
         greedy_links: strongest: links of the greedy search. None: all.
         rho_curve: models: also under other values of rho.
         retrain: models: also train without the paths.
@@ -215,7 +217,9 @@ def run_parts(
         check_names("subject", subjects, (*subject_names(quick), *robust.SUBJECTS))
     if planted.NAME in parts:
         count = planted.LINKS if links is None else links
-        planted.run_and_print(out, console, links=count, quick=quick, seed=seed)
+        planted.run_and_print(
+            out, console, links=count, quick=quick, seed=seed, explainers=explainers
+        )
     if MODELS in parts:
         run_and_print(
             subjects, out, console, links=LINKS if links is None else links, quick=quick,
