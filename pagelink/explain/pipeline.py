@@ -17,7 +17,13 @@ from pagelink.errors import LinkError, StoreError
 from pagelink.explain.building import ResultBuilder, cut_short
 from pagelink.explain.checking import check_links
 from pagelink.explain.longer import Method, with_longer_paths
-from pagelink.explain.options import ExplainOptions, with_held_out, with_negatives, with_rank, with_runs
+from pagelink.explain.options import (
+    ExplainOptions,
+    with_held_out,
+    with_negatives,
+    with_rank,
+    with_runs,
+)
 from pagelink.explain.result import Explanation
 from pagelink.graph.batches import Batch
 from pagelink.graph.computation_graph import ComputationGraphs

@@ -22,13 +22,13 @@ from torch import Tensor
 from pagelink.graph.schema import EdgeType
 from pagelink.measure.held_out import HeldOutShares, Steps
 from pagelink.models.figures import Score
-from pagelink.models.links import LinkSplit, Negatives
+from pagelink.models.links import LinkSplit
 from pagelink.runtime.arrays import Bools, Doubles, Longs
 
 FOLDS = 5
 FEWEST_SOURCES = 2 * FOLDS
 MOST_SOURCES = 500
-MOST_PAIRS = 20_000_000
+MOST_PAIRS = 10_000_000
 """Pairs that are scored at most; where there are many targets, of fewer sources."""
 FIRST = 100
 """Brier scores and reliability are those of this number of first predictions per source."""
@@ -78,7 +78,7 @@ class Predictions:
     is_link: Bools
     """Whether it is a validation link."""
 
-    def of(self, which: Bools) -> Predictions:
+    def of(self, which: Bools | Longs) -> Predictions:
         """Return some of them."""
         return Predictions(*(each[which] for each in vars(self).values()))
 
@@ -233,7 +233,7 @@ class Calibration:
 
 
 def calibrate(
-    score: Score, split: LinkSplit, link_type: EdgeType, num_src: int, num_dst: int, seed: int = 0
+    score: Score, split: LinkSplit, link_type: EdgeType, num_dst: int, seed: int = 0
 ) -> Calibration | None:
     """Measure what ranks and scores of a trained model mean on its validation links.
 
@@ -244,7 +244,6 @@ def calibrate(
         score: the trained model.
         split: the links of the relation.
         link_type: the relation.
-        num_src: number of possible sources.
         num_dst: number of possible targets.
         seed: seed of the sample and of the folds.
 
@@ -257,7 +256,7 @@ def calibrate(
     sources = sources[: min(MOST_SOURCES, MOST_PAIRS // max(num_dst, 1))]
     if len(sources) < FEWEST_SOURCES:
         return None
-    found = predictions_of(score, sources, split, link_type, num_src, num_dst)
+    found = predictions_of(score, sources, split, link_type, num_dst)
     if not len(found.rank):
         return None
     fold = np.arange(len(sources)) % FOLDS  # the sources are in random order
@@ -277,25 +276,38 @@ def calibrate(
 
 
 def predictions_of(
-    score: Score, sources: Longs, split: LinkSplit, link_type: EdgeType, num_src: int, num_dst: int
+    score: Score, sources: Longs, split: LinkSplit, link_type: EdgeType, num_dst: int
 ) -> Predictions:
-    """Score and rank all targets of sources that are neither training nor test links of them."""
-    others = torch.cat([split.train, split.test], dim=1)
-    known = Negatives.for_links(num_src, num_dst, link_type, others)
-    valid = split.valid
-    if link_type[0] == link_type[2]:  # (u, v) and (v, u) are one link
-        valid = torch.cat([valid, valid.flip(0)], dim=1)
-    held_out = Negatives(num_src, num_dst, valid)
-    targets = np.arange(num_dst)
+    """Score and rank all targets of sources that are neither training nor test links of them.
+
+    The lowest score comes first.
+    """
+    known = _targets_of(sources, torch.cat([split.train, split.test], dim=1), link_type)
+    held_out = _targets_of(sources, split.valid, link_type)
     parts = []
     for place, src in enumerate(sources.tolist()):
-        pairs = np.stack([np.full(num_dst, src), targets])
-        pairs = pairs[:, ~known.are_known(*pairs)]
-        logits = _scores(score, torch.from_numpy(pairs))
+        is_open, is_link = np.ones(num_dst, dtype=np.bool_), np.zeros(num_dst, dtype=np.bool_)
+        is_open[known.get(src, [])] = False
+        is_link[held_out.get(src, [])] = True
+        if link_type[0] == link_type[2]:
+            is_open[src] = False
+        targets = np.flatnonzero(is_open)
+        logits = _scores(score, torch.from_numpy(np.stack([np.full_like(targets, src), targets])))
         higher = len(logits) - np.searchsorted(np.sort(logits), logits, side="right")
-        where = np.full(len(logits), place, dtype=np.int64)
-        parts.append((where, 1 + higher, logits, held_out.are_known(*pairs)))
-    return Predictions(*map(np.concatenate, zip(*parts, strict=True)))
+        parts.append((np.full_like(targets, place), 1 + higher, logits, is_link[targets]))
+    found = Predictions(*map(np.concatenate, zip(*parts, strict=True)))
+    return found.of(np.argsort(found.score, kind="stable"))  # to be sorted once, not per fold
+
+
+def _targets_of(sources: Longs, links: Tensor, link_type: EdgeType) -> dict[int, list[int]]:
+    """Return the targets of each source; within one node type (u, v) and (v, u) are one link."""
+    if link_type[0] == link_type[2]:
+        links = torch.cat([links, links.flip(0)], dim=1)
+    found: dict[int, list[int]] = {}
+    pairs = links.cpu().numpy()
+    for src, dst in pairs[:, np.isin(pairs[0], sources)].T.tolist():
+        found.setdefault(src, []).append(dst)
+    return found
 
 
 def _scores(score: Score, pairs: Tensor) -> Doubles:

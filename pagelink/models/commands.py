@@ -186,8 +186,7 @@ def calibrated(
     """
     graph = message_graph(data, link_type, split.train, paper_split=settings.paper_split)
     score = scorer(model, node_inputs(graph), dict(graph.edge_index_dict))
-    num_src, num_dst = (int(data[node_type].num_nodes) for node_type in link_type[::2])
-    return calibrate(score, split, link_type, num_src, num_dst, seed)
+    return calibrate(score, split, link_type, int(data[link_type[2]].num_nodes), seed)
 
 
 @contextmanager
