@@ -205,7 +205,9 @@ def recommend(
         console.print(f"{rank:3d}.  {node.probability:.3f}  {node.name}")
     shares = [node.held_out_share for node in found if node.held_out_share is not None]
     if shares:
-        each = ", ".join(f"{each.share:.0%}" for each in shares)
+        from pagelink.views.text import percent
+
+        each = ", ".join(percent(each.share) for each in shares)
         like = {"rank": "ranks", "score": "scores"}[shares[0].by]
         console.print(
             f"Share of predictions of these {like} that were held-out links (a lower bound: not "
