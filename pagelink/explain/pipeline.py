@@ -17,13 +17,20 @@ from pagelink.errors import LinkError, StoreError
 from pagelink.explain.building import ResultBuilder, cut_short
 from pagelink.explain.checking import check_links
 from pagelink.explain.longer import Method, with_longer_paths
-from pagelink.explain.options import ExplainOptions, with_negatives, with_rank, with_runs
+from pagelink.explain.options import (
+    ExplainOptions,
+    with_held_out,
+    with_negatives,
+    with_rank,
+    with_runs,
+)
 from pagelink.explain.result import Explanation
 from pagelink.graph.batches import Batch
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.links import Link
 from pagelink.measure.candidates import CandidateFinder
 from pagelink.measure.evidence import measure_beyond, measure_chosen, measured_so_far
+from pagelink.measure.held_out import HeldOutShares
 from pagelink.measure.path_sets import Chains, ranked
 from pagelink.measure.selection import select
 from pagelink.measure.trials import Trials
@@ -120,6 +127,8 @@ class Pipeline:
     """What explains by paths of another number of facts; None: they are never longer."""
     on_disk: bool = False
     """The graph is a store."""
+    held_out: HeldOutShares | None = None
+    """What ranks and scores meant on held-out links; None: not known."""
 
     def stream(
         self,
@@ -250,7 +259,13 @@ class Pipeline:
                 with_rank(self.setup, link, answer, options, self.seed, timer)
                 for link, answer in zip(links, answers, strict=True)
             ]
-        return answers
+        if self.held_out is None:
+            return answers
+        graph, shares = self.setup.graph, self.held_out
+        return [
+            with_held_out(graph, link, answer, shares)
+            for link, answer in zip(links, answers, strict=True)
+        ]
 
     def _by_seed(self, scored: Scored, seed: int) -> list[Explanation]:
         """Explain links side by side, by longer paths where short ones do not carry the score."""

@@ -183,6 +183,18 @@ def rank_sentence(explanation: Explanation, link: Fact) -> str:
     return f"{'; '.join([said, *told])}."
 
 
+def held_out_sentence(explanation: Explanation) -> str:
+    """Say how many predictions like this one were held-out links; empty if that is not known."""
+    found = explanation.held_out_share
+    if found is None:
+        return ""
+    like = {"rank": "ranked", "score": "scored"}[found.by]
+    return (
+        f"Of predictions {like} this high, {percent(found.share)} were held-out links (a lower "
+        "bound: not every true link is known)."
+    )
+
+
 def runs_sentence(runs: int | None, paths: Sequence[Path]) -> str:
     """Say in how many runs each of the paths was returned.
 
@@ -275,7 +287,11 @@ def wording(explanation: Explanation) -> Wording:
     scores = score_words(explanation)
     told = _groups(explanation, nodes)
     paths = [path.path for group in told for path in group.paths]
-    requests = rank_sentence(explanation, link), runs_sentence(explanation.runs, paths)
+    requests = (
+        held_out_sentence(explanation),
+        rank_sentence(explanation, link),
+        runs_sentence(explanation.runs, paths),
+    )
     relied = evidence is not None and is_relied(evidence)
     later = explanation.notes[bool(explanation.direct_relations) :]
     return Wording(

@@ -131,6 +131,7 @@ class Explained(Answer):
     opening: list[str] = Field(description="What a reader has to know before all else.")
     scores: list[Circumstance]
     score_sentence: str
+    requests: list[str] = Field(description="What is known of the score beside it; may be empty.")
     noun: str = Field(description="What a logit is called.")
     influence: float | None = Field(description="Of the paths together.")
     groups: list[Group]

@@ -145,7 +145,8 @@ export function createWhy(root, about) {
 function opening(explained) {
   const isRelied = RELIED.includes(explained.verdict) && explained.reason === null;
   const [first, ...others] = explained.opening;
-  const score = el("p", { class: "opening-score", text: explained.score_sentence, dir: "auto" });
+  const sentences = [explained.score_sentence, ...explained.requests].join(" ");
+  const score = el("p", { class: "opening-score", text: sentences, dir: "auto" });
   return [
     first
       ? el(
