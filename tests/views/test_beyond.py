@@ -154,7 +154,7 @@ def test_longer_paths_are_said_to_have_been_searched(verdict: str) -> None:
     changes = {"logit_without_paths": 3.6} if verdict == "structure_against" else {}
     longer = make_explanation(strong(), evidence=make_evidence(verdict, max_length=4, **changes))
     sentence = (
-        "Paths of at most three facts did not carry the raw score, so longer ones were searched, "
+        "Paths of at most three facts did not explain the raw score, so longer ones were searched, "
         "of at most four facts."
     )
     said_in(longer, sentence)
