@@ -29,11 +29,17 @@ from pagelink.graph.batches import Batch
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.links import Link
 from pagelink.measure.candidates import CandidateFinder
-from pagelink.measure.evidence import measure_beyond, measure_chosen, measured_so_far
+from pagelink.measure.evidence import (
+    measure_beyond,
+    measure_chosen,
+    measure_without_paths,
+    measured_so_far,
+)
 from pagelink.measure.held_out import HeldOutShares
 from pagelink.measure.path_sets import Chains, ranked
 from pagelink.measure.selection import select
 from pagelink.measure.trials import Trials
+from pagelink.measure.verdict import Part
 from pagelink.model.borrowing import in_normal_mode
 from pagelink.runtime.timer import OutOfTimeError, Timer
 from pagelink.search.mask_learning import LearnedMasks, learn_masks
@@ -91,16 +97,26 @@ def page_link(builder: ResultBuilder, scored: Scored, seed: int) -> list[Explana
             except OutOfTimeError:
                 timer.stop(BEYOND)
             found = trials.candidates.found(chosen.members[work.links])
-            return builder.build(work, masks, found, measured, trials.candidates)
+            without = _without_paths(work)
+            return builder.build(work, masks, found, measured, trials.candidates, without)
         except OutOfTimeError:
             timer.stop(MEASURING)
     if trials is None:
-        return builder.build(work, masks, best_by_mask(work, masks))
+        found = best_by_mask(work, masks)
+        return builder.build(work, masks, found, without_paths=_without_paths(work))
     # The time was over: the best paths by what was measured so far.
     known = np.nan_to_num(trials.alone, nan=0.0)
     members = ranked(trials.candidates, known, settings.paths_within_budget)[work.links]
     found = trials.candidates.found(members)
     return builder.build(work, masks, found, measured_so_far(trials, members))
+
+
+def _without_paths(work: Work) -> dict[int, tuple[Part, ...]]:
+    """On what the scores of links without any path rest, if there is time to measure that."""
+    try:
+        return {} if work.timer.cut else measure_without_paths(work)
+    except OutOfTimeError:
+        return {}
 
 
 def best_by_mask(work: Work, masks: LearnedMasks) -> FoundPaths:

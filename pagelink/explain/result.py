@@ -75,7 +75,8 @@ class Path:
     connection: float | None = None
     """Of a path of three or more facts: the share of its influence that is lost when only its inner
     facts, which touch neither end, are swapped with others of their kind. Near 0 the effect comes
-    from its first and last fact, and that they are connected adds nothing. None: not measured, its
+    from its first and last fact, and that they are connected adds nothing. Where other paths stand
+    in for the inner facts, it is the share of its gain, without those. None: not measured, its
     influence is not noticed, or there is nothing to swap with."""
     is_evidence: bool | None = None
     """Whether the model relies on it: the verdict says that paths count for what they connect, and

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from pagelink.explain.result import Explanation, Node, Path, StrongestFacts
 from pagelink.measure.verdict import Part, PartName
+from pagelink.views.control_wording import of_at_most
 from pagelink.views.path_wording import size_of
 from pagelink.views.statements import (
     Fact,
@@ -97,7 +98,7 @@ class StrongestWords:
     heading: str
     sentence: str
     facts: tuple[StrongFact, ...]
-    """Empty if they are those of the paths."""
+    """Empty if they are all facts of the paths."""
 
 
 def strongest_words(
@@ -128,8 +129,8 @@ def strongest_words(
         told = ", ".join(remark for remark in remarks if remark)
         facts.append(StrongFact(fact, told, each.edge.influence))
     sentence = _strongest_sentence(explanation, found, noun)
-    if facts and everywhere:
-        return StrongestWords("The strongest facts", f"{sentence} They are on these paths.", ())
+    if facts and everywhere and len(facts) == len(on):
+        return StrongestWords("The strongest facts", f"{sentence} {_all_of(len(facts))}", ())
     return StrongestWords("The strongest facts", sentence, tuple(facts))
 
 
@@ -146,6 +147,10 @@ def _strongest_sentence(explanation: Explanation, found: StrongestFacts, noun: s
         )
     part = "nothing" if round(found.share, 2) <= 0 else percent(found.share)
     return f"{removal} The paths carry {part} of what the same number of facts can do."
+
+
+def _all_of(number: int) -> str:
+    return "It is that of this path." if number == 1 else "They are those of these paths."
 
 
 def _these(number: int) -> str:
@@ -222,6 +227,7 @@ def what_else_words(explanation: Explanation, link: Fact) -> WhatElse | None:
             part.error,
         )
         for part in explanation.what_else
+        if part.size
     )
     return WhatElse(
         f"What the {noun} rests on (its change without each part)",
@@ -266,7 +272,7 @@ def _part(explanation: Explanation, part: Part, link: Fact) -> str:
     evidence = explanation.evidence
     longest = explanation.settings.max_length if evidence is None else evidence.max_length
     return {
-        "path_facts": f"what lies on paths of at most {count(longest, 'fact')}",
+        "path_facts": f"what lies on paths {of_at_most(longest)}",
         "facts_near_src": f"what is known of {src} beyond paths",
         "facts_near_dst": f"what is known of {dst} beyond paths",
         "facts_between": "what is known beyond paths of nodes as near to one end as to the other",

@@ -18,7 +18,7 @@ from pagelink.views.statements import (
     score_noun,
     these_facts,
 )
-from pagelink.views.text import enumerated, number_word
+from pagelink.views.text import decimals_for, enumerated, number_word
 
 
 @dataclass(frozen=True)
@@ -93,9 +93,11 @@ def _exchanged(measured: Measured, control: DegreeControl) -> str:
         verb, falls, low, high = "raises", -falls, -high, -low
     them = "it for another" if num_facts(measured.explanation.paths) == 1 else "them for others"
     beside = "" if control.num_placebo else "; no facts on no path to compare with"
+    digits = decimals_for(max(abs(low), abs(high), abs(measured.evidence.influence)))
+    by, least, most = (f"{round(value, digits) + 0.0:.{digits}f}" for value in (falls, low, high))
     return (
         f"exchanging {them} of the same kind, which keeps every degree, {verb} the "
-        f"{measured.noun} by {falls:.2f} (95 % interval {low + 0.0:.2f} to {high + 0.0:.2f}, "
+        f"{measured.noun} by {by} (95 % interval {least} to {most}, "
         f"{control.num_draws} draws{beside})"
     )
 
@@ -105,7 +107,12 @@ def degree_only(measured: Measured) -> tuple[str, ...]:
     evidence, link = measured.evidence, measured.link
     ends = {"src": [link.subject.short], "dst": [link.object.short]}
     who = ends.get(evidence.ends or "both", [link.subject.short, link.object.short])
-    it_is = "it is" if len(who) == 1 else "they are"
+    connected = f"{'it is' if len(who) == 1 else 'they are'} connected to"
+    control = evidence.control
+    if control is not None and control.high < -measured.explanation.noise:
+        connected = f"; what {connected} speaks against the link"
+    else:
+        connected = f", not what {connected}"
     if evidence.inserted:
         does = f"putting {measured.these} into the graph without any path raises"
     else:
@@ -114,8 +121,7 @@ def degree_only(measured: Measured) -> tuple[str, ...]:
     if evidence.control is not None:
         told.append(_exchanged(measured, evidence.control))
     return (
-        f"What counts is how much is known of {enumerated(who)}, not what {it_is} connected to: "
-        f"{', but '.join(told)}.",
+        f"What counts is how much is known of {enumerated(who)}{connected}: {', but '.join(told)}.",
     )
 
 

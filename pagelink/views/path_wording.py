@@ -154,4 +154,4 @@ def _alone(influence: float, noun: str, noise: float) -> str:
     if abs(influence) <= noise:
         return f"without it alone the {noun} hardly changes"
     falls = "falls" if influence > 0 else "rises"
-    return f"without it alone the {noun} {falls} by {abs(influence):.2f}"
+    return f"without it alone the {noun} {falls} by {size_of(influence)}"

@@ -345,9 +345,11 @@ def compared(threshold: float | None, before: float, after: float) -> Compared:
     return Compared(score_noun(threshold), first, second, direction * (first != second))
 
 
-def in_words(threshold: float | None, logit: float) -> str:
+def in_words(threshold: float | None, logit: float, decimals: int = 2) -> str:
     """Return one answer of the model: "93 in 100 (raw score 2.59)"."""
     (raw,) = numbers(logit)
+    if decimals > 2 and math.isfinite(logit):
+        raw = f"{round(logit, decimals) + 0.0:.{decimals}f}"
     if threshold is None or not math.isfinite(logit):
         return raw
     return f"{chance(sigmoid(logit))} (raw score {raw})"

@@ -6,6 +6,7 @@ How wide text is must be known without a font at hand: it is estimated so that i
 from __future__ import annotations
 
 import functools
+import math
 import unicodedata
 from collections.abc import Iterable
 
@@ -30,6 +31,7 @@ _NUMBERS = (
 )  # fmt: skip
 _MOST_DECIMALS = 6
 _LONG_NUMBER = 1e6
+_TELLING = 20  # two decimals have this many steps to tell, at least
 
 
 def isolate(text: str) -> str:
@@ -139,6 +141,18 @@ def numbers(*values: float) -> tuple[str, ...]:
         if len(set(rounded)) == len(set(values)):
             return tuple(f"{value:.{decimals}f}" for value in rounded)
     return tuple(f"{round(value, 2) + 0.0:.2f}" for value in values)
+
+
+def decimals_for(size: float) -> int:
+    """Return with how many decimals numbers are told that differ by this: two, or more if small.
+
+    Example:
+        >>> decimals_for(3.2), decimals_for(0.004), decimals_for(0.0)
+        (2, 4, 2)
+    """
+    if not 0 < size < 1 / _TELLING:
+        return 2
+    return min(_MOST_DECIMALS, 1 + math.ceil(-math.log10(size)))
 
 
 def text_width(text: str, size: float, *, bold: bool = False) -> float:

@@ -84,7 +84,7 @@ def _longer(measured: Measured) -> str:
     if searched <= length:
         return ""
     return (
-        f"Paths {of_at_most(length)} did not carry the {measured.noun}, so longer ones were "
+        f"Paths {of_at_most(length)} did not explain the {measured.noun}, so longer ones were "
         f"searched, {of_at_most(searched)}."
     )
 

@@ -38,7 +38,7 @@ from pagelink.views.statements import (
     score_words,
     these_facts,
 )
-from pagelink.views.text import clean, count, enumerated, percent
+from pagelink.views.text import clean, count, decimals_for, enumerated, percent
 from pagelink.views.verdict_wording import groups, is_relied, verdict_sentences
 
 
@@ -138,8 +138,12 @@ def figures(explanation: Explanation) -> tuple[tuple[str, str], ...]:
     noun = score_noun(explanation.threshold)
     missing = f"cannot be said, since without the paths the {noun} is hardly lower, or higher"
     share = missing if evidence.sufficiency is None else _share(evidence.sufficiency)
+    digits = decimals_for(max(answers.values()) - min(answers.values()))
     return (
-        *((about, in_words(explanation.threshold, answer)) for about, answer in answers.items()),
+        *(
+            (about, in_words(explanation.threshold, each, digits))
+            for about, each in answers.items()
+        ),
         ("of the difference that all paths make, these bring back", share),
     )
 

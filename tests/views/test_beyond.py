@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 from typing import Any
 from xml.etree import ElementTree
@@ -23,7 +24,7 @@ from support.explanations import (
     worth,
 )
 
-from pagelink.explain.result import Explanation, Path
+from pagelink.explain.result import Explanation, NamedFact, Path, StrongestFacts
 from pagelink.measure.verdict import PARTS, VERDICTS
 from pagelink.settings import Settings
 from pagelink.views.pages import to_html, to_html_fragment, to_svg, to_text
@@ -105,6 +106,27 @@ def test_degrees_by_insertion_and_a_rise() -> None:
     )
 
 
+def test_degrees_beside_what_speaks_against_the_link() -> None:
+    control = make_control(-1.3, low=-1.7, high=-0.9)
+    (sentence,) = wording(degree_only(control=control)).opening
+    assert sentence.startswith(
+        "What counts is how much is known of Item 35; what it is connected to speaks against the "
+        "link: removing these five facts lowers the raw score by "
+    )
+    assert "raises the raw score by 1.30 (95 % interval 0.90 to 1.70" in sentence
+
+
+def test_small_figures_are_told_apart() -> None:
+    changes = {"logit_without_these": 3.4990, "logit_without_paths": 3.4985, "influence": 0.001,
+               "logit_without_edges": 3.4985, "logit_only_these": 3.5,
+               "control": make_control(0.001, low=0.0008, high=0.0012)}  # fmt: skip
+    told = wording(make_explanation(strong(), logit=3.5, evidence=make_evidence(**changes)))
+    assert "by 0.0010 (95 % interval 0.0008 to 0.0012" in told.opening[1]
+    assert [answer.split("raw score ")[1] for _, answer in told.figures[:4]] == [
+        "3.5000)", "3.4990)", "3.4985)", "3.4985)",
+    ]  # fmt: skip
+
+
 # What the facts lead to
 
 
@@ -154,7 +176,7 @@ def test_longer_paths_are_said_to_have_been_searched(verdict: str) -> None:
     changes = {"logit_without_paths": 3.6} if verdict == "structure_against" else {}
     longer = make_explanation(strong(), evidence=make_evidence(verdict, max_length=4, **changes))
     sentence = (
-        "Paths of at most three facts did not carry the raw score, so longer ones were searched, "
+        "Paths of at most three facts did not explain the raw score, so longer ones were searched, "
         "of at most four facts."
     )
     said_in(longer, sentence)
@@ -352,14 +374,22 @@ def test_a_share_beyond_sense_is_told_in_words(share: float | None, said: str) -
     assert "%" not in told.sentence
 
 
-def test_strongest_facts_that_are_on_the_paths_are_not_listed_again() -> None:
-    found = strongest(1.0, 0.9)
-    explanation = make_explanation(strong(), evidence=make_evidence(), strongest=found)
-    told = wording(explanation).strongest
+def test_strongest_facts_are_listed_unless_they_are_all_facts_of_the_paths() -> None:
+    path = worth(through(("item", 54)), 1.0, 0.9, 0.8)
+    one = strongest(1.0, 0.9)
+    told = wording(make_explanation(path, evidence=make_evidence(), strongest=one)).strongest
+    assert told is not None
+    assert told.sentence.startswith("Removing this one fact lowers the raw score by 0.90. ")
+    assert [str(fact) for fact in told.facts] == [
+        "User 3 buys Item 54 (alone: raw score \u22120.90 without it, on path 1)"
+    ]
+    ends = itertools.pairwise(path.nodes)
+    every = [NamedFact(nodes, ("", ""), edge) for nodes, edge in zip(ends, path.edges, strict=True)]
+    both = StrongestFacts(tuple(every), 1.0, 1.0)
+    told = wording(make_explanation(path, evidence=make_evidence(), strongest=both)).strongest
     assert told is not None
     assert told.facts == ()
-    assert told.sentence.startswith("Removing this one fact lowers the raw score by 0.90. ")
-    assert told.sentence.endswith("They are on these paths.")
+    assert told.sentence.endswith("They are those of these paths.")
 
 
 def test_the_rank_without_the_strongest_facts_is_said() -> None:
@@ -400,7 +430,7 @@ def test_what_the_score_rests_on_comes_right_after_the_verdict() -> None:
         "What the raw score rests on (its change without each part):\n"
     )[1]
     assert lines.split("\n\n")[0].splitlines() == [
-        "- what lies on paths of at most 3 facts (12 facts): nothing",
+        "- what lies on paths of at most three facts (12 facts): nothing",
         "- what is known of User 3 beyond paths (12 facts): +0.40",
         "- what is known of Item 35 beyond paths (12 facts): \u22120.50",
         "- what is known beyond paths of nodes as near to one end as to the other (12 facts): "
