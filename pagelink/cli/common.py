@@ -41,7 +41,7 @@ PerAddress = Annotated[
 ]  # fmt: skip
 Model = Annotated[Path, typer.Option(help="Checkpoint that `pagelink train` wrote.")]
 Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same result.")]
-Threshold = Annotated[float, typer.Option(help="Links with a lower raw score are not predicted.")]
+Threshold = Annotated[float, typer.Option(help="Links with a lower score are not predicted.")]
 RankOnly = Annotated[
     bool, typer.Option("--rank-only", help="The model only ranks: explain every given link.")
 ]

@@ -19,8 +19,8 @@ from pagelink.views.statements import (
     fact_key,
     fact_keys,
     path_steps,
-    score_noun,
-    signed_change,
+    place,
+    support,
 )
 from pagelink.views.text import count, number_word, percent, words
 
@@ -113,7 +113,7 @@ def strongest_words(
     found = explanation.strongest
     if found is None:
         return None
-    noun, bar = score_noun(explanation.threshold), explanation.noise
+    bar = explanation.noise
     on: dict[object, list[int]] = {}
     for number, path in enumerate(shown, start=1):
         for key in dict.fromkeys(fact_keys(path)):
@@ -123,20 +123,24 @@ def strongest_words(
         start, end = each.nodes
         paths = on.get(fact_key(each.edge, start, end), [])
         everywhere = everywhere and bool(paths)
-        remarks = [_alone(each.edge.influence, noun, bar), _on_paths(paths)]
+        remarks = [_alone(each.edge.influence, bar), _on_paths(paths)]
         fact = edge_words(each.edge, nodes[start], nodes[end])
         told = ", ".join(remark for remark in remarks if remark)
         facts.append(StrongFact(fact, told, each.edge.influence))
-    sentence = _strongest_sentence(explanation, found, noun)
+    sentence = _strongest_sentence(explanation, found)
     if facts and everywhere:
         return StrongestWords("The strongest facts", f"{sentence} They are on these paths.", ())
     return StrongestWords("The strongest facts", sentence, tuple(facts))
 
 
-def _strongest_sentence(explanation: Explanation, found: StrongestFacts, noun: str) -> str:
+def _strongest_sentence(explanation: Explanation, found: StrongestFacts) -> str:
     if found.share is None or not found.facts:
-        return f"No facts were found whose removal lowers the {noun} noticeably."
-    removal = f"Removing {_these(len(found.facts))} lowers the {noun} by {size_of(found.effect)}."
+        return "No facts were found whose removal lowers the score noticeably."
+    to = ""
+    if explanation.rank_without_strongest is not None:
+        to = f" and moves the link to rank {place(explanation, explanation.rank_without_strongest)}"
+    lowers = f"lowers the score by {size_of(found.effect)}{to}"
+    removal = f"Removing {_these(len(found.facts))} {lowers}."
     if not explanation.paths:
         return removal
     if round(found.share, 2) >= 1:
@@ -152,12 +156,10 @@ def _these(number: int) -> str:
     return "this one fact" if number == 1 else f"these {number_word(number)} facts together"
 
 
-def _alone(influence: float | None, noun: str, noise: float) -> str:
+def _alone(influence: float | None, noise: float) -> str:
     if influence is None:
         return ""
-    if abs(influence) <= noise:
-        return f"alone it hardly changes the {noun}"
-    return f"alone: {noun} {signed_change(influence)} without it"
+    return "alone: hardly any effect" if abs(influence) <= noise else f"alone: {support(influence)}"
 
 
 def _on_paths(numbers: list[int]) -> str:
@@ -172,10 +174,10 @@ def other_facts_count_more(explanation: Explanation) -> str:
     if found is None or found.share is None or found.share >= HALF or not explanation.paths:
         return ""
     if round(found.share, 2) <= 0:
-        noun, number = score_noun(explanation.threshold), len(found.facts)
+        number = len(found.facts)
         them = "one of them" if number == 1 else f"{number_word(number)} of them"
         return (
-            f"Other facts count more: removing {them} lowers the {noun} by "
+            f"Other facts count more: removing {them} lowers the score by "
             f"{size_of(found.effect)}, and the paths carry nothing of that."
         )
     return (
@@ -194,7 +196,7 @@ class PartWords:
     name: PartName
     about: str
     change: str
-    """How the score changes without the part, with its sign and error; "nothing" within noise."""
+    """What the part adds to the score, with its sign and error; "nothing" within noise."""
     effect: float
     error: float | None
 
@@ -212,19 +214,19 @@ def what_else_words(explanation: Explanation, link: Fact) -> WhatElse | None:
     """Return what the score rests on; None if that was not measured."""
     if not explanation.what_else:
         return None
-    noun, bar = score_noun(explanation.threshold), explanation.noise
+    bar = explanation.noise
     parts = tuple(
         PartWords(
             part.name,
             _part(explanation, part, link) + _part_size(part),
-            "nothing" if abs(part.effect) <= bar else signed_change(part.effect) + _error(part),
+            "nothing" if abs(part.effect) <= bar else support(part.effect) + _error(part),
             part.effect,
             part.error,
         )
         for part in explanation.what_else
     )
     return WhatElse(
-        f"What the {noun} rests on (its change without each part)",
+        "What the score rests on (+ supports the link, \N{MINUS SIGN} speaks against it)",
         what_counts_most(explanation, link),
         parts,
     )
@@ -232,26 +234,26 @@ def what_else_words(explanation: Explanation, link: Fact) -> WhatElse | None:
 
 def what_counts_most(explanation: Explanation, link: Fact) -> str:
     """Return the part that the score rests on most; empty if that was not measured."""
-    parts, noun = explanation.what_else, score_noun(explanation.threshold)
+    parts = explanation.what_else
     if not parts:
         return ""
     noticed = [part for part in parts if abs(part.effect) > explanation.noise]
     if not noticed:
-        return f"No part of what the model sees changes the {noun} noticeably by itself."
+        return "No part of what the model sees changes the score noticeably by itself."
     most = max(noticed, key=lambda part: part.effect)
     if most.effect <= 0:
         least = min(noticed, key=lambda part: part.effect)
         lower = "lower" if _is_features(least) else "lowers"
         what = _part(explanation, least, link) + _part_size(least)
         return (
-            f"No part of what the model sees raises the {noun} by itself; {what} {lower} it most: "
+            f"No part of what the model sees raises the score by itself; {what} {lower} it most: "
             f"{_instead(explanation, least)} it rises by {size_of(least.effect)}{_error(least)}."
         )
     whole = _sum(part.effect for part in noticed)
     rests = "mostly on" if most.effect >= HALF * whole else "on several parts, most of all on"
     what = _part(explanation, most, link) + _part_size(most)
     return (
-        f"The {noun} rests {rests} {what}: {_instead(explanation, most)} it falls by "
+        f"The score rests {rests} {what}: {_instead(explanation, most)} it falls by "
         f"{size_of(most.effect)}{_error(most)}."
     )
 

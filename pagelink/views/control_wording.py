@@ -15,10 +15,10 @@ from pagelink.views.statements import (
     Fact,
     compared,
     num_facts,
-    score_noun,
+    place,
     these_facts,
 )
-from pagelink.views.text import enumerated, number_word
+from pagelink.views.text import enumerated, number_word, ordinal
 
 
 @dataclass(frozen=True)
@@ -31,21 +31,30 @@ class Measured:
     link: Fact
 
     @property
-    def noun(self) -> str:
-        """What a logit is called."""
-        return score_noun(self.explanation.threshold)
-
-    @property
     def without_these(self) -> Compared:
         """The model's answer without the facts of the returned paths, beside that with all."""
-        threshold = self.explanation.threshold
-        return compared(threshold, self.logit, self.evidence.logit_without_these)
+        return compared(self.logit, self.evidence.logit_without_these)
+
+    @property
+    def falls(self) -> str:
+        """What the score does without them, and the rank, if it is known.
+
+        For example "score falls from 6.10 to 1.57 and its rank from 2nd to 1,204th of 9,726".
+        """
+        said, explanation = f"score {self.without_these.change}", self.explanation
+        rank, after = explanation.rank, explanation.rank_without_these
+        if rank is None or after is None:
+            return said
+        of = place(explanation, after)
+        if after == rank:
+            return f"{said}; it still ranks {of}"
+        moves = "falls" if after > rank else "rises"
+        return f"{said}, and its rank {moves} from {ordinal(rank)} to {of}"
 
     @property
     def without_paths(self) -> Compared:
         """Its answer without any path, beside that with all."""
-        threshold = self.explanation.threshold
-        return compared(threshold, self.logit, self.evidence.logit_without_paths)
+        return compared(self.logit, self.evidence.logit_without_paths)
 
     @property
     def is_noticed(self) -> bool:
@@ -95,7 +104,7 @@ def _exchanged(measured: Measured, control: DegreeControl) -> str:
     beside = "" if control.num_placebo else "; no facts on no path to compare with"
     return (
         f"exchanging {them} of the same kind, which keeps every degree, {verb} the "
-        f"{measured.noun} by {falls:.2f} (95 % interval {low + 0.0:.2f} to {high + 0.0:.2f}, "
+        f"score by {falls:.2f} (95 % interval {low + 0.0:.2f} to {high + 0.0:.2f}, "
         f"{control.num_draws} draws{beside})"
     )
 
@@ -110,7 +119,7 @@ def degree_only(measured: Measured) -> tuple[str, ...]:
         does = f"putting {measured.these} into the graph without any path raises"
     else:
         does = f"removing {measured.these} lowers"
-    told = [f"{does} the {measured.noun} by {size_of(evidence.influence)}"]
+    told = [f"{does} the score by {size_of(evidence.influence)}"]
     if evidence.control is not None:
         told.append(_exchanged(measured, evidence.control))
     return (
@@ -121,13 +130,13 @@ def degree_only(measured: Measured) -> tuple[str, ...]:
 
 def one_end(measured: Measured) -> tuple[str, ...]:
     """What counts is one end: that the other one is connected to it does nothing."""
-    link, answers = measured.link, measured.without_these
+    link = measured.link
     who, other = (link.object, link.subject)
     if measured.evidence.ends == "src":
         who, other = other, who
     return (
         f"What counts is what {who.short} is connected to, not that {other.short} is connected to "
-        f"it: without {measured.these} the model's {answers.noun} {answers.change}, and the facts "
+        f"it: without {measured.these} the {measured.falls}, and the facts "
         f"at {other.short} alone change nothing.",
         *led_to(measured),
     )

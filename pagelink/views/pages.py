@@ -19,9 +19,18 @@ from pagelink.explain.counterfactual import Counterfactual, RemovedFact
 from pagelink.explain.result import Explanation
 from pagelink.views import layout
 from pagelink.views.beyond_wording import EquallyGood
-from pagelink.views.statements import IDLE, compared, in_words
+from pagelink.views.statements import IDLE, compared
 from pagelink.views.templates import Colour, render, type_colours
-from pagelink.views.text import clean, count, enumerated, shorten, text_width, type_words, words
+from pagelink.views.text import (
+    clean,
+    count,
+    enumerated,
+    numbers,
+    shorten,
+    text_width,
+    type_words,
+    words,
+)
 from pagelink.views.wording import PathWords, Wording, items, wording
 
 _LEGEND_SIZE, _LEGEND_LINE = 12.0, 24.0
@@ -52,7 +61,7 @@ def draw(said: Wording, colours: dict[str, Colour]) -> Drawing:
     placed = layout.place(said)
     kinds = {box.words.node[0] for box in placed.boxes}
     drawn = {kind: colour for kind, colour in colours.items() if kind in kinds}
-    legend = _legend(drawn, placed, said.noun)
+    legend = _legend(drawn, placed)
     svg = render(
         "paths.svg",
         placed=placed,
@@ -73,7 +82,7 @@ def _title(said: Wording) -> str:
     return " ".join([f"{said.link}.", said.score_sentence, *said.requests, *shown])
 
 
-def _legend(colours: dict[str, Colour], placed: layout.Layout, noun: str) -> list[LegendEntry]:
+def _legend(colours: dict[str, Colour], placed: layout.Layout) -> list[LegendEntry]:
     """Place the legend below the drawing, in as many lines as it needs."""
     signs: list[tuple[str, Sign]] = [(words(kind), colour) for kind, colour in colours.items()]
     signs.append(("the link in question", "question"))
@@ -84,7 +93,7 @@ def _legend(colours: dict[str, Colour], placed: layout.Layout, noun: str) -> lis
     if placed.brackets:
         signs.append(("paths that count together", "together"))
     if any(arrow.effect for row in placed.rows for arrow in row.arrows):
-        signs.append((f"change of the {noun} without that fact alone", "effect"))
+        signs.append(("what a fact alone adds to the score: + supports the link", "effect"))
     entries = []
     x, y = layout.MARGIN, placed.height + _LEGEND_LINE / 4
     room = placed.width - 2 * layout.MARGIN
@@ -130,7 +139,7 @@ def painted(svg: str, zoom: float = 2.0) -> bytes:
 def to_text(explanation: Explanation) -> str:
     """Return the explanation in plain words, one fact per line."""
     said = wording(explanation)
-    head = [*said.opening, f"The link: {said.link}", said.score_sentence, *said.requests]
+    head = [f"The link: {said.link}", *said.opening, said.score_sentence, *said.requests]
     blocks = ["\n".join(head)]
     for group in said.groups:
         blocks.append(f"{group.heading}:")
@@ -233,11 +242,8 @@ def counterfactual_to_text(found: Counterfactual) -> str:
 def _sentences(found: Counterfactual) -> Sequence[str]:
     who, what = found.src_name, found.dst_name
     if found.reason == "already_negative":
-        score = in_words(found.threshold, found.logit or 0.0)
-        return (
-            f"The model does not predict {what} for {who} in the first place: it puts the chance "
-            f"at {score}.",
-        )
+        (score,) = numbers(found.logit or 0.0)
+        return (f"The model does not predict {what} for {who} anyway: the score is {score}.",)
     if found.reason == "not_in_top_k":
         return (
             f"{what} is not among the first {found.top_k} for {who} in the first place: it has "
@@ -282,9 +288,8 @@ def _none_found(found: Counterfactual) -> Sequence[str]:
         which += f"{aim} together"
     rest = ""
     if found.logit_without_all is not None and len(found.facts) < found.num_facts:
-        answer = in_words(found.threshold, found.logit_without_all)
-        noun = "score" if found.threshold is None else "estimate"
-        rest = f"Without all {found.num_facts} facts its {noun} would be {answer}."
+        (answer,) = numbers(found.logit_without_all)
+        rest = f"Without all {found.num_facts} facts its score would be {answer}."
     return f"{which} ({tried}).", _nearest(found), rest
 
 
@@ -304,9 +309,9 @@ def _change(found: Counterfactual) -> str:
     """What would be, as far as it was measured."""
     if found.logit is None or found.logit_without is None:
         return ""
-    answers = compared(found.threshold, found.logit, found.logit_without)
+    answers = compared(found.logit, found.logit_without)
     verb, _, rest = answers.change.partition(" ")
-    score = f"its {answers.noun} would {verb.removesuffix('s')} {rest}"
+    score = f"its score would {verb.removesuffix('s')} {rest}"
     if found.rank is None or found.rank_without is None:
         return score
     if found.rank == found.rank_without:

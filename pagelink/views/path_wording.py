@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pagelink.explain.result import Explanation, Path
-from pagelink.views.statements import Step, score_noun
+from pagelink.views.statements import Step
 from pagelink.views.text import numbers, percent
 
 MOST = 0.5
@@ -70,30 +70,27 @@ def path_remarks(
     evidence, logit = explanation.evidence, explanation.logit
     if path.influence is None or logit is None:
         return ()
-    noun, bar = score_noun(explanation.threshold), explanation.noise
-    own = []
+    bar, own = explanation.noise, []
     removal_shows_it = abs(path.influence) > bar or (path.gain or 0.0) <= bar
     if path.gain is not None and evidence and (evidence.inserted or not removal_shows_it):
         bare = evidence.logit_without_paths
-        change = _change(f"the {noun}", ("raises", "lowers"), bare, path.gain)
-        own.append(f"Put alone into the graph without any path, it {change}.")
-    what = "fact" if len(path) == 1 else "path's facts"
-    change = _change("", ("rises", "falls"), logit, -path.influence)
-    own.append(f"Without this {what} alone the {noun} {change}.")
+        own.append(f"Added alone to the graph without any path, it {_change(bare, path.gain)}.")
+    what = "fact" if len(path) == 1 else "path"
+    own.append(f"Removing this {what} {_change(logit, -path.influence)}.")
     if is_reason:
         own.append(_connection(path))
     own.append(_beside_the_others(explanation, path))
-    facts = _weakest(path, steps, noun, bar) if is_reason and path.influence > bar else ""
+    facts = _weakest(path, steps, bar) if is_reason and path.influence > bar else ""
     return tuple(remark for remark in (" ".join(part for part in own if part), facts) if remark)
 
 
-def _change(what: str, verbs: tuple[str, str], before: float, change: float) -> str:
-    """Return "falls by 0.12 (from 2.34 to 2.22)", or "raises the score by 0.12 (...)"."""
+def _change(before: float, change: float) -> str:
+    """Return "lowers the score by 0.12 (from 2.34 to 2.22)"."""
     first, second = numbers(before, before + change)
     if first == second:
-        return f"does not change {what}".rstrip()
-    verb = f"{verbs[change < 0]} {what}".rstrip()
-    return f"{verb} by {size_of(change)} (from {first} to {second})"
+        return "does not change the score"
+    verb = "lowers" if change < 0 else "raises"
+    return f"{verb} the score by {size_of(change)} (from {first} to {second})"
 
 
 def _connection(path: Path) -> str:
@@ -122,21 +119,24 @@ def _beside_the_others(explanation: Explanation, path: Path) -> str:
         return ""
     if abs(marginal - alone) <= bar:
         return ""
-    verb, noun = "lowers" if marginal > 0 else "raises", score_noun(explanation.threshold)
+    others = f"the other path{'s' if number > 2 else ''}"
     if evidence.inserted:
         added = f"it adds {marginal:.2f}" if abs(marginal) > bar else "it adds next to nothing"
-        return f"Beside the other{'s' if number > 2 else ''} {added}."
-    gone = "the other paths are gone" if number > 2 else "the other path is gone"
+        return f"Added after {others}, {added}."
+    removed = f"ith {others} removed, this one is worth"  # behind a capital or a small w
     if abs(marginal) <= bar:
         if alone >= MOST * evidence.influence > 0:
-            return f"It is necessary, not sufficient alone: once {gone}, it adds nothing."
-        return f"Once {gone}, taking it out too hardly changes anything."
-    said = f"Once {gone}, taking it out too {verb} the {noun} by {size_of(marginal)}"
+            return f"It is necessary, but not sufficient alone: w{removed} nothing."
+        return f"W{removed} nothing more."
+    if marginal < 0:
+        rise = f"removing this one too raises the score by {size_of(marginal)}"
+        return f"With {others} removed, {rise}."
     instead = abs(alone) <= bar and marginal >= MOST * evidence.influence > 0
-    return f"{said}: they stand in for each other." if instead else f"{said}."
+    why = ": they stand in for each other" if instead else ""
+    return f"W{removed} another {size_of(marginal)}{why}."
 
 
-def _weakest(path: Path, steps: tuple[Step, ...], noun: str, noise: float) -> str:
+def _weakest(path: Path, steps: tuple[Step, ...], noise: float) -> str:
     """Return the fact that matters least; idle facts say so themselves."""
     known = {at: step.edge.influence for at, step in enumerate(steps)
              if step.edge.influence is not None and step.edge.active is not False}  # fmt: skip
@@ -147,11 +147,11 @@ def _weakest(path: Path, steps: tuple[Step, ...], noun: str, noise: float) -> st
     # Where all facts do the same, none is the weakest.
     if max(value or 0.0 for value in known.values()) - least <= noise:
         return ""
-    return f"Its weakest fact: {steps[weakest].fact.short} ({_alone(least, noun, noise)})."
+    return f"Its weakest fact: {steps[weakest].fact.short} ({_alone(least, noise)})."
 
 
-def _alone(influence: float, noun: str, noise: float) -> str:
+def _alone(influence: float, noise: float) -> str:
     if abs(influence) <= noise:
-        return f"without it alone the {noun} hardly changes"
-    falls = "falls" if influence > 0 else "rises"
-    return f"without it alone the {noun} {falls} by {abs(influence):.2f}"
+        return "removing it alone hardly changes the score"
+    lowers = "lowers" if influence > 0 else "raises"
+    return f"removing it alone {lowers} the score by {abs(influence):.2f}"

@@ -101,6 +101,31 @@ def number_word(number: int) -> str:
     return _NUMBERS[number] if number < len(_NUMBERS) else f"{number:,}"
 
 
+def ordinal(number: int) -> str:
+    """Return a place in an order.
+
+    Example:
+        >>> ordinal(2), ordinal(1212), ordinal(1203)
+        ('2nd', '1,212th', '1,203rd')
+    """
+    last = number % 10 if number % 100 // 10 != 1 else 0
+    return f"{number:,}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(last, 'th') }"
+
+
+def plural(noun: str) -> str:
+    """Return the plural of a regular noun, such as the words of a node type.
+
+    Example:
+        >>> plural("movie"), plural("category"), plural("class"), plural("series")
+        ('movies', 'categories', 'classes', 'series')
+    """
+    if noun.endswith("series") or noun.endswith("species"):
+        return noun
+    if noun.endswith("y") and noun[-2:-1] not in "aeiou":
+        return f"{noun[:-1]}ies"
+    return f"{noun}es" if noun.endswith(("s", "x", "z", "ch", "sh")) else f"{noun}s"
+
+
 def percent(share: float) -> str:
     """Return a share from 0 to 1 in percent; a small one is not rounded to nothing.
 

@@ -29,16 +29,14 @@ from pagelink.views.statements import (
     PathGroup,
     ScoreWords,
     Step,
-    in_words,
     link_words,
     node_words,
     path_steps,
-    score_noun,
     score_sentence,
     score_words,
     these_facts,
 )
-from pagelink.views.text import clean, count, enumerated, percent
+from pagelink.views.text import clean, count, enumerated, numbers, percent
 from pagelink.views.verdict_wording import groups, is_relied, verdict_sentences
 
 
@@ -46,38 +44,36 @@ def caveat(explanation: Explanation) -> str:
     """Return what the choice of the paths does and does not say; empty if there are none."""
     if not explanation.paths:
         return ""
-    noun = score_noun(explanation.threshold)
     if explanation.is_negative:
         return (
-            "The facts of each path were taken out of the graph and the model was asked again: a "
-            f"path speaks for the link if its {noun} then falls, and against it if it rises."
+            "Each path was removed from the graph and the link scored again: a path speaks for the "
+            "link if the score then falls, and against it if it rises."
         )
     if explanation.evidence is not None:
         return rule(explanation, explanation.evidence)
-    preferred = ["few facts", "nodes with few links"]
+    preferred = ["few facts", "nodes of low degree"]
     if explanation.epochs:
-        preferred.append("links to which the learned mask gives weight")
+        preferred.append("edges to which the learned mask gives weight")
     chain = "Each path is a chain of facts of the graph."
     if any(path.influence is not None for path in explanation.paths):
         return (
-            f"{chain} The facts of some of them were taken out of the graph, one path at a time, "
-            "and the model was asked again; what they are worth together was not measured."
+            f"{chain} Some of them were removed from the graph, one path at a time, and the link "
+            "scored again; what they are worth together was not measured."
         )
     return (
         f"{chain} The ranking prefers {enumerated(preferred)}."
-        " How much the model's answer depends on a path was not measured."
+        " How much the score depends on a path was not measured."
     )
 
 
 def rule(explanation: Explanation, evidence: Evidence) -> str:
     """Return what was measured, and by what rule the paths were chosen."""
     number = evidence.num_sets
-    both = "by removing the facts, and by adding them to the graph without any path"
-    told = [f"{count(number, 'combination')} of paths were measured both ways: {both}."]
+    both = "by removing it from the graph, and by adding it to the graph without any path"
     if number == 1:
-        told = [f"Only one combination of paths could be measured, both ways: {both}."]
+        told = [f"Only one combination of paths could be tested: {both}."]
     else:
-        told.append(_choice(explanation.settings.rho, evidence))
+        told = [_choice(explanation.settings.rho, evidence, number), f"Each was tested {both}."]
     if number > 1 and evidence.worth:
         told.append(_worth(explanation, evidence))
     if evidence.inserted:
@@ -88,37 +84,35 @@ def rule(explanation: Explanation, evidence: Evidence) -> str:
     return " ".join(told)
 
 
-def _choice(rho: float, evidence: Evidence) -> str:
-    reached = evidence.rho_reached
+def _choice(rho: float, evidence: Evidence, number: int) -> str:
+    reached, tested = evidence.rho_reached, f"We tested {count(number, 'combination')} of paths"
     if reached is None:
-        return "None speaks for the link, and the most concise paths are shown."
+        return f"{tested}; none speaks for the link, and the most concise paths are shown."
     if rho == 0:
         return (
-            "The most concise paths by the learned mask are shown; their worth is "
-            f"{percent(reached)} of the largest."
+            f"{tested} and show the most concise paths by the learned mask, with "
+            f"{percent(reached)} of the largest worth."
         )
     if rho == 1:
-        return "The one of the largest worth is shown."
+        return f"{tested} and show the one of the largest worth."
     return (
-        f"Of those with at least {percent(rho)} of the largest worth the simplest is shown (fewest "
-        f"hubs, then fewest facts); it has {percent(reached)}."
+        f"{tested} and show the simplest one with at least {percent(rho)} of the largest worth "
+        f"(fewest hubs, then fewest facts); it has {percent(reached)}."
     )
 
 
 def _worth(explanation: Explanation, evidence: Evidence) -> str:
     """Return what worth counts: paths of some worth, but no gain (or effect), have it one-sided."""
-    noun, bar = score_noun(explanation.threshold), explanation.noise
+    bar = explanation.noise
     if evidence.gain <= bar:
         return (
-            "Worth counts removing alone, since adding no combination that was measured raises the "
-            f"{noun} noticeably."
+            "Worth counts removing alone, since adding no combination raises the score noticeably."
         )
     if (explanation.logit or 0.0) - evidence.logit_without_these <= bar:
         return (
-            "Worth counts adding alone, since removing no combination that was measured lowers the "
-            f"{noun} noticeably."
+            "Worth counts adding alone, since removing no combination lowers the score noticeably."
         )
-    return "Worth counts removing and adding alike."
+    return "Worth counts both alike."
 
 
 def figures(explanation: Explanation) -> tuple[tuple[str, str], ...]:
@@ -135,52 +129,19 @@ def figures(explanation: Explanation) -> tuple[tuple[str, str], ...]:
         "without any fact at all": evidence.logit_without_edges,
         f"with only {these}": evidence.logit_only_these,
     }
-    noun = score_noun(explanation.threshold)
-    missing = f"cannot be said, since without the paths the {noun} is hardly lower, or higher"
+    missing = "not defined, since all paths together do not raise the score"
     share = missing if evidence.sufficiency is None else _share(evidence.sufficiency)
     return (
-        *((about, in_words(explanation.threshold, answer)) for about, answer in answers.items()),
-        ("of the difference that all paths make, these bring back", share),
+        *((about, numbers(answer)[0]) for about, answer in answers.items()),
+        (f"of the effect of all paths, {these} alone restore", share),
     )
 
 
 def _share(sufficiency: float) -> str:
     """The share that is brought back: no percentage can be read below 0 and above 100."""
     if round(sufficiency, 2) > 1:
-        return "more than all of it"
+        return "all of it and more"
     return "nothing of it" if round(sufficiency, 2) < 0 else percent(max(sufficiency, 0.0))
-
-
-# What was requested beside the paths, in words: the target's rank, how stable the paths are.
-
-
-def rank_sentence(explanation: Explanation, link: Fact) -> str:
-    """Say where the target (or source) ranks, with and without the facts of the returned paths.
-
-    Returns:
-        A sentence, empty if no rank was requested.
-    """
-    if explanation.rank is None:
-        return ""
-    ends = ("targets", link.subject.short, link.object.short)
-    if explanation.rank_end == "src":
-        ends = ("sources", link.object.short, link.subject.short)
-    what, stays, own = ends
-    said = (
-        f"Of the {explanation.rank_of} {what} that were ranked for {stays}, {own} is number "
-        f"{explanation.rank}"
-    )
-    others = {
-        "the facts of these paths": explanation.rank_without_these,
-        "the strongest facts": explanation.rank_without_strongest,
-    }
-    places = {
-        what: "just the same" if rank == explanation.rank else f"number {rank}"
-        for what, rank in others.items()
-        if rank is not None
-    }
-    told = [f"without {what} it would be {place}" for what, place in places.items()]
-    return f"{'; '.join([said, *told])}."
 
 
 def runs_sentence(runs: int | None, paths: Sequence[Path]) -> str:
@@ -239,10 +200,8 @@ class Wording:
     """What a reader has to know before all else: the verdict, or why there are no paths."""
     scores: tuple[ScoreWords, ...]
     score_sentence: str
-    noun: str
-    """What a logit is called."""
     requests: tuple[str, ...]
-    """What was requested beside the paths: a rank, how stable the paths are."""
+    """What was requested beside the paths: how stable they are."""
     groups: tuple[PathGroup[PathWords], ...]
     """The paths by what they are: first those that the model relies on."""
     caveat: str
@@ -275,16 +234,14 @@ def wording(explanation: Explanation) -> Wording:
     scores = score_words(explanation)
     told = _groups(explanation, nodes)
     paths = [path.path for group in told for path in group.paths]
-    requests = rank_sentence(explanation, link), runs_sentence(explanation.runs, paths)
     relied = evidence is not None and is_relied(evidence)
     later = explanation.notes[bool(explanation.direct_relations) :]
     return Wording(
         link=link,
         opening=_opening(explanation, link),
         scores=scores,
-        score_sentence=score_sentence(explanation, scores),
-        noun=score_noun(explanation.threshold),
-        requests=tuple(sentence for sentence in requests if sentence),
+        score_sentence=score_sentence(explanation, link, scores),
+        requests=tuple(filter(None, [runs_sentence(explanation.runs, paths)])),
         groups=told,
         caveat=caveat(explanation),
         equally_good=equally_good(explanation, nodes),
@@ -326,8 +283,10 @@ def _path_words(
 ) -> PathWords:
     nodes = tuple(words[node] for node in path.nodes)
     steps = path_steps(path, nodes)
-    inner = [f"{node.short} with {node.links}" for node in nodes[1:-1]]
-    remark = f"Passes through {enumerated(inner)}." if inner else "A direct link between the two."
+    inner = [f"{node.short} ({node.links})" for node in nodes[1:-1]]
+    remark = (
+        f"Passes through {enumerated(inner)}." if inner else "A fact that joins the two directly."
+    )
     remarks = (remark, *path_remarks(explanation, path, steps, is_reason))
     known = None not in (explanation.runs, path.runs)
     runs = f"in {path.runs} of {explanation.runs} runs" if known else ""

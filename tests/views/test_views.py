@@ -42,7 +42,7 @@ from pagelink.measure.verdict import VERDICTS
 from pagelink.settings import Settings
 from pagelink.views.pages import to_html, to_html_fragment, to_svg, to_text
 from pagelink.views.rows import SCHEMA, to_rows, to_table
-from pagelink.views.statements import node_words, num_facts, signed_change
+from pagelink.views.statements import node_words, num_facts, support
 from pagelink.views.templates import type_colours
 from pagelink.views.text import ELLIPSIS, clean, numbers, shorten, text_width, wrap
 from pagelink.views.wording import wording
@@ -677,7 +677,7 @@ def test_numbers_are_told_apart() -> None:
     assert numbers(1.0, 1.0 + 1e-9) == ("1.00", "1.00")
     assert numbers(-0.001) == ("0.00",)
     assert numbers(2e7, 1.0) == ("2.000e+07", "1.000e+00")
-    assert signed_change(-2e7) == "+2.000e+07"
+    assert support(-2e7) == "+2.000e+07"
 
 
 def test_rows_carry_what_was_measured() -> None:
