@@ -177,7 +177,7 @@ class Words:
 
     def score(self, logit: float) -> str:
         """What the model says of a link."""
-        return f"The model's score of this link is {logit:.2f}."
+        return f"The model's score for this link is {logit:.2f}."
 
     def fact(self, fact: int) -> str:
         """A fact as a sentence."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from pagelink.explain.result import Explanation, Node, Path, StrongestFacts
 from pagelink.measure.verdict import Part, PartName
+from pagelink.views.control_wording import of_at_most
 from pagelink.views.path_wording import size_of
 from pagelink.views.statements import (
     Fact,
@@ -29,6 +30,7 @@ HALF = 0.5
 and a part on which the score rests mostly has at least this share of what all parts add."""
 SHOWN = 3
 """Sets of paths that are listed as equally good."""
+_SIGNS = "(+ supports the link, \N{MINUS SIGN} speaks against it)"
 
 
 # Sets of paths that are as good as the returned one.
@@ -128,9 +130,14 @@ def strongest_words(
         told = ", ".join(remark for remark in remarks if remark)
         facts.append(StrongFact(fact, told, each.edge.influence))
     sentence = _strongest_sentence(explanation, found)
+    heading = "The strongest facts"
     if facts and everywhere:
-        return StrongestWords("The strongest facts", f"{sentence} They are on these paths.", ())
-    return StrongestWords("The strongest facts", sentence, tuple(facts))
+        they = "It is" if len(facts) == 1 else "They are"
+        these = "this path" if len(shown) == 1 else "these paths"
+        return StrongestWords(heading, f"{sentence} {they} on {these}.", ())
+    if any(support(fact.influence) for fact in facts):
+        heading = f"{heading} {_SIGNS}"
+    return StrongestWords(heading, sentence, tuple(facts))
 
 
 def _strongest_sentence(explanation: Explanation, found: StrongestFacts) -> str:
@@ -138,18 +145,17 @@ def _strongest_sentence(explanation: Explanation, found: StrongestFacts) -> str:
         return "No facts were found whose removal lowers the score noticeably."
     to = ""
     if explanation.rank_without_strongest is not None:
-        to = f" and moves the link to rank {place(explanation, explanation.rank_without_strongest)}"
+        to = f" and moves the link to {place(explanation, explanation.rank_without_strongest)}"
     lowers = f"lowers the score by {size_of(found.effect)}{to}"
     removal = f"Removing {_these(len(found.facts))} {lowers}."
-    if not explanation.paths:
+    # Below half, the first lines have the share.
+    if not explanation.paths or found.share < HALF:
         return removal
-    if round(found.share, 2) >= 1:
-        return (
-            f"{removal} The paths carry all of it: no set of the same number of facts was found "
-            "that does more."
-        )
-    part = "nothing" if round(found.share, 2) <= 0 else percent(found.share)
-    return f"{removal} The paths carry {part} of what the same number of facts can do."
+    them = "the path" if len(explanation.paths) == 1 else "the paths"
+    if round(found.share, 2) < 1:
+        return f"{removal} Removing {them} has {percent(found.share)} of this effect."
+    much = "as much" if round(found.share, 2) == 1 else "more"
+    return f"{removal} Removing {them} does {much}."
 
 
 def _these(number: int) -> str:
@@ -169,21 +175,15 @@ def _on_paths(numbers: list[int]) -> str:
 
 
 def other_facts_count_more(explanation: Explanation) -> str:
-    """Return what the first lines say where the paths carry less than half of what facts can do."""
+    """Return what the first lines say where paths have less than half the effect of other facts."""
     found = explanation.strongest
     if found is None or found.share is None or found.share >= HALF or not explanation.paths:
         return ""
-    if round(found.share, 2) <= 0:
-        number = len(found.facts)
-        them = "one of them" if number == 1 else f"{number_word(number)} of them"
-        return (
-            f"Other facts count more: removing {them} lowers the score by "
-            f"{size_of(found.effect)}, and the paths carry nothing of that."
-        )
-    return (
-        f"Other facts count more: the paths carry only {percent(found.share)} of what the same "
-        "number of facts can do."
-    )
+    number = len(found.facts)
+    facts = "the strongest fact" if number == 1 else f"the {number_word(number)} strongest facts"
+    path = "this path" if len(explanation.paths) == 1 else "these paths"
+    part = "none" if round(found.share, 2) <= 0 else f"only {percent(found.share)}"
+    return f"Other facts count more: removing {path} has {part} of the effect of removing {facts}."
 
 
 # What else the score rests on.
@@ -226,7 +226,7 @@ def what_else_words(explanation: Explanation, link: Fact) -> WhatElse | None:
         for part in explanation.what_else
     )
     return WhatElse(
-        "What the score rests on (+ supports the link, \N{MINUS SIGN} speaks against it)",
+        f"What the score rests on {_SIGNS}",
         what_counts_most(explanation, link),
         parts,
     )
@@ -243,10 +243,9 @@ def what_counts_most(explanation: Explanation, link: Fact) -> str:
     most = max(noticed, key=lambda part: part.effect)
     if most.effect <= 0:
         least = min(noticed, key=lambda part: part.effect)
-        lower = "lower" if _is_features(least) else "lowers"
         what = _part(explanation, least, link) + _part_size(least)
         return (
-            f"No part of what the model sees raises the score by itself; {what} {lower} it most: "
+            f"No part of what the model sees raises the score by itself; {what} lower it most: "
             f"{_instead(explanation, least)} it rises by {size_of(least.effect)}{_error(least)}."
         )
     whole = _sum(part.effect for part in noticed)
@@ -268,10 +267,10 @@ def _part(explanation: Explanation, part: Part, link: Fact) -> str:
     evidence = explanation.evidence
     longest = explanation.settings.max_length if evidence is None else evidence.max_length
     return {
-        "path_facts": f"what lies on paths of at most {count(longest, 'fact')}",
-        "facts_near_src": f"what is known of {src} beyond paths",
-        "facts_near_dst": f"what is known of {dst} beyond paths",
-        "facts_between": "what is known beyond paths of nodes as near to one end as to the other",
+        "path_facts": f"paths {of_at_most(longest)}",
+        "facts_near_src": f"facts near {src} that are on no path",
+        "facts_near_dst": f"facts near {dst} that are on no path",
+        "facts_between": f"facts as near to {src} as to {dst} that are on no path",
         "features_src": f"the features of {src}",
         "features_dst": f"the features of {dst}",
         "features_others": "the features of all other nodes",

@@ -39,7 +39,8 @@ class Measured:
     def falls(self) -> str:
         """What the score does without them, and the rank, if it is known.
 
-        For example "score falls from 6.10 to 1.57 and its rank from 2nd to 1,204th of 9,726".
+        For example "score falls from 6.10 to 1.57, and its rank falls from 2nd to 1,204th of 9,726
+        movies".
         """
         said, explanation = f"score {self.without_these.change}", self.explanation
         rank, after = explanation.rank, explanation.rank_without_these
@@ -88,10 +89,11 @@ def led_to(measured: Measured) -> tuple[str, ...]:
             matters = f"It is not certain that what {these} to matters"
         return (f"{matters}: {_exchanged(measured, control)}.",)
     number = "that it is there" if one else "how many there are"
-    asked = f"Whether it matters what {these} to, or only {number}, was not"
+    asked = f"Whether it matters what {these} to, or only {number},"
     if measured.explanation.settings.swaps == 0:
-        return (f"{asked} measured.",)
-    return (f"{asked} decided: too few exchanges with other facts of the same kind are possible.",)
+        return (f"{asked} was not measured.",)
+    few = "too few exchanges with other facts of the same kind are possible"
+    return (f"{asked} could not be decided: {few}.",)
 
 
 def _exchanged(measured: Measured, control: DegreeControl) -> str:
@@ -100,30 +102,31 @@ def _exchanged(measured: Measured, control: DegreeControl) -> str:
     verb = "lowers"
     if falls < 0:
         verb, falls, low, high = "raises", -falls, -high, -low
-    them = "it for another" if num_facts(measured.explanation.paths) == 1 else "them for others"
-    beside = "" if control.num_placebo else "; no facts on no path to compare with"
+    one = num_facts(measured.explanation.paths) == 1
+    them = "it for a random one" if one else "them for random ones"
+    beside = "" if control.num_placebo else "; no facts off the paths to compare with"
     return (
-        f"exchanging {them} of the same kind, which keeps every degree, {verb} the "
+        f"exchanging {them} of the same kind, which keeps all degrees, {verb} the "
         f"score by {falls:.2f} (95 % interval {low + 0.0:.2f} to {high + 0.0:.2f}, "
         f"{control.num_draws} draws{beside})"
     )
 
 
 def degree_only(measured: Measured) -> tuple[str, ...]:
-    """What counts is how much is known of an end."""
+    """What counts is how much is known about an end."""
     evidence, link = measured.evidence, measured.link
     ends = {"src": [link.subject.short], "dst": [link.object.short]}
     who = ends.get(evidence.ends or "both", [link.subject.short, link.object.short])
     it_is = "it is" if len(who) == 1 else "they are"
     if evidence.inserted:
-        does = f"putting {measured.these} into the graph without any path raises"
+        does = f"adding {measured.these} to the graph without any path raises"
     else:
         does = f"removing {measured.these} lowers"
     told = [f"{does} the score by {size_of(evidence.influence)}"]
     if evidence.control is not None:
         told.append(_exchanged(measured, evidence.control))
     return (
-        f"What counts is how much is known of {enumerated(who)}, not what {it_is} connected to: "
+        f"What counts is how much is known about {enumerated(who)}, not what {it_is} connected to: "
         f"{', but '.join(told)}.",
     )
 

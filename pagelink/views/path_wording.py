@@ -16,6 +16,8 @@ ENDS_ONLY = 0.1
 TOGETHER = "These paths count together: one of them alone speaks against the link."
 _TOO_SMALL = 0.005
 """An effect that two decimals do not show."""
+_ROUNDING = 1e-6
+"""An effect that is none."""
 
 
 def size_of(change: float) -> str:
@@ -42,7 +44,9 @@ def counts_together(path: Path, paths: Sequence[Path]) -> bool:
 
 
 def share_words(explanation: Explanation, path: Path) -> str:
-    """Return the part that a path has in what the returned ones do: "42 % of what these paths do".
+    """Return the part that a path has in what the returned ones do.
+
+    For example "42 % of the effect of these paths".
 
     Empty if it is no evidence, stands alone, or has no share; a share above all is no number.
     """
@@ -52,8 +56,8 @@ def share_words(explanation: Explanation, path: Path) -> str:
     if share is None or round(share, 2) <= 0:
         return ""
     if round(share, 2) > 1:
-        return "more than these paths do together"
-    return f"{percent(share)} of what these paths do"
+        return "more effect than these paths together"
+    return f"{percent(share)} of the effect of these paths"
 
 
 def path_remarks(
@@ -67,16 +71,15 @@ def path_remarks(
         steps: its facts.
         is_reason: the model relies on it, so that it is worth saying which of its facts matter.
     """
-    evidence, logit = explanation.evidence, explanation.logit
-    if path.influence is None or logit is None:
+    evidence = explanation.evidence
+    if path.influence is None or explanation.logit is None:
         return ()
     bar, own = explanation.noise, []
     removal_shows_it = abs(path.influence) > bar or (path.gain or 0.0) <= bar
     if path.gain is not None and evidence and (evidence.inserted or not removal_shows_it):
-        bare = evidence.logit_without_paths
-        own.append(f"Added alone to the graph without any path, it {_change(bare, path.gain)}.")
+        own.append(f"Added alone to the graph without any path, it {_change(path.gain)}.")
     what = "fact" if len(path) == 1 else "path"
-    own.append(f"Removing this {what} {_change(logit, -path.influence)}.")
+    own.append(f"Removing this {what} {_change(-path.influence)}.")
     if is_reason:
         own.append(_connection(path))
     own.append(_beside_the_others(explanation, path))
@@ -84,13 +87,11 @@ def path_remarks(
     return tuple(remark for remark in (" ".join(part for part in own if part), facts) if remark)
 
 
-def _change(before: float, change: float) -> str:
-    """Return "lowers the score by 0.12 (from 2.34 to 2.22)"."""
-    first, second = numbers(before, before + change)
-    if first == second:
+def _change(change: float) -> str:
+    """Return "lowers the score by 0.12"."""
+    if abs(change) < _ROUNDING:
         return "does not change the score"
-    verb = "lowers" if change < 0 else "raises"
-    return f"{verb} the score by {size_of(change)} (from {first} to {second})"
+    return f"{'lowers' if change < 0 else 'raises'} the score by {size_of(change)}"
 
 
 def _connection(path: Path) -> str:
@@ -99,7 +100,7 @@ def _connection(path: Path) -> str:
         return ""
     if path.connection < ENDS_ONLY:
         return (
-            "The effect comes from the first and the last step; that they are connected adds "
+            "The effect comes from the first and the last step; the connection between them adds "
             "nothing."
         )
     share = "all" if round(path.connection, 2) >= 1 else percent(path.connection)
@@ -123,17 +124,17 @@ def _beside_the_others(explanation: Explanation, path: Path) -> str:
     if evidence.inserted:
         added = f"it adds {marginal:.2f}" if abs(marginal) > bar else "it adds next to nothing"
         return f"Added after {others}, {added}."
-    removed = f"ith {others} removed, this one is worth"  # behind a capital or a small w
+    removed = f"{others} removed, this one is worth"
     if abs(marginal) <= bar:
         if alone >= MOST * evidence.influence > 0:
-            return f"It is necessary, but not sufficient alone: w{removed} nothing."
-        return f"W{removed} nothing more."
+            return f"It is necessary, but not sufficient alone: with {removed} nothing."
+        return f"With {removed} nothing more."
     if marginal < 0:
         rise = f"removing this one too raises the score by {size_of(marginal)}"
         return f"With {others} removed, {rise}."
     instead = abs(alone) <= bar and marginal >= MOST * evidence.influence > 0
     why = ": they stand in for each other" if instead else ""
-    return f"W{removed} another {size_of(marginal)}{why}."
+    return f"With {removed} another {size_of(marginal)}{why}."
 
 
 def _weakest(path: Path, steps: tuple[Step, ...], noise: float) -> str:

@@ -1,35 +1,46 @@
-"""The first path of an explanation as one sentence: "Mostly because A likes B, which ..."."""
+"""The path that counts most as one sentence: "Mostly because A likes B, which ..."."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
 
-from pagelink.explain.result import Explanation
+from pagelink.explain.result import Explanation, Path
 from pagelink.views.path_wording import MOST, counts_together
-from pagelink.views.statements import Fact, node_words, path_steps
-from pagelink.views.text import isolate
+from pagelink.views.statements import Fact, NodeWords, node_words, path_steps
+from pagelink.views.text import isolate, words
 
 _PREPOSITIONS = frozenset({"by", "in", "of", "on", "to", "from", "at", "with", "for", "about"})
+_PEOPLE = frozenset({
+    "actor", "actress", "artist", "author", "customer", "director", "patient", "people", "person",
+    "reader", "user", "writer",
+})  # fmt: skip
+"""Node types, by their last word, of which one says "who"."""
 
 
 def because(explanation: Explanation) -> str:
     """Return the path of the largest share in one sentence, empty if the model relies on none.
 
-    It is "mostly" this path if it has half of what the paths do, and these half of what as many
-    facts can do.
+    A path that alone speaks against the link is named only if all of them do. It is "mostly" this
+    path if it has half of what the paths do, and these half of what as many facts can do.
     """
     reasons = [path for path in explanation.paths if path.is_evidence]
     if not reasons:
         return ""
-    first = reasons[0]
+    speaking_for = [path for path in reasons if (path.influence or 0.0) >= -explanation.noise]
+    # The first of those that are alike.
+    first = max(speaking_for or reasons, key=lambda path: path.share or 0.0)
+    how = "Mostly" if _is_most(explanation, first, len(reasons)) else "Partly"
     nodes = node_words(explanation)
     facts = [step.fact for step in path_steps(first, tuple(nodes[node] for node in first.nodes))]
-    share = 1.0 if len(reasons) == 1 or first.share is None else first.share
-    of_facts = explanation.strongest.share if explanation.strongest else None
-    mostly = share >= MOST and (of_facts is None or of_facts >= MOST)
-    how = "Mostly" if mostly and not counts_together(first, explanation.paths) else "Partly"
     return f"{how} because {chained(facts)}."
+
+
+def _is_most(explanation: Explanation, path: Path, num_reasons: int) -> bool:
+    share = 1.0 if num_reasons == 1 or path.share is None else path.share
+    of_facts = explanation.strongest.share if explanation.strongest else None
+    most = share >= MOST and (of_facts is None or of_facts >= MOST)
+    return most and not counts_together(path, explanation.paths)
 
 
 def chained(facts: Sequence[Fact]) -> str:
@@ -38,17 +49,37 @@ def chained(facts: Sequence[Fact]) -> str:
     Returns:
         For example "Ann likes Mad Max, which has genre Sci-Fi, like Alien".
     """
-    said, last = str(facts[0]), facts[0].object
+    said, last = _clause(facts[0]), facts[0].object
     for before, fact in itertools.pairwise(facts):
         same = fact.relation == before.relation and fact.object.node == before.object.node
+        verb = _verb(fact.relation)
         if same and fact.subject.node != before.subject.node:
             said += f", like {fact.subject.isolated}"
-        elif fact.subject.node == last.node and _is_verb(fact.relation):
-            said += f", which {isolate(fact.relation)} {fact.object.isolated}"
+        elif fact.subject.node == last.node and verb:
+            said += f", {_who(fact.subject)} {isolate(verb)} {fact.object.isolated}"
         else:
-            said += f", and {fact}"
+            said += f", and {_clause(fact)}"
         last = fact.object
     return said
+
+
+def _clause(fact: Fact) -> str:
+    verb = _verb(fact.relation) or fact.relation
+    return f"{fact.subject.isolated} {isolate(verb)} {fact.object.isolated}"
+
+
+def _who(node: NodeWords) -> str:
+    kind = words(node.node[0]).casefold().split()
+    return "who" if kind and kind[-1] in _PEOPLE else "which"
+
+
+def _verb(relation: str) -> str:
+    """Return a relation as a verb: "has genre", "is bought by"; empty if it may be none."""
+    if _is_verb(relation):
+        return relation
+    said = relation.split() or [""]
+    passive = said[0] in _PREPOSITIONS or said[-1] in ("by", "of")
+    return f"is {relation}" if passive else ""
 
 
 def _is_verb(relation: str) -> bool:

@@ -258,7 +258,7 @@ def score_words(explanation: Explanation) -> tuple[ScoreWords, ...]:
     answers = {"": explanation.logit}
     if explanation.link_in_graph:
         deployed = explanation.logit_deployed
-        answers = {"with the link in place": deployed, "with the link taken out": answers[""]}
+        answers = {"with the link in place": deployed, "without it": answers[""]}
     return tuple(
         ScoreWords(circumstance, numbers(logit)[0])
         for circumstance, logit in answers.items()
@@ -275,16 +275,16 @@ def score_sentence(explanation: Explanation, link: Fact, scores: tuple[ScoreWord
         scores: those of `score_words`.
     """
     if not scores:
-        return "There is no score of the model for this link."
+        return "The model gives no score for this link."
     if not scores[0].circumstance:
         if explanation.rank is None:
-            return f"The model's score of this link is {scores[0].score}."
+            return f"The model's score for this link is {scores[0].score}."
         return f"{_ranked_end(explanation, link)}, with a score of {scores[0].score}."
     told = enumerated(f"{score.score} {score.circumstance}" for score in scores)
     rank = "" if explanation.rank is None else f" {_ranked_end(explanation, link)}."
     return (
-        f"The link is already part of the graph. Its score is {told}. The explanation is about the "
-        f"model with the link taken out.{rank}"
+        f"The link is already part of the graph. Its score is {told}. This explanation is about "
+        f"the graph without the link.{rank}"
     )
 
 

@@ -119,8 +119,10 @@ def plural(noun: str) -> str:
         >>> plural("movie"), plural("category"), plural("class"), plural("series")
         ('movies', 'categories', 'classes', 'series')
     """
-    if noun.endswith("series") or noun.endswith("species"):
-        return noun
+    if noun.endswith("person"):
+        return f"{noun.removesuffix('person')}people"
+    if noun.endswith("s") and not noun.endswith(("ss", "us", "is")):
+        return noun  # "series", or a type that is named in the plural
     if noun.endswith("y") and noun[-2:-1] not in "aeiou":
         return f"{noun[:-1]}ies"
     return f"{noun}es" if noun.endswith(("s", "x", "z", "ch", "sh")) else f"{noun}s"

@@ -96,21 +96,21 @@ def _against(measured: Measured) -> tuple[str, ...]:
     """All paths together lower the score, and yet those shown may raise it: both are said."""
     bare, without = measured.without_paths, measured.without_these
     if bare.direction:
-        what = "all of them together lower its score, without any of them it is higher, "
-        what += f"{bare.after} instead of {bare.before}"
+        what = "together they lower the score, which is "
+        what += f"{bare.after} instead of {bare.before} without any of them"
     else:
-        what = f"without any of them its score is as high, {bare.before}"
+        what = f"without any of them the score is still {bare.before}"
     told = [f"The model does not rely on paths {measured.length} here: {what}."]
     if not measured.explanation.paths:
         pass
     elif measured.is_noticed and without.direction < 0:
         others = "lower it by more" if bare.direction else "lower it by as much"
         told.append(
-            f"Some raise it: without {measured.these}, all others left in place, "
-            f"its {measured.falls}. The other paths {others}."
+            f"Some of them raise it: without {measured.these}, all others left in place, "
+            f"the {measured.falls}. The other paths {others}."
         )
     elif measured.evidence.rho_reached is None:
-        told.append("No combination of paths that was tried raises it.")
+        told.append("None of the combinations of paths that were tested raises it.")
     return tuple(told)
 
 
@@ -118,12 +118,12 @@ def _not_used(measured: Measured) -> tuple[str, ...]:
     answers, sets = measured.without_paths, measured.evidence.num_sets
     if sets == 0:
         return ("The model does not rely on paths here: its score uses no fact at all.",)
-    tried = f"{sets:,} {'was' if sets == 1 else 'were'} tried"
+    tested = f"{sets:,} {'was' if sets == 1 else 'were'} tested"
     instead = f"{answers.after} instead of {answers.before}"
     bare = instead if answers.direction else f"still {answers.before}"
     return (
         f"The model does not rely on paths {measured.length} here: no combination of them changes "
-        f"its score noticeably ({tried}), and without any it is {bare}.",
+        f"the score noticeably ({tested}), and without any it is {bare}.",
     )
 
 
@@ -135,8 +135,8 @@ def _not_by_these(measured: Measured) -> tuple[str, ...]:
     return (
         f"{_these_paths(measured).capitalize()} alone {do} not carry the prediction: without "
         f"{measured.these} the {measured.falls}. Without any path {measured.length} the score "
-        f"would be {bare.after} instead of {bare.before}, so the model relies on others, or on a "
-        "large number of paths at once.",
+        f"is {bare.after} instead of {bare.before}, so the model relies on other paths, or on many "
+        "at once.",
     )
 
 
@@ -156,7 +156,7 @@ def _supported(measured: Measured) -> tuple[str, ...]:
     if 0 < len(reasons) < len(paths):
         all_ = number_word(len(paths))
         relied = f"{number_word(len(reasons))} of these {all_} paths"
-        without = f"the {counted_facts(paths)} of all {all_}"
+        without = f"the {counted_facts(paths)} of {'both' if len(paths) == 2 else f'all {all_}'}"
     else:
         relied = _these_paths(measured) + ("" if reasons else " together")
         without = measured.these
@@ -186,8 +186,8 @@ def _redundant(measured: Measured) -> tuple[str, ...]:
     added = compared(bare, bare + measured.evidence.influence)
     raises = "raises" if num_facts(measured.explanation.paths) == 1 else "raise"
     return (
-        "The model relies on paths here, but many of them stand in for each other, so that "
-        f"removing a few changes little: without {measured.these} its {measured.falls}.",
+        "The model relies on paths here, but many of them stand in for each other, so removing a "
+        f"few changes little: without {measured.these} its {measured.falls}.",
         f"Added to the graph without any path, {measured.these} {raises} its score from "
         f"{added.before} to {added.after}.",
     )
@@ -202,7 +202,7 @@ def _context(paths: tuple[Path, ...], one: str, many: str, rest: str = "") -> Pa
 def _no_reasons(measured: Measured) -> list[PathGroup[Path]]:
     one, many = "is not the model's reason", "are not the model's reasons"
     paths = measured.explanation.paths
-    return [_context(paths, f"of the graph that {one}", f"of the graph that {many}")]
+    return [_context(paths, f"in the graph that {one}", f"in the graph that {many}")]
 
 
 def _where_they_are(measured: Measured) -> list[PathGroup[Path]]:
@@ -226,7 +226,7 @@ def _raising_or_not(measured: Measured) -> list[PathGroup[Path]]:
         paths, [path for path in paths if path.is_evidence or (path.influence or 0.0) > bar]
     )
     others = tuple(path for path in paths if path not in raising)
-    rest = " the score, though all together lower it"
+    rest = " the score, though all paths together lower it"
     return [
         _context(raising, "that raises", "that raise", rest),
         _context(others, "that does", "that do", " not raise the score"),
@@ -240,10 +240,8 @@ def _reasons_and_context(measured: Measured) -> list[PathGroup[Path]]:
     reasons, others = _reasons_and_others(paths)
     loose = tuple(path for path in others if {0, len(path) - 1} & {*path.idle})
     others = tuple(path for path in others if path not in loose)
-    unused = _context(
-        loose, "of which the model does not use", "of which the model does not use",
-        " that it reaches both ends",
-    )  # fmt: skip
+    no_effect = "whose first or last fact has no effect"
+    unused = _context(loose, no_effect, no_effect)
     if not reasons and len(others) > 1 and measured.is_noticed:
         many, rest = "that count only together: none adds to the others by itself", ""
     else:
@@ -288,13 +286,13 @@ VERDICT_WORDS: dict[Verdict, VerdictWords] = {
         "without any path the score is as high or higher", False, _against, _raising_or_not
     ),
     "not_by_these": VerdictWords(
-        "paths carry the prediction, but no few of them that were found",
+        "all paths together carry the prediction, but none of the sets found does",
         False,
         _not_by_these,
         _no_reasons,
     ),
     "degree_only": VerdictWords(
-        "what counts is how much is known of an end, not what it is connected to",
+        "what counts is how much is known about an end, not what it is connected to",
         False,
         degree_only,
         _where_they_are,

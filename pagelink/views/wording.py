@@ -31,6 +31,7 @@ from pagelink.views.statements import (
     Step,
     link_words,
     node_words,
+    num_facts,
     path_steps,
     score_sentence,
     score_words,
@@ -73,13 +74,12 @@ def rule(explanation: Explanation, evidence: Evidence) -> str:
     if number == 1:
         told = [f"Only one combination of paths could be tested: {both}."]
     else:
-        told = [_choice(explanation.settings.rho, evidence, number), f"Each was tested {both}."]
-    if number > 1 and evidence.worth:
-        told.append(_worth(explanation, evidence))
+        told = [_choice(explanation.settings.rho, evidence, number)]
+        told.append(_worth(explanation, evidence) if evidence.worth else f"Each was tested {both}.")
     if evidence.inserted:
         told.append(
-            "Paths stand in for each other here, so that the influence of these is what they add "
-            "to the graph without any path."
+            "Since paths stand in for each other here, their influence is what they add to the "
+            "graph without any path."
         )
     return " ".join(told)
 
@@ -106,13 +106,18 @@ def _worth(explanation: Explanation, evidence: Evidence) -> str:
     bar = explanation.noise
     if evidence.gain <= bar:
         return (
-            "Worth counts removing alone, since adding no combination raises the score noticeably."
+            "Worth is what removing a combination takes from the score: adding one to the graph "
+            "without any path does not raise it noticeably."
         )
     if (explanation.logit or 0.0) - evidence.logit_without_these <= bar:
         return (
-            "Worth counts adding alone, since removing no combination lowers the score noticeably."
+            "Worth is what adding a combination to the graph without any path gives: removing one "
+            "does not lower the score noticeably."
         )
-    return "Worth counts both alike."
+    return (
+        "Worth counts equally what removing a combination takes from the score, and what adding it "
+        "to the graph without any path gives."
+    )
 
 
 def figures(explanation: Explanation) -> tuple[tuple[str, str], ...]:
@@ -121,6 +126,7 @@ def figures(explanation: Explanation) -> tuple[tuple[str, str], ...]:
     if evidence is None or logit is None or not explanation.paths:
         return ()
     these = these_facts(explanation.paths)
+    restore = "restores" if num_facts(explanation.paths) == 1 else "restore"
     whole = "with all facts but the link itself" if explanation.link_in_graph else "with all facts"
     answers = {
         whole: logit,
@@ -133,15 +139,15 @@ def figures(explanation: Explanation) -> tuple[tuple[str, str], ...]:
     share = missing if evidence.sufficiency is None else _share(evidence.sufficiency)
     return (
         *((about, numbers(answer)[0]) for about, answer in answers.items()),
-        (f"of the effect of all paths, {these} alone restore", share),
+        (f"share of the effect of all paths that {these} alone {restore}", share),
     )
 
 
 def _share(sufficiency: float) -> str:
     """The share that is brought back: no percentage can be read below 0 and above 100."""
     if round(sufficiency, 2) > 1:
-        return "all of it and more"
-    return "nothing of it" if round(sufficiency, 2) < 0 else percent(max(sufficiency, 0.0))
+        return "more than all of it"
+    return "none of it" if round(sufficiency, 2) < 0 else percent(max(sufficiency, 0.0))
 
 
 def runs_sentence(runs: int | None, paths: Sequence[Path]) -> str:
@@ -159,9 +165,9 @@ def runs_sentence(runs: int | None, paths: Sequence[Path]) -> str:
         return ""
     if all(count == runs for count in counts):
         these = "This path was" if len(counts) == 1 else "All these paths were"
-        return f"{these} returned in each of {runs} runs, each with a seed of its own."
+        return f"{these} returned in all {runs} runs, each with its own seed."
     each = [f"path {i} was returned in {count}" for i, count in enumerate(counts, start=1)]
-    return f"Of {runs} runs, each with a seed of its own, {enumerated(each)}."
+    return f"Of {runs} runs, each with its own seed, {enumerated(each)}."
 
 
 # Everything that is said, put together.
@@ -179,7 +185,7 @@ class PathWords:
     runs: str
     """In how many runs it was returned, "in 3 of 5 runs"; empty if there was but one."""
     share: str
-    """Its part in what the paths do, "42 % of what these paths do"; may be empty."""
+    """Its part in what the paths do, "42 % of the effect of these paths"; may be empty."""
     together: str
     """Why it is one item with its neighbours of the same bundle; empty if it stands for itself."""
     path: Path
@@ -306,10 +312,10 @@ def _opening(explanation: Explanation, link: Fact) -> tuple[str, ...]:
         state = ""
     # That the paths may merely restate the link has to be known before what they are worth.
     restated = explanation.notes[:1] if explanation.direct_relations else ()
-    # Without a verdict, what the score rests on still comes before any figure.
+    # Without a verdict, what the score rests on comes before why there is none.
     rests = what_counts_most(explanation, link) if explanation.evidence is None else ""
     verdict = verdict_sentences(explanation, link)
-    sentences = (*map(clean, restated), *verdict, state, message, rests)
+    sentences = (*map(clean, restated), *verdict, rests, state, message)
     return tuple(sentence for sentence in sentences if sentence)
 
 
@@ -320,10 +326,10 @@ def _reason_in_words(explanation: Explanation, link: Fact) -> str:
         None: "",
         "not_connected": f"No chain of facts in the graph leads {ends}.",
         "beyond_max_length": f"Every chain of facts {ends} has more than {longest}.",
-        "pruned_away": f"Pruning has cut every chain of facts {ends}.",
-        "excluded": f"What was excluded leaves no chain of facts {ends}.",
+        "pruned_away": f"Pruning removed every chain of facts {ends}.",
+        "excluded": f"The exclusions leave no chain of facts {ends}.",
         "predicted_negative": "The model does not predict this link.",
-        "invalid": "This link cannot be explained as it was given.",
+        "invalid": "This link cannot be explained as given.",
         "out_of_time": "The time ran out.",
     }
     return in_words[explanation.reason]

@@ -129,7 +129,7 @@ class Explained(Answer):
     opening: list[str] = Field(description="What a reader has to know before all else.")
     scores: list[Circumstance]
     score_sentence: str
-    noun: str = Field(default="score", description="What a logit is called.")
+    noun: str = Field(description="What a logit is called.")
     influence: float | None = Field(description="Of the paths together.")
     groups: list[Group]
     caveat: str

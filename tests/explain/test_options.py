@@ -155,7 +155,7 @@ def test_words() -> None:
     assert "ranked" not in str(explainer.explain(0, 1))
     asked = explainer.explain(0, 1, rank=True, runs=5)
     assert f"item 1 is number {asked.rank}; without the facts of these paths" in str(asked)
-    assert "5 runs, each with a seed of its own" in str(asked)
+    assert "5 runs, each with its own seed" in str(asked)
 
 
 def test_runs_of_a_predicted_negative_are_all_alike() -> None:
