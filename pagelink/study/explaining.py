@@ -264,7 +264,7 @@ def measure(
         grounds: the links; of a large graph they fill the memory, so each is let go after its turn.
         shown: of each link, the facts that some explainer shows.
         seed: of the draw among other facts that the model sees.
-        progress: told how many links are done.
+        progress: called with the number of links done.
 
     Returns:
         Of each link, what was taken away, and the logit before.

@@ -224,6 +224,7 @@ def what_else_words(explanation: Explanation, link: Fact) -> WhatElse | None:
             part.error,
         )
         for part in explanation.what_else
+        if part.size
     )
     return WhatElse(
         f"What the score rests on {_SIGNS}",

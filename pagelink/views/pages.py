@@ -285,7 +285,9 @@ def _none_found(found: Counterfactual) -> Sequence[str]:
     where = f"at {found.src_name}" if found.at == "source" else "on paths to the target"
     one = found.budget == 1
     which = f"No fact {where}" if one else f"No set of at most {found.budget} facts {where}"
-    tried = f"all{'' if one else ' sets'} were tried" if found.smallest else "not all could be tried"
+    tried = (
+        f"all{'' if one else ' sets'} were tried" if found.smallest else "not all could be tried"
+    )
     rest = ""
     if found.logit_without_all is not None and len(found.facts) < found.num_facts:
         (answer,) = numbers(found.logit_without_all)

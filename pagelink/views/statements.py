@@ -65,7 +65,7 @@ class NodeWords:
 
 
 def node_words(explanation: Explanation) -> dict[Node, NodeWords]:
-    """Return what each node that an explanation names is called, like names told apart."""
+    """Return what each node that an explanation names is called, equal names distinguished."""
     names: dict[Node, str] = {}
     degrees: dict[Node, int] = {}
     relations = {words(relation_label(explanation.link_type))}

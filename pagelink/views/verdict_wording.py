@@ -26,7 +26,7 @@ from pagelink.views.text import number_word, percent
 
 @dataclass(frozen=True)
 class VerdictWords:
-    """How a verdict is told."""
+    """How a verdict is said."""
 
     short: str
     """The verdict in a few words, for a list of verdicts."""

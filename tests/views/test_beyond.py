@@ -414,6 +414,9 @@ def test_what_the_score_rests_on_comes_before_the_verdict() -> None:
     assert "the features of Item 35" in page.text("th")
     assert "+3.20 ± 0.31" in page.text("td")
     assert to_text(explanation).count(RESTS) == 1
+    empty = [dataclasses.replace(part, size=0) if part.name == "facts_between" else part
+             for part in explanation.what_else]  # fmt: skip
+    assert "as near to" not in to_text(dataclasses.replace(explanation, what_else=tuple(empty)))
     row = json.loads(to_rows(explanation)[0]["what_else"])
     assert row[5] == {"name": "features_dst", "size": 1, "effect": 3.2, "error": 0.31}
     assert [part["name"] for part in row] == list(PARTS)

@@ -193,11 +193,13 @@ def test_what_a_path_adds_to_the_others_is_said_where_it_differs(
 def test_what_redundant_paths_add_alone_is_said() -> None:
     path = worth(through(("item", 1)), 0.0, 0.0, 0.0, marginal=1.9, gain=1.9)
     assert remark(path, strong(), inserted=True) == (
-        "Added alone to the graph without any path, it raises the score by 1.90. Removing this path "
-        "does not change the score."
+        "Added alone to the graph without any path, it raises the score by 1.90. Removing this "
+        "path does not change the score."
     )
     less = dataclasses.replace(path, marginal=0.4)
-    assert remark(less, strong(), inserted=True).endswith("Added after the other path, it adds 0.40.")
+    assert remark(less, strong(), inserted=True).endswith(
+        "Added after the other path, it adds 0.40."
+    )
     (row, _) = to_rows(make_explanation(path, strong(), evidence=make_evidence(inserted=True)))
     assert row["path_gain"] == 1.9
 
