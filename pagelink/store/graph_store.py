@@ -67,8 +67,8 @@ class GraphStore:
         Args:
             folder: that `pagelink store` or `save_store` made.
             verify: compare the sha256 of every file, which reads all of them; a function is
-                called with what is done, the bytes read, and those there are. False: this is done once on a
-                machine, remembered by inode, size and times of the files.
+                called with what is done, the bytes read, and those there are. False: this is done
+                once on a machine, remembered by inode, size and times of the files.
 
         Raises:
             StoreError: the folder is no store, half-written, of another version, or a file of it

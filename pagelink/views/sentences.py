@@ -22,7 +22,7 @@ def because(explanation: Explanation) -> str:
     """Return the path of the largest share in one sentence, empty if the model relies on none.
 
     A path that alone speaks against the link is named only if all of them do. It is "mostly" this
-    path if it has half of what the paths do, and these half of what as many facts can do.
+    path if it alone has half of what the paths do, and these half of what as many facts can do.
     """
     reasons = [path for path in explanation.paths if path.is_evidence]
     if not reasons:
@@ -30,17 +30,18 @@ def because(explanation: Explanation) -> str:
     speaking_for = [path for path in reasons if (path.influence or 0.0) >= -explanation.noise]
     # The first of those that are alike.
     first = max(speaking_for or reasons, key=lambda path: path.share or 0.0)
-    how = "Mostly" if _is_most(explanation, first, len(reasons)) else "Partly"
+    others = [path for path in reasons if path is not first]
+    how = "Mostly" if _is_most(explanation, first, others) else "Partly"
     nodes = node_words(explanation)
     facts = [step.fact for step in path_steps(first, tuple(nodes[node] for node in first.nodes))]
     return f"{how} because {chained(facts)}."
 
 
-def _is_most(explanation: Explanation, path: Path, num_reasons: int) -> bool:
-    share = 1.0 if num_reasons == 1 or path.share is None else path.share
+def _is_most(explanation: Explanation, path: Path, others: Sequence[Path]) -> bool:
+    if others and ((path.share or 0.0) < MOST or any((p.share or 0.0) >= MOST for p in others)):
+        return False
     of_facts = explanation.strongest.share if explanation.strongest else None
-    most = share >= MOST and (of_facts is None or of_facts >= MOST)
-    return most and not counts_together(path, explanation.paths)
+    return (of_facts is None or of_facts >= MOST) and not counts_together(path, explanation.paths)
 
 
 def chained(facts: Sequence[Fact]) -> str:

@@ -27,6 +27,8 @@ _WORDS_BEFORE_QUOTES = 3
 _CHARACTERS_BEFORE_QUOTES = 32
 _SHORT_WIDTH = 25.0  # in letter heights, some forty letters
 _MINUS = "\u2212"
+_RANK_NOT_SAID = ("structure_not_used", "degree_only")
+"""Verdicts whose sentences have no rank."""
 IDLE = "Connecting step (no effect by itself)"
 """What is said of a fact that moves the score in no graph that was tried."""
 
@@ -279,9 +281,12 @@ def score_sentence(explanation: Explanation, link: Fact, scores: tuple[ScoreWord
     if not scores[0].circumstance:
         if explanation.rank is None:
             return f"The model's score for this link is {scores[0].score}."
-        return f"{_ranked_end(explanation, link)}, with a score of {scores[0].score}."
+        ranks = f"{_ranked_end(explanation, link)}, with a score of {scores[0].score}"
+        return f"{ranks}{_rank_without(explanation)}."
     told = enumerated(f"{score.score} {score.circumstance}" for score in scores)
-    rank = "" if explanation.rank is None else f" {_ranked_end(explanation, link)}."
+    rank = ""
+    if explanation.rank is not None:
+        rank = f" {_ranked_end(explanation, link)}{_rank_without(explanation)}."
     return (
         f"The link is already part of the graph. Its score is {told}. This explanation is about "
         f"the graph without the link.{rank}"
@@ -294,6 +299,16 @@ def _ranked_end(explanation: Explanation, link: Fact) -> str:
     if explanation.rank_end == "src":
         own, other = other, own
     return f"{own.short} ranks {place(explanation, explanation.rank)} for {other.short}"
+
+
+def _rank_without(explanation: Explanation) -> str:
+    """Return the rank without the paths, where the verdict does not say it."""
+    evidence, rank = explanation.evidence, explanation.rank_without_these
+    if rank is None or (evidence and evidence.verdict not in _RANK_NOT_SAID):
+        return ""
+    these = "this path" if len(explanation.paths) == 1 else "these paths"
+    still = "still " if rank == explanation.rank else ""
+    return f"; without {these} it would {still}rank {ordinal(rank)}"
 
 
 def place(explanation: Explanation, rank: int | None) -> str:

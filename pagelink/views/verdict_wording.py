@@ -156,7 +156,8 @@ def _supported(measured: Measured) -> tuple[str, ...]:
     if 0 < len(reasons) < len(paths):
         all_ = number_word(len(paths))
         relied = f"{number_word(len(reasons))} of these {all_} paths"
-        without = f"the {counted_facts(paths)} of {'both' if len(paths) == 2 else f'all {all_}'}"
+        both = "both" if len(paths) == 2 else f"all {all_}"
+        without = f"the {counted_facts(paths)} of {both} paths"
     else:
         relied = _these_paths(measured) + ("" if reasons else " together")
         without = measured.these

@@ -135,7 +135,8 @@ def figures(explanation: Explanation) -> tuple[tuple[str, str], ...]:
         "without any fact at all": evidence.logit_without_edges,
         f"with only {these}": evidence.logit_only_these,
     }
-    missing = "not defined, since all paths together do not raise the score"
+    lower = "hardly lower" if evidence.logit_without_paths < logit else "no lower"
+    missing = f"not defined, since the score is {lower} without any path"
     share = missing if evidence.sufficiency is None else _share(evidence.sufficiency)
     return (
         *((about, numbers(answer)[0]) for about, answer in answers.items()),
@@ -165,7 +166,8 @@ def runs_sentence(runs: int | None, paths: Sequence[Path]) -> str:
         return ""
     if all(count == runs for count in counts):
         these = "This path was" if len(counts) == 1 else "All these paths were"
-        return f"{these} returned in all {runs} runs, each with its own seed."
+        every = "both" if runs == 2 else f"all {runs}"
+        return f"{these} returned in {every} runs, each with its own seed."
     each = [f"path {i} was returned in {count}" for i, count in enumerate(counts, start=1)]
     return f"Of {runs} runs, each with its own seed, {enumerated(each)}."
 

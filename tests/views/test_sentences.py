@@ -110,6 +110,8 @@ def test_what_is_less_than_half_is_said_to_be_a_part() -> None:
     assert "User 4" in because(measured(weaker(), strong()))
     half = dataclasses.replace(strong(), share=0.5)
     assert because(measured(half, weaker())).startswith("Mostly")
+    # Of two paths that are needed both, neither is most of it.
+    assert because(measured(half, dataclasses.replace(weaker(), share=0.5))).startswith("Partly")
     # Half of the paths' effect, and those have less than half of what other facts have.
     few = measured(rated(), strongest=strongest(0.4, 7.0))
     assert because(few).startswith("Partly")
@@ -152,8 +154,15 @@ def ranked(**changes: Any) -> Explanation:
     names = {ANN: "Ann", ALIEN: "Alien"}
     path = worth(make_path([ANN, MAX, ALIEN], [BUYS, GENRE[0]], names), 4.53, 1.0, 1.0)
     evidence = make_evidence(logit_without_these=1.57)
-    values = {"logit": 6.1, "logit_deployed": 6.1, "rank": 2, "rank_of": 9726, "rank_end": "dst"}
-    return make_explanation(path, evidence=evidence, **{**values, **changes})
+    values: dict[str, Any] = {
+        "evidence": evidence,
+        "logit": 6.1,
+        "logit_deployed": 6.1,
+        "rank": 2,
+        "rank_of": 9726,
+        "rank_end": "dst",
+    }
+    return make_explanation(path, **{**values, **changes})
 
 
 def test_the_headline_says_how_score_and_rank_move() -> None:
@@ -183,6 +192,12 @@ def test_either_end_has_a_rank() -> None:
         "without it. This explanation is about the graph without the link. Alien ranks 2nd of "
         "9,726 movies for Ann."
     )
+    bare = ranked(evidence=None, rank_without_these=31)
+    assert wording(bare).score_sentence.endswith(
+        "with a score of 6.10; without this path it would rank 31st."
+    )
+    unused = ranked(evidence=make_evidence("structure_not_used"), rank_without_these=2)
+    assert wording(unused).score_sentence.endswith("without this path it would still rank 2nd.")
     unranked = ranked(rank=None, rank_of=None, rank_end=None)
     assert wording(unranked).score_sentence == "The model's score for this link is 6.10."
 

@@ -287,7 +287,7 @@ def opening(explanation: Explanation) -> list[str]:
     ("make", "sentences"),
     [
         (relied, [BECAUSE, "The model relies on two of these three paths: without the seven facts "
-                           "of all three its score falls from 2.59 to -0.36.", LED_TO]),
+                           "of all three paths its score falls from 2.59 to -0.36.", LED_TO]),
         (redundant, [BECAUSE, "The model relies on paths here, but many of them stand in for each "
                               "other, so removing a few changes little: without these five facts "
                               "its score falls from 2.59 to 2.57.",
@@ -622,9 +622,13 @@ def test_the_answers_of_the_model_are_listed() -> None:
         assert line.split(": ")[1] in page.text("td")
     assert "\u22120.05" in page.text("td")  # fact by fact
     assert "+0.90" in page.text("td")
-    missing = "not defined, since all paths together do not raise the score"
+    missing = "not defined, since the score is no lower without any path"
     assert to_text(against()).endswith(missing)
     assert missing in Page(to_html(against())).text("td")
+    hardly = make_evidence(logit_without_paths=2.58, sufficiency=None)
+    assert to_text(make_explanation(strong(), evidence=hardly)).endswith(
+        "not defined, since the score is hardly lower without any path"
+    )
     inside = make_explanation(strong(), evidence=make_evidence(), link_in_graph=True)
     assert "- with all facts but the link itself: 2.59" in to_text(inside)
 

@@ -207,7 +207,7 @@ def test_what_redundant_paths_add_alone_is_said() -> None:
 def test_weak_paths_are_not_relied_on() -> None:
     weak = worth(through(("item", 1)), 0.01, 0.0, 0.0, marginal=0.012, is_evidence=False)
     text = to_text(make_explanation(strong(), weak, evidence=make_evidence()))
-    assert "The model relies on one of these two paths: without the five facts of both its" in text
+    assert "The model relies on one of these two paths: without the five facts of both " in text
     assert "A path that adds next to nothing to the other, only for context:" in text
 
 
