@@ -157,7 +157,7 @@ def test_words() -> None:
     asked = explainer.explain(0, 1, rank=True, runs=5)
     place = f"{ordinal(asked.rank or 0)} of {asked.rank_of} items"
     assert f"item 1 ranks {place} for user 0, with a score of " in str(asked)
-    assert "; without these paths it would " in str(asked)
+    assert "; without this path it would " in str(asked)
     assert "5 runs, each with its own seed" in str(asked)
 
 
