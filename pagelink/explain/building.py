@@ -385,9 +385,9 @@ class ResultBuilder:
 
 
 def _negative_message(logit: float, deployed: float, threshold: float) -> str:
-    message = f"The model does not predict this link: its raw score is {logit:.4g}"
+    message = f"The model does not predict this link: its score is {logit:.4g}"
     if threshold:
         message += f", below the threshold of {threshold:.4g}"
     if deployed >= threshold:
-        message += f". (With the link itself in the graph the raw score is {deployed:.4g})"
+        message += f". (With the link itself in the graph the score is {deployed:.4g})"
     return message + "."

@@ -124,7 +124,8 @@ def _is_replaced(trials: Trials, selection: Selection) -> Bools:
     inner = (place > 0) & (place < lengths[:, None] - 1)
     active = inner & (selection.activity.state == ACTIVE)
     felt = inner & (np.abs(selection.activity.effect) > trials.work.setup.noise)
-    return (active.any(1) & ~felt.any(1))[members] & (members >= 0)
+    found: Bools = (active.any(1) & ~felt.any(1))[members] & (members >= 0)
+    return found
 
 
 def _alone(trials: Trials, selection: Selection, inserted: Bools) -> Doubles:

@@ -304,7 +304,7 @@ def save_message_store(
         store: the whole graph that the model was trained on.
         model: its checkpoint.
         out: the folder to make.
-        progress: told of each step by name, done and total.
+        progress: called for each step with its name, done and total.
 
     Raises:
         CheckpointError: the graph is not the model's.

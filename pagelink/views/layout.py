@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from pagelink.explain.result import Node
-from pagelink.views.statements import NodeWords, PathGroup, signed_change
+from pagelink.views.statements import NodeWords, PathGroup, support
 from pagelink.views.text import isolate, shorten, text_width, wrap
 from pagelink.views.wording import PathWords, Wording, items
 
@@ -197,10 +197,10 @@ def place(said: Wording) -> Layout:
 
 
 def _label(said: Wording) -> str:
-    """Return the words of the explained link; its relation is cut, never its chance."""
-    chance = f" · {said.scores[-1].chance}" if said.scores else ""
-    room = _MIDDLE_WIDTH - 110 - text_width(chance, LABEL_SIZE, bold=True)
-    return isolate(shorten(said.link.relation, room, LABEL_SIZE, bold=True)) + chance
+    """Return the words of the explained link; its relation is cut, never its score."""
+    score = f" · score {said.scores[-1].score}" if said.scores else ""
+    room = _MIDDLE_WIDTH - 110 - text_width(score, LABEL_SIZE, bold=True)
+    return isolate(shorten(said.link.relation, room, LABEL_SIZE, bold=True)) + score
 
 
 def _row_width(path: PathWords, inner_width: float) -> float:
@@ -325,7 +325,7 @@ def _arrows(path: PathWords, measures: _Measures, largest: float) -> tuple[Arrow
         influence, room = step.edge.influence, stop - start - _ARROW_SPACE
         label = shorten(step.fact.relation, room, LABEL_SIZE)
         idle = bool(step.role)
-        effect = "" if idle else shorten(signed_change(influence), room, DETAIL_SIZE)
+        effect = "" if idle else shorten(support(influence), room, DETAIL_SIZE)
         thickness = _thickness(influence, 0 if idle else largest)
         arrows.append(Arrow(start, stop, step.backwards, label, str(step), effect, thickness, idle))
     return tuple(arrows)

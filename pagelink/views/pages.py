@@ -19,9 +19,19 @@ from pagelink.explain.counterfactual import Counterfactual, RemovedFact
 from pagelink.explain.result import Explanation
 from pagelink.views import layout
 from pagelink.views.beyond_wording import EquallyGood
-from pagelink.views.statements import IDLE, compared, in_words
+from pagelink.views.statements import IDLE, compared, support
 from pagelink.views.templates import Colour, render, type_colours
-from pagelink.views.text import clean, count, enumerated, shorten, text_width, type_words, words
+from pagelink.views.text import (
+    clean,
+    count,
+    enumerated,
+    numbers,
+    ordinal,
+    shorten,
+    text_width,
+    type_words,
+    words,
+)
 from pagelink.views.wording import PathWords, Wording, items, wording
 
 _LEGEND_SIZE, _LEGEND_LINE = 12.0, 24.0
@@ -52,7 +62,7 @@ def draw(said: Wording, colours: dict[str, Colour]) -> Drawing:
     placed = layout.place(said)
     kinds = {box.words.node[0] for box in placed.boxes}
     drawn = {kind: colour for kind, colour in colours.items() if kind in kinds}
-    legend = _legend(drawn, placed, said.noun)
+    legend = _legend(drawn, placed)
     svg = render(
         "paths.svg",
         placed=placed,
@@ -73,7 +83,7 @@ def _title(said: Wording) -> str:
     return " ".join([f"{said.link}.", said.score_sentence, *said.requests, *shown])
 
 
-def _legend(colours: dict[str, Colour], placed: layout.Layout, noun: str) -> list[LegendEntry]:
+def _legend(colours: dict[str, Colour], placed: layout.Layout) -> list[LegendEntry]:
     """Place the legend below the drawing, in as many lines as it needs."""
     signs: list[tuple[str, Sign]] = [(words(kind), colour) for kind, colour in colours.items()]
     signs.append(("the link in question", "question"))
@@ -84,7 +94,7 @@ def _legend(colours: dict[str, Colour], placed: layout.Layout, noun: str) -> lis
     if placed.brackets:
         signs.append(("paths that count together", "together"))
     if any(arrow.effect for row in placed.rows for arrow in row.arrows):
-        signs.append((f"change of the {noun} without that fact alone", "effect"))
+        signs.append(("what a fact alone adds to the score: + supports the link", "effect"))
     entries = []
     x, y = layout.MARGIN, placed.height + _LEGEND_LINE / 4
     room = placed.width - 2 * layout.MARGIN
@@ -130,7 +140,7 @@ def painted(svg: str, zoom: float = 2.0) -> bytes:
 def to_text(explanation: Explanation) -> str:
     """Return the explanation in plain words, one fact per line."""
     said = wording(explanation)
-    head = [*said.opening, f"The link: {said.link}", said.score_sentence, *said.requests]
+    head = [f"The link: {said.link}", *said.opening, said.score_sentence, *said.requests]
     blocks = ["\n".join(head)]
     for group in said.groups:
         blocks.append(f"{group.heading}:")
@@ -192,6 +202,7 @@ def _content(explanation: Explanation) -> dict[str, Any]:
     return {
         "said": said,
         "items": items,
+        "support": support,
         "colours": colours,
         "drawing": Markup(drawing.svg),  # escaped where it was filled in
         "drawing_width": round(drawing.width),
@@ -233,25 +244,22 @@ def counterfactual_to_text(found: Counterfactual) -> str:
 def _sentences(found: Counterfactual) -> Sequence[str]:
     who, what = found.src_name, found.dst_name
     if found.reason == "already_negative":
-        score = in_words(found.threshold, found.logit or 0.0)
-        return (
-            f"The model does not predict {what} for {who} in the first place: it puts the chance "
-            f"at {score}.",
-        )
+        (score,) = numbers(found.logit or 0.0)
+        return (f"The model does not predict {what} for {who} anyway: the score is {score}.",)
     if found.reason == "not_in_top_k":
         return (
-            f"{what} is not among the first {found.top_k} for {who} in the first place: it has "
-            f"rank {found.rank} of {found.rank_of}.",
+            f"{what} is not among the first {found.top_k} for {who} anyway: it ranks "
+            f"{ordinal(found.rank or 0)} of {found.rank_of or 0:,}.",
         )
     if found.reason == "no_facts":
         where = f"at {who}" if found.at == "source" else f"on a path from {who} to {what}"
-        return (f"The model sees no fact {where}, so that there is nothing to remove.",)
+        return (f"The model sees no fact {where}, so there is nothing to remove.",)
     if found.reason == "none_found":
         return _none_found(found)
     if found.reason == "out_of_time":
-        tried = f"{found.num_sets:,} of them {'was' if found.num_sets == 1 else 'were'} tried"
+        tried = f"{count(found.num_sets, 'set')} {'was' if found.num_sets == 1 else 'were'} tried"
         return (
-            f"The deadline was over before facts were found to {_aim(found)} ({tried}).",
+            f"The deadline passed before facts were found whose removal {_aim(found)} ({tried}).",
             _nearest(found),
         )
     outcome = (
@@ -263,56 +271,60 @@ def _sentences(found: Counterfactual) -> Sequence[str]:
     if len(found.facts) == 1:
         fewer = ""
     elif found.out_of_time:
-        fewer = "Fewer facts may do it: the deadline was over before that was tried."
+        fewer = "Fewer facts may be enough: the deadline passed before that was tried."
     elif found.smallest:
-        fewer = "Fewer facts do not do it: all of them were tried."
+        fewer = "Fewer facts are not enough: all combinations were tried."
     else:
-        fewer = "Each of these facts is needed; whether other, fewer ones do it was not tried."
+        fewer = (
+            "Each of these facts is needed; whether fewer, other facts are enough was not tried."
+        )
     return f"Without the {_that(found.facts)}, {outcome}: {_change(found)}.", place, fewer
 
 
 def _none_found(found: Counterfactual) -> Sequence[str]:
     where = f"at {found.src_name}" if found.at == "source" else "on paths to the target"
-    aim = _aim(found)
-    tried = "all were tried" if found.smallest else "not all could be tried"
-    if found.budget == 1:
-        which = f"None of the {found.num_facts} facts {where} was found to {aim} alone"
-    else:
-        which = f"No {found.budget} or fewer of the {found.num_facts} facts {where} were found to "
-        which += f"{aim} together"
+    one = found.budget == 1
+    which = f"No fact {where}" if one else f"No set of at most {found.budget} facts {where}"
+    tried = (
+        f"all{'' if one else ' sets'} were tried" if found.smallest else "not all could be tried"
+    )
     rest = ""
     if found.logit_without_all is not None and len(found.facts) < found.num_facts:
-        answer = in_words(found.threshold, found.logit_without_all)
-        noun = "score" if found.threshold is None else "estimate"
-        rest = f"Without all {found.num_facts} facts its {noun} would be {answer}."
-    return f"{which} ({tried}).", _nearest(found), rest
+        (answer,) = numbers(found.logit_without_all)
+        rest = f"Without all {found.num_facts} facts its score would be {answer}."
+    return (
+        f"{which} was found whose removal {_aim(found)} (of {found.num_facts} facts, {tried}).",
+        _nearest(found),
+        rest,
+    )
 
 
 def _aim(found: Counterfactual) -> str:
-    out = f"move it out of the first {found.top_k}"
-    return "turn the prediction" if found.top_k is None else out
+    out = f"moves it out of the first {found.top_k}"
+    return "reverses the prediction" if found.top_k is None else out
 
 
 def _nearest(found: Counterfactual) -> str:
     if not found.facts:
         return ""
     change = _change(found)
-    return f"The removal of the {_that(found.facts)} comes nearest{': ' * bool(change)}{change}."
+    return f"Removing the {_that(found.facts)} comes closest{': ' * bool(change)}{change}."
 
 
 def _change(found: Counterfactual) -> str:
     """What would be, as far as it was measured."""
     if found.logit is None or found.logit_without is None:
         return ""
-    answers = compared(found.threshold, found.logit, found.logit_without)
+    answers = compared(found.logit, found.logit_without)
     verb, _, rest = answers.change.partition(" ")
-    score = f"its {answers.noun} would {verb.removesuffix('s')} {rest}"
+    score = f"its score would {verb.removesuffix('s')} {rest}"
     if found.rank is None or found.rank_without is None:
         return score
     if found.rank == found.rank_without:
-        return f"{score}, and it would keep rank {found.rank} of {found.rank_of}"
-    ranks = f"from {found.rank} to {found.rank_without} of {found.rank_of}"
-    return f"{score}, and its rank would go {ranks}"
+        return f"{score}, and it would still rank {ordinal(found.rank)} of {found.rank_of:,}"
+    moves = "fall" if found.rank_without > found.rank else "rise"
+    ranks = f"from {ordinal(found.rank)} to {ordinal(found.rank_without)} of {found.rank_of:,}"
+    return f"{score}, and its rank would {moves} {ranks}"
 
 
 def _that(facts: Sequence[RemovedFact]) -> str:

@@ -1,7 +1,7 @@
 """How templates are filled, and the colours of node types in them.
 
-Everything that is filled in is escaped, and no illegal character gets through. Colours are told
-apart also by colour-blind readers, and are the same on every run.
+Everything that is filled in is escaped, and no illegal character gets through. Colours are
+distinct also for colour-blind readers, and are the same on every run.
 """
 
 from __future__ import annotations

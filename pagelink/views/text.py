@@ -103,6 +103,33 @@ def number_word(number: int) -> str:
     return _NUMBERS[number] if number < len(_NUMBERS) else f"{number:,}"
 
 
+def ordinal(number: int) -> str:
+    """Return a place in an order.
+
+    Example:
+        >>> ordinal(2), ordinal(1212), ordinal(1203)
+        ('2nd', '1,212th', '1,203rd')
+    """
+    last = number % 10 if number % 100 // 10 != 1 else 0
+    return f"{number:,}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(last, 'th') }"
+
+
+def plural(noun: str) -> str:
+    """Return the plural of a regular noun, such as the words of a node type.
+
+    Example:
+        >>> plural("movie"), plural("category"), plural("class"), plural("series")
+        ('movies', 'categories', 'classes', 'series')
+    """
+    if noun.endswith("person"):
+        return f"{noun.removesuffix('person')}people"
+    if noun.endswith("s") and not noun.endswith(("ss", "us", "is")):
+        return noun  # "series", or a type that is named in the plural
+    if noun.endswith("y") and noun[-2:-1] not in "aeiou":
+        return f"{noun[:-1]}ies"
+    return f"{noun}es" if noun.endswith(("s", "x", "z", "ch", "sh")) else f"{noun}s"
+
+
 def percent(share: float) -> str:
     """Return a share from 0 to 1 in percent; a small one is not rounded to nothing.
 
@@ -144,7 +171,7 @@ def numbers(*values: float) -> tuple[str, ...]:
 
 
 def decimals_for(size: float) -> int:
-    """Return with how many decimals numbers are told that differ by this: two, or more if small.
+    """Return the number of decimals for numbers that differ by this: two, or more if small.
 
     Example:
         >>> decimals_for(3.2), decimals_for(0.004), decimals_for(0.0)

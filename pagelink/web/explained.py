@@ -56,9 +56,7 @@ class Circumstance(Answer):
     """The model's word on the link under one circumstance, in words."""
 
     circumstance: str
-    chance: str
-    raw: str
-    probability: float
+    score: str
 
 
 class Figure(Answer):

@@ -207,11 +207,11 @@ class Explorer:
         link = self.explainer.link(src, dst)
         scores = self.explainer.target_scores(link)
         before, after = scores.logits(np.array([link.dst]), [(), self._facts(off)])[:, 0].tolist()
-        answers = compared(self.explainer.threshold, before, after)
+        answers = compared(before, after)
         chances = torch.sigmoid(torch.tensor([before, after], dtype=torch.float64)).tolist()
         return contract.Score(
             off=list(off), logit=after, probability=chances[1], logit_before=before,
-            probability_before=chances[0], sentence=f"The {answers.noun} {answers.change}.",
+            probability_before=chances[0], sentence=f"The score {answers.change}.",
         )  # fmt: skip
 
     def rank(self, src: int, dst: int, off: Sequence[int]) -> contract.Rank:
