@@ -188,7 +188,9 @@ def test_a_counterfactual(explainer: PaGELink, deadline: float, at: Any) -> None
     assert found.out_of_time
     assert found.reason == "out_of_time"
     assert not found.smallest
-    assert str(found).startswith("The deadline was over before facts were found to move it out")
+    assert str(found).startswith(
+        "The deadline passed before facts were found whose removal moves it out"
+    )
     assert found.to_dict()["probability"] is not None
 
 

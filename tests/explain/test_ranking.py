@@ -17,6 +17,7 @@ from pagelink.explain.options import facts_of
 from pagelink.explain.ranking import EndScores, Facts, open_ends, rank_among, sample_ends
 from pagelink.graph.links import End, Link
 from pagelink.graph.typed_graph import TypedGraph
+from pagelink.views.text import ordinal
 
 pytestmark = pytest.mark.filterwarnings("ignore:The type .* contains invalid characters")
 
@@ -118,10 +119,8 @@ def test_a_source_is_ranked_among_sources() -> None:
             logits = case.model(edited.x_dict, edited.edge_index_dict, ends).numpy()
         assert explanation.rank == rank_among(logits, int(np.searchsorted(sources, link.src)))
         assert (explanation.rank_of, explanation.rank_end) == (len(sources), "src")
-        assert (
-            f"Of the {len(sources)} sources that were ranked for item {pair[1]}, user {pair[0]} "
-            f"is number {explanation.rank}"
-        ) in str(explanation)
+        place = f"{ordinal(explanation.rank or 0)} of {len(sources)} users"
+        assert f"user {pair[0]} ranks {place} for item {pair[1]}" in str(explanation)
     with pytest.raises(SettingsError, match="rank_end must be 'src' or 'dst', got 'both'"):
         explainer.explain(5, 3, rank=True, rank_end="both")  # type: ignore[arg-type]
 
