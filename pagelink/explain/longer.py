@@ -76,10 +76,13 @@ def _is_better(longer: Explanation, shorter: Explanation) -> bool:
     """Whether longer paths carry the score, and more clearly so than shorter ones."""
     if not _is_carried_by_paths(longer):
         return False
+    # Where only the ends count, facts between them are idle.
+    most = shorter.settings.max_length
+    grown = [path for path in _without_idle(longer) if len(path) > most]
     if shorter.evidence is not None and shorter.evidence.verdict == "degree_only":
-        return bool(_without_idle(longer))  # where only ends count, facts between them are idle
+        return bool(grown)
     if _is_carried_by_paths(shorter):
-        return any((path.connection or 0.0) >= CONNECTED for path in _without_idle(longer))
+        return any((path.connection or 0.0) >= CONNECTED for path in grown)
     return True
 
 

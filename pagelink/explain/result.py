@@ -195,8 +195,8 @@ class Explanation:
     strongest: StrongestFacts | None = None
     """The facts that count most, on paths or not; None if they were not looked for."""
     what_else: tuple[Part, ...] = ()
-    """What the score rests on, part by part, where the model does not rely on paths; empty if it
-    was not measured."""
+    """What the score rests on, part by part, where the model does not rely on paths or there are
+    none; empty if it was not measured."""
     rank: int | None = None
     """Rank of the target (or the source, see `rank_end`) among those ranked: one more than there
     are of a higher score. None: not requested."""

@@ -222,12 +222,14 @@ def check_what_else(
     parts = {part.name: part for part in explanation.what_else}
     evidence, settings = explanation.evidence, explanation.settings
     assert evidence is not None
-    wanted = settings.what_else and evidence.verdict != "supported" and bool(explanation.paths)
-    if wanted != bool(parts) and not is_late(explanation):
+    wanted = settings.what_else and settings.measure and evidence.verdict != "supported"
+    late = is_late(explanation) or (not explanation.paths and settings.deadline is not None)
+    if wanted != bool(parts) and not late:
         yield f"{len(parts)} parts under {evidence.verdict}"
     if not parts:
         return
     seen = inside.visible_facts
+    walked = walked if explanation.paths else frozenset()  # a verdict without paths: none is seen
     hops = explanation.num_hops
     limit = FURTHEST if hops is None else min(2 * hops, FURTHEST)
     near, far = (_away(link, inside, end, limit) for end in (link.src, link.dst))
