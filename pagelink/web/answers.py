@@ -14,7 +14,7 @@ from pagelink.explain.result import Explanation
 from pagelink.graph.lookup import fact_of
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.views.pages import draw
-from pagelink.views.templates import colours_of, type_colours
+from pagelink.views.templates import type_colours
 from pagelink.views.wording import PathWords, wording
 from pagelink.web import contract, explained
 
@@ -39,9 +39,7 @@ def node_answer(graph: TypedGraph, node_type: str, index: int) -> contract.Node:
 def explained_answer(graph: TypedGraph, explanation: Explanation) -> explained.Explained:
     """An explanation in words, figures and a drawing."""
     said = wording(explanation)
-    # A node type has the same colour all over the page, whatever else is drawn.
-    drawn = type_colours(explanation)
-    colours = {k: shades for k, shades in colours_of(graph.node_types).items() if k in drawn}
+    drawing = draw(said, type_colours(explanation))
     good, strong, else_ = said.equally_good, said.strongest, said.what_else
     return _filled(
         explained.Explained, said, explanation,
@@ -65,7 +63,9 @@ def explained_answer(graph: TypedGraph, explanation: Explanation) -> explained.E
             explained.WhatElse, else_, parts=[_filled(explained.Part, part) for part in else_.parts]
         ),
         figures=[explained.Figure(about=about, value=value) for about, value in said.figures],
-        svg=draw(said, colours).svg,
+        svg=drawing.svg,
+        svg_narrow=drawing.narrow,
+        svg_smallest=drawing.smallest,
         text=str(explanation),
     )  # fmt: skip
 

@@ -127,7 +127,8 @@ class NodeType(Answer):
     type: str
     words: str
     count: int
-    colour: int = Field(description="Which of the palette's seven colours it has, from 0.")
+    colour: str = Field(description="Its colour in all drawings of the graph.")
+    sign: str = Field(description="The outline of its sign, as SVG path data around (0, 0).")
 
 
 class Relation(Answer):

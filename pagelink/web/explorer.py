@@ -16,7 +16,7 @@ from pagelink.explain.ranking import open_ends, rank_among
 from pagelink.explain.result import Explanation
 from pagelink.runtime.arrays import Doubles, Longs
 from pagelink.views.statements import compared
-from pagelink.views.templates import colour_places
+from pagelink.views.templates import colour_at, connected_types
 from pagelink.views.text import words
 from pagelink.web import contract
 from pagelink.web.answers import explained_answer, node_answer, what_if_answer
@@ -80,7 +80,10 @@ class Explorer:
         """What is served."""
         graph = self.graph
         counts = np.diff(graph.node_offset).tolist()
-        places = colour_places(graph.node_types)
+        connected = connected_types([*graph.edge_types, self.link_type])
+        # Types that no relation has are named by no explanation: they come last.
+        order = sorted(graph.node_types, key=lambda kind: (kind not in connected, kind))
+        colours = {kind: colour_at(place) for place, kind in enumerate(order)}
         # What can be set on the page, with the ranges and defaults of the address.
         ranges = contract.ExplanationAsked.model_json_schema()["properties"]
         controls = [
@@ -98,7 +101,9 @@ class Explorer:
             dst_type=self.link_type[2],
             threshold=self.explainer.threshold,
             node_types=[
-                contract.NodeType(type=t, words=words(t), count=n, colour=places[t])
+                contract.NodeType(
+                    type=t, words=words(t), count=n, colour=colours[t].main, sign=colours[t].sign
+                )
                 for t, n in zip(graph.node_types, counts, strict=True)
             ],
             relations=self.neighbours.relations,
