@@ -76,7 +76,7 @@ def largest_effect(said: Wording) -> float:
 def arrow_of(step: Step, ends: tuple[float, float], largest: float, off: bool) -> Arrow:
     """Return the arrow of a step between two places; `largest` has the thickest line."""
     idle = bool(step.role)
-    effect, side = ("", "") if idle else support(step.edge.influence)
+    effect, side = support(None if idle else step.edge.influence)
     thickness = _thickness(step.edge.influence, 0 if idle else largest)
     label = tuple(map(isolate, relation_lines(step)))
     return Arrow(*ends, step.backwards, label, str(step), effect, side, thickness, idle, off)

@@ -78,7 +78,7 @@ def stack(said: Wording, off: frozenset[Place] = frozenset()) -> Stacked:
     y, largest, placed = MARGIN, largest_effect(said), []
     for group in said.groups:
         for at, path in enumerate(group.paths):
-            lines = ()
+            lines: tuple[str, ...] = ()
             if group.is_drawn and at == 0:
                 room = WIDTH - 2 * MARGIN
                 lines = wrap(group.heading, room, HEADING_SIZE, _NAME_LINES, bold=True)

@@ -7,6 +7,7 @@ order.
 
 from __future__ import annotations
 
+import difflib
 import unicodedata
 from collections.abc import Sequence
 from functools import cached_property
@@ -22,6 +23,8 @@ from pagelink.views.text import words
 from pagelink.web import contract
 from pagelink.web.answers import node_answer
 
+_NEAR, _LOOKED_AT = 0.6, 300
+"""How like a name has to be what was typed, as on the command line; names that are compared."""
 _WORD = b"abcdefghijklmnopqrstuvwxyz0123456789"
 
 
@@ -95,6 +98,43 @@ class NameSearch:
         kind[beginning] = np.minimum(kind[beginning], 2)
         kind[beginning[self._length[beginning] == len(wanted)]] = 0
         return len(found), self._first(found, kind[found], limit)
+
+    def near(self, typed: str, limit: int) -> list[int]:
+        """Return names that are like what was typed, best first: typing errors are forgiven.
+
+        What was typed may be like the name, or like a part of it that begins with a word.
+
+        Example:
+            >>> NameSearch(["Heat", "Mad Max 2 (1981)", "Ran"], [1, 1, 1]).near("mad mxa", 3)
+            [1]
+        """
+        whole = fold(typed)
+        wanted = whole.encode("utf-8", "replace")
+        pairs = {wanted[at : at + 2] for at in range(len(wanted) - 1)}
+        shared = np.zeros(len(self._start), dtype=np.int64)
+        for pair in pairs:
+            shared[
+                np.unique(np.searchsorted(self._start, self._places(pair), side="right") - 1)
+            ] += 1
+        some = np.flatnonzero(shared)
+        order = np.lexsort((some, -self._weight[some], -shared[some]))[:_LOOKED_AT]
+        likeness = {int(i): self._likeness(whole, int(i)) for i in some[order]}
+        found = [i for i, alike in likeness.items() if alike >= _NEAR]
+        return sorted(found, key=lambda i: (-likeness[i], -self._weight[i], i))[:limit]
+
+    def _likeness(self, typed: str, index: int) -> float:
+        start = self._start[index]
+        name = bytes(self._bytes[start : start + self._length[index]]).decode("utf-8", "replace")
+        begins = [0, *(at + 1 for at, letter in enumerate(name) if letter == " ")]
+        parts = {name[at : at + len(typed) + 1] for at in begins}
+        matcher = difflib.SequenceMatcher(b=typed, autojunk=False)
+        matcher.set_seq1(name)
+        whole = best = matcher.ratio()
+        for part in sorted(parts):
+            matcher.set_seq1(part)
+            if matcher.real_quick_ratio() > best and matcher.quick_ratio() > best:
+                best = max(best, matcher.ratio())
+        return best + 0.01 * whole  # of names that hold a like part, the shortest is first
 
     def _first(self, found: Longs, kind: Longs, limit: int) -> list[int]:
         order = np.lexsort((found, -self._weight[found], kind))
@@ -183,6 +223,34 @@ class Neighbours:
         stated = graph.arc_dst[arcs][kinds == self._link_class].astype(np.int64) - self._first_dst
         return np.union1d(self._known_dst[first:last], stated)
 
+    def all_sources(self, dst: int) -> Longs:
+        """All nodes that may be linked to a target: all but itself."""
+        sources = np.arange(self._num_src)
+        others: Longs = sources[self._first_src + sources != self._first_dst + dst]
+        return others
+
+    def known_sources(self, dst: int) -> Longs:
+        """The sources that a target is known to be linked to, ascending."""
+        graph, flat = self._graph, self._first_dst + dst
+        arcs = graph.arcs_of(flat)
+        kinds = graph.relation_class[graph.relation[graph.arc_edge[arcs]]]
+        stated = graph.arc_dst[arcs][kinds == self._link_class].astype(np.int64) - self._first_src
+        # Both ends may be of one type, and a link of the other direction is none to this target.
+        inside = stated[(stated >= 0) & (stated < self._num_src)]
+        linked = [
+            source for source in inside.tolist()
+            if graph.link_fact(self._first_src + source, flat, self._link_type) >= 0
+        ]  # fmt: skip
+        return np.union1d(self._known_src[self._known_dst == dst], np.array(linked, dtype=np.int64))
+
+    def known_source_answers(self, dst: int, sources: Longs) -> list[contract.Known]:
+        """Known sources, and whether the graph holds the links from them."""
+        return [
+            known.model_copy(update={"node": node_answer(self._graph, self._link_type[0], source)})
+            for source in sources.tolist()
+            for known in self.known_answers(source, np.array([dst]))
+        ]
+
     def known_answers(self, src: int, targets: Longs) -> list[contract.Known]:
         """Known targets, and whether the graph holds the links to them."""
         graph, link_type = self._graph, self._link_type
@@ -193,16 +261,15 @@ class Neighbours:
             found.append(contract.Known(node=node, in_graph=graph.link_fact(*ends, link_type) >= 0))
         return found
 
-    def facts_at(self, src: int, limit: int) -> list[contract.FactGroup]:
-        """The facts of a source by relation, but for the predicted one; most facts first."""
+    def facts_at(self, flat: int, limit: int, predicted: bool) -> list[contract.FactGroup]:
+        """The facts of a node by relation, with or without the predicted one; most facts first."""
         graph = self._graph
-        flat = self._first_src + src
         leaving = graph.arcs_of(flat)
         arcs = np.arange(leaving.start, leaving.stop)
         groups: dict[tuple[str, bool], list[int]] = {}
         relations = graph.relation[graph.arc_edge[arcs]]
         for arc, relation in zip(arcs.tolist(), relations.tolist(), strict=True):
-            if graph.relation_class[relation] == self._link_class:
+            if not predicted and graph.relation_class[relation] == self._link_class:
                 continue
             said, turned = graph.relation_words(graph.edge_types[relation])
             key = words(said), bool(graph.arc_reversed[arc]) != turned

@@ -4,7 +4,7 @@
 import { announce } from "./announce.js";
 import { get } from "./api.js";
 import { el, icon, named, unique } from "./dom.js";
-import { dot } from "./nodes.js";
+import { kindOf, sign } from "./nodes.js";
 import { counted, grouped } from "./words.js";
 
 const LIMIT = 20;
@@ -12,7 +12,7 @@ const PAUSE = 120;
 
 /**
  * @param {object} options
- * @param {string} options.type the node type to look among.
+ * @param {string} options.type the node type to look among; "": all of them.
  * @param {string} options.kind the same in words, for the sentences.
  * @param {string} options.label what the box is for.
  * @param {string} options.placeholder
@@ -82,7 +82,7 @@ export function createSearch({ type, kind, label, placeholder, onPick, hint = nu
     onPick(node);
   }
 
-  function show({ nodes, total }, typed) {
+  function show({ nodes, total, is_near }, typed) {
     found = nodes;
     list.replaceChildren(...nodes.map((node, at) => option(node, typed, at)));
     list.hidden = nodes.length === 0;
@@ -90,10 +90,11 @@ export function createSearch({ type, kind, label, placeholder, onPick, hint = nu
       told.textContent = typed
         ? `No ${kind} has a name with “${typed}” in it.`
         : `There is no ${kind} in this graph.`;
+    else if (is_near) told.textContent = `No ${kind} has a name with “${typed}” in it. Did you mean one of these?`;
     else if (total > nodes.length)
       told.textContent = typed
         ? `The first ${nodes.length} of ${grouped(total)}. Type more to narrow them down.`
-        : `The ${nodes.length} with most facts, of ${grouped(total)}. Type a name to find others.`;
+        : `The ${nodes.length} with most connections, of ${grouped(total)}. Type a name to find others.`;
     else told.textContent = "";
     told.hidden = !told.textContent;
     activate(-1);
@@ -108,9 +109,10 @@ export function createSearch({ type, kind, label, placeholder, onPick, hint = nu
         id: `${listId}-${at}`, role: "option", "aria-selected": "false", class: "option",
         title: node.name, onmousedown: (event) => event.preventDefault(), onclick: () => pick(node),
       },
-      dot(node.type),
+      sign(node.type),
       marked(node.name, typed),
-      el("span", { class: "option-degree muted", text: counted(node.degree, "fact") }),
+      type ? null : el("span", { class: "option-kind muted", text: kindOf(node.type) }),
+      el("span", { class: "option-degree muted", text: counted(node.degree, "connection") }),
     );
   }
 
