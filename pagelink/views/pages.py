@@ -17,10 +17,10 @@ from markupsafe import Markup
 from pagelink.errors import need
 from pagelink.explain.counterfactual import Counterfactual, RemovedFact
 from pagelink.explain.result import Explanation
-from pagelink.views import arrows as arrow_sizes
-from pagelink.views import layout, stacked
-from pagelink.views.arrows import Arrow, Place
 from pagelink.views.beyond_wording import EquallyGood
+from pagelink.views.drawing import arrows as arrow_sizes
+from pagelink.views.drawing import layout, stacked
+from pagelink.views.drawing.arrows import Arrow, Place
 from pagelink.views.statements import IDLE, compared, in_words
 from pagelink.views.templates import AGAINST, SUPPORTS, Colour, render, type_colours
 from pagelink.views.text import clean, count, enumerated, shorten, text_width, type_words, words

@@ -18,7 +18,7 @@ from pagelink.explain.result import Explanation
 from pagelink.graph.lookup import fact_of
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.runtime.arrays import Doubles
-from pagelink.views.arrows import Place
+from pagelink.views.drawing.arrows import Place
 from pagelink.views.pages import draw, to_html, to_png, to_svg
 from pagelink.views.rows import to_csv, to_rows, to_table
 from pagelink.views.templates import type_colours

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pagelink.views.arrows import (
+from pagelink.views.drawing.arrows import (
     EVERY_LINE,
     LABEL_LINE,
     LABEL_SIZE,
@@ -16,7 +16,14 @@ from pagelink.views.arrows import (
     arrow_of,
     largest_effect,
 )
-from pagelink.views.layout import DETAIL_LINE, HEADING_SIZE, NAME_LINE, NAME_SIZE, SIGN, detail_of
+from pagelink.views.drawing.layout import (
+    DETAIL_LINE,
+    HEADING_SIZE,
+    NAME_LINE,
+    NAME_SIZE,
+    SIGN,
+    detail_of,
+)
 from pagelink.views.statements import NodeWords
 from pagelink.views.text import wrap
 from pagelink.views.wording import PathWords, Wording

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from pagelink.explain.result import Node
-from pagelink.views.arrows import (
+from pagelink.views.drawing.arrows import (
     EVERY_LINE,
     LABEL_LINE,
     LABEL_SIZE,
