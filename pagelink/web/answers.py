@@ -196,7 +196,7 @@ def saved(explanation: Explanation, kind: Format, off: SwitchedOff | None = None
 
     Args:
         explanation: what is kept.
-        kind: the kind of file. The learned mask, which has a value per edge, is not part of it.
+        kind: the kind of file.
         off: what is switched off.
     """
     places = off.places if off else frozenset()
@@ -205,8 +205,6 @@ def saved(explanation: Explanation, kind: Format, off: SwitchedOff | None = None
     content: str | bytes
     if kind == "json":
         values = explanation.to_dict()
-        for entry in values["edge_mask"]:
-            entry.update(index=[], value=[])
         values["switched_off"] = off.to_dict() if off else None
         content = json.dumps(values, ensure_ascii=False, indent=1)
     elif kind == "csv":

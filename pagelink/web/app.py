@@ -119,8 +119,8 @@ def make_app(
         return await answer(questions, request, given, explorer.score)
 
     @api.get("/api/rank", response_model=contract.Rank, responses=QUESTION)
-    async def rank(request: Request, given: Annotated[contract.EditAsked, Query()]) -> Any:
-        """Rank the target of a link on the graph without some facts."""
+    async def rank(request: Request, given: Annotated[contract.RankAsked, Query()]) -> Any:
+        """Rank an end of a link on the graph without some facts, and with others."""
         return await answer(questions, request, given, explorer.rank)
 
     @api.get("/api/counterfactual", response_model=contract.WhatIf, responses=QUESTION)

@@ -110,6 +110,19 @@ class EditAsked(LinkAsked):
         return self.src, self.dst, tuple(sorted(set(self.off))), tuple(sorted(set(self.add)))
 
 
+class RankAsked(EditAsked):
+    """Where an end of a link stands, on such a graph."""
+
+    end: Literal["dst", "src"] = Field(
+        "dst", description="Rank the target among targets, or the source among sources."
+    )
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        """The link, the facts, each once, and the end."""
+        return *super().arguments, self.end
+
+
 class WhatIfAsked(LinkAsked):
     """What would have to be different."""
 
@@ -320,7 +333,7 @@ class Score(Answer):
 
 
 class Rank(Answer):
-    """Where the target stands among the new targets of the source, without some facts."""
+    """Where the target stands among the new targets of the source (or the source among sources)."""
 
     off: list[int]
     rank: int

@@ -322,38 +322,40 @@ class Explorer:
         )  # fmt: skip
 
     def rank(
-        self, src: int, dst: int, off: Sequence[int], add: Sequence[str] = ()
+        self, src: int, dst: int, off: Sequence[int], add: Sequence[str] = (), end: End = "dst"
     ) -> contract.Rank:
-        """Where the target stands among the new targets, on the same edited graph."""
+        """Where an end of a link stands among the new ones, on the same edited graph."""
         link = self.explainer.link(src, dst)
-        first = self.graph.flat_index(self.link_type[2], 0)
-        known = first + self.neighbours.known_of(src)
-        targets = open_ends(self.graph, link, known[known != link.dst].tolist())
-        total = len(targets)
+        first = self.graph.flat_index(self.link_type[2 if end == "dst" else 0], 0)
+        near = self.neighbours
+        known = first + (near.known_of(src) if end == "dst" else near.known_sources(dst))
+        nodes = open_ends(self.graph, link, known[known != link.at(end)].tolist(), end)
+        total = len(nodes)
         if total > MOST_RANKED:
             rng = np.random.default_rng((self.explainer.seed, link.src, link.dst))
-            others = rng.choice(targets[targets != link.dst], MOST_RANKED - 1, replace=False)
-            targets = np.sort(np.append(others, link.dst))
-        own = int(np.searchsorted(targets, link.dst))
-        rows = self._edited(link, targets, off, add)
+            others = rng.choice(nodes[nodes != link.at(end)], MOST_RANKED - 1, replace=False)
+            nodes = np.sort(np.append(others, link.at(end)))
+        own = int(np.searchsorted(nodes, link.at(end)))
+        rows = self._edited(link, nodes, off, add, end)
         return contract.Rank(
             off=list(off), rank=rank_among(rows[1], own), rank_before=rank_among(rows[0], own),
-            of=len(targets), is_sample=len(targets) < total, logit=float(rows[1][own]),
+            of=len(nodes), is_sample=len(nodes) < total, logit=float(rows[1][own]),
             logit_before=float(rows[0][own]), spread=spread_of(rows[1]),
         )  # fmt: skip
 
     def _edited(
-        self, link: Link, targets: Longs, off: Sequence[int], add: Sequence[str]
+        self, link: Link, nodes: Longs, off: Sequence[int], add: Sequence[str], end: End = "dst"
     ) -> Doubles:
-        """The logits of targets: on the graph as it is, and without and with some facts."""
+        """The logits of nodes at an end: on the graph as it is, and without and with some facts."""
         removed = self._facts(off)
+        scores = EndScores(self.explainer.setup, link, end=end)
         if not add:
-            return self.explainer.target_scores(link).logits(targets, [(), removed])
-        before = self.explainer.target_scores(link).logits(targets, [()])
+            return scores.logits(nodes, [(), removed])
         after = added_to(self.explainer, add)
         moved = [after.fact_of(self.graph, fact) for fact in removed]
-        scores = after.explainer.target_scores(after.explainer.link(*self._ends(link)))
-        return np.concatenate([before, scores.logits(targets, [moved])])
+        again = after.explainer.link(*self._ends(link))
+        edited = EndScores(after.explainer.setup, again, end=end)
+        return np.concatenate([scores.logits(nodes, [()]), edited.logits(nodes, [moved])])
 
     def _ends(self, link: Link) -> tuple[int, int]:
         (_, src), (_, dst) = self.graph.node(link.src), self.graph.node(link.dst)

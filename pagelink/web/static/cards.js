@@ -162,11 +162,11 @@ export function createCards() {
   return { root, show, update };
 }
 
-/** "user – buys – item – bought by – user – buys – item" */
+/** "user → buys → item → bought by → user → buys → item" */
 function metapathOf({ nodes, steps }) {
   return nodes
     .flatMap((node, at) => (steps[at] ? [kindOf(node.type), steps[at].relation] : [kindOf(node.type)]))
-    .join(" – ");
+    .join(" → ");
 }
 
 /** Paths as they are listed: neighbours of one bundle are one item. */

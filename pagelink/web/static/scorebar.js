@@ -29,7 +29,7 @@ export function createScoreBar(about) {
 
   function update(state) {
     if (root.hidden || explained === null) return;
-    const key = JSON.stringify([state.src, state.dst, state.off, state.add]);
+    const key = JSON.stringify([state.src, state.dst, state.off, state.add, state.side]);
     if (key === shown) return;
     shown = key;
     off.replaceChildren(...offContent(state.off));
@@ -52,12 +52,13 @@ export function createScoreBar(about) {
       } else tell(explained.logit, explained.logit);
       root.classList.remove("is-asking");
       rank.replaceChildren(el("span", { class: "skeleton-line", "aria-hidden": "true" }));
-      const placed = await (await ask("rank", link, signal)).json();
+      const placed = await (await ask("rank", { ...link, end: state.side }, signal)).json();
       if (signal.aborted) return;
-      rank.replaceChildren(...rankContent(placed, about));
+      const kinds = plural(kindOf(about[`${state.side}_type`]));
+      rank.replaceChildren(...rankContent(placed, kinds));
       place.replaceChildren(
         createSpread(placed.spread, placed.logit, placed.logit_before),
-        el("p", { class: "score-ends muted" }, el("span", { text: raw(placed.spread.lowest) }), el("span", { text: `scores of all ${plural(kindOf(about.dst_type))}` }), el("span", { text: raw(placed.spread.highest) })),
+        el("p", { class: "score-ends muted" }, el("span", { text: raw(placed.spread.lowest) }), el("span", { text: `scores of all ${kinds}` }), el("span", { text: raw(placed.spread.highest) })),
       );
       if (isEdited) announce(rankSentence(placed));
     } catch (error) {
@@ -90,8 +91,7 @@ function arrow() {
   return [el("span", { class: "visually-hidden", text: " to " }), seen];
 }
 
-function rankContent({ rank, rank_before, of, is_sample }, about) {
-  const kinds = plural(kindOf(about.dst_type));
+function rankContent({ rank, rank_before, of, is_sample }, kinds) {
   const among = el("span", { class: "muted", text: ` of ${grouped(of)} ${kinds}${is_sample ? ", drawn at random" : ""}` });
   const now = el("strong", { text: ordinal(rank) });
   if (rank === rank_before) return [now, among];
