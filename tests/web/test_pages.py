@@ -102,7 +102,7 @@ def explained(page: Page) -> dict[str, Any]:
     asked = "&".join(
         f"{key}={value}"
         for key, values in query(page).items()
-        if key in ("src", "dst", "paths", "length", "rho", "exclude")
+        if key in ("src", "dst", "paths", "length", "rho", "exclude", "without", "via")
         for value in values
     )
     answer = page.request.get(f"{page.url.split('?')[0]}api/explanation?{asked}")

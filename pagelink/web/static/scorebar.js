@@ -52,9 +52,11 @@ export function createScoreBar(about) {
       } else tell(explained.logit, explained.logit);
       root.classList.remove("is-asking");
       rank.replaceChildren(el("span", { class: "skeleton-line", "aria-hidden": "true" }));
-      const placed = await (await ask("rank", { ...link, end: state.side }, signal)).json();
+      // The end that is ranked is the one that is not given.
+      const end = state.side === "dst" ? "src" : "dst";
+      const placed = await (await ask("rank", { ...link, end }, signal)).json();
       if (signal.aborted) return;
-      const kinds = plural(kindOf(about[`${state.side}_type`]));
+      const kinds = plural(kindOf(about[`${end}_type`]));
       rank.replaceChildren(...rankContent(placed, kinds));
       place.replaceChildren(
         createSpread(placed.spread, placed.logit, placed.logit_before),

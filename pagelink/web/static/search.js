@@ -9,6 +9,8 @@ import { counted, grouped } from "./words.js";
 
 const LIMIT = 20;
 const PAUSE = 120;
+// Pixels below the box that are enough for the list; with fewer it may stand above.
+const LOWEST = 240;
 
 /**
  * @param {object} options
@@ -49,13 +51,16 @@ export function createSearch({ type, kind, label, placeholder, onPick, hint = nu
     activate(-1);
   }
 
-  /** Put the list under the box, outside of any part that scrolls and would cut it. */
+  /** Put the list under the box, or above it where there is more room, outside of any part that scrolls and would cut it. */
   function place() {
     if (!isOpen()) return;
-    const { left, bottom, width } = box.getBoundingClientRect();
-    for (const [name, value] of Object.entries({ left, top: bottom, width }))
-      popup.style.setProperty(name, `${value}px`);
-    popup.style.setProperty("--room", `${Math.max(160, innerHeight - bottom - 24)}px`);
+    const { left, top, bottom, width } = box.getBoundingClientRect();
+    const [above, below] = [top - 24, innerHeight - bottom - 24];
+    const isAbove = below < LOWEST && above > below;
+    const place = isAbove ? { bottom: innerHeight - top + 12, top: null } : { top: bottom, bottom: null };
+    for (const [name, value] of Object.entries({ left, width, ...place }))
+      popup.style.setProperty(name, value === null ? "auto" : `${value}px`);
+    popup.style.setProperty("--room", `${Math.max(160, isAbove ? above : below)}px`);
   }
 
   function open() {
