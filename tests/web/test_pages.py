@@ -703,8 +703,8 @@ def test_the_tab_key_reaches_everything(watched: Watched) -> None:
         }""")
     wanted, missed = page.evaluate("""() => {
         const all = [...document.querySelectorAll(
-            'a[href], button:not([role="tab"], :disabled), input, select, summary, [role="switch"]')]
-            .filter((e) => e.checkVisibility() && !e.closest("dialog"));
+            'a[href], button:not([role="tab"]), input, select, summary, [role="switch"]')]
+            .filter((e) => e.checkVisibility() && !e.disabled && !e.closest("dialog"));
         return [all.length, all.filter((e) => !e.dataset.reached).map((e) => e.outerHTML)];
     }""")
     assert missed == []
