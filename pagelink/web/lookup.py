@@ -23,8 +23,9 @@ from pagelink.views.text import words
 from pagelink.web import contract
 from pagelink.web.answers import node_answer
 
-_NEAR, _LOOKED_AT = 0.6, 300
-"""How like a name has to be what was typed, as on the command line; names that are compared."""
+_NEAR, _LOOKED_AT, _SHORT = 0.6, 300, 3
+"""How like a name has to be what was typed, as on the command line; names that are compared; words
+of at most this many letters are not found with letters missing."""
 _WORD = b"abcdefghijklmnopqrstuvwxyz0123456789"
 
 
@@ -110,17 +111,41 @@ class NameSearch:
         """
         whole = fold(typed)
         wanted = whole.encode("utf-8", "replace")
-        pairs = {wanted[at : at + 2] for at in range(len(wanted) - 1)}
         shared = np.zeros(len(self._start), dtype=np.int64)
-        for pair in pairs:
-            shared[
-                np.unique(np.searchsorted(self._start, self._places(pair), side="right") - 1)
-            ] += 1
-        some = np.flatnonzero(shared)
-        order = np.lexsort((some, -self._weight[some], -shared[some]))[:_LOOKED_AT]
+        for pair in {wanted[at : at + 2] for at in range(len(wanted) - 1)}:
+            shared[self._holding(self._places(pair))] += 1
+        # Names that have every word but for one slip come before those that merely look alike.
+        words = [word for word in wanted.split() if len(word) > 1]
+        slips = [self._with_slip(word) for word in dict.fromkeys(words)]
+        hit = np.logical_and.reduce(slips) if slips else np.zeros(len(shared), dtype=np.bool_)
+        some = np.flatnonzero(hit | (shared > 0))
+        order = np.lexsort((some, -self._weight[some], -shared[some], ~hit[some]))[:_LOOKED_AT]
         likeness = {int(i): self._likeness(whole, int(i)) for i in some[order]}
-        found = [i for i, alike in likeness.items() if alike >= _NEAR]
-        return sorted(found, key=lambda i: (-likeness[i], -self._weight[i], i))[:limit]
+        found = [i for i, alike in likeness.items() if alike >= _NEAR or hit[i]]
+        return sorted(found, key=lambda i: (not hit[i], -likeness[i], -self._weight[i], i))[:limit]
+
+    def _with_slip(self, word: bytes) -> npt.NDArray[np.bool_]:
+        """Whether a word of each name begins with a word, but for one slip of the keyboard."""
+        found = np.zeros(len(self._start), dtype=np.bool_)
+        swapped = {word[:i] + word[i + 1 : i + 2] + word[i : i + 1] + word[i + 2 :]
+                   for i in range(len(word) - 1)}  # fmt: skip
+        doubled = {word[:i] + word[i + 1 :] for i in range(len(word)) if len(word) > _SHORT}
+        for variant in {word, *swapped, *doubled}:
+            at = self._places(variant)
+            found[self._holding(at[~self._in_word[self._bytes[at - 1]]])] = True
+        for i in range(1, len(word)) if len(word) > _SHORT else ():
+            head = self._places(word[:i])
+            head = head[~self._in_word[self._bytes[head - 1]]]
+            for rest in (word[i + 1 :], word[i:]):  # another letter, and one that is missing
+                at = head[head + i + 1 + len(rest) < len(self._bytes)]
+                for offset, byte in enumerate(rest, start=i + 1):
+                    at = at[self._bytes[at + offset] == byte]
+                found[self._holding(at)] = True
+        return found
+
+    def _holding(self, places: Longs) -> Longs:
+        """The names that hold some places, each once."""
+        return np.unique(np.searchsorted(self._start, places, side="right") - 1)
 
     def _likeness(self, typed: str, index: int) -> float:
         start = self._start[index]
