@@ -149,7 +149,7 @@ def check_leaks(
     if len(with_facts):
         details.append(
             f"{len(with_facts)} links have other facts directly between their ends; without these "
-            f"the mean raw score goes from {before.mean():.3g} to {after.mean():.3g}, and "
+            f"the mean score goes from {before.mean():.3g} to {after.mean():.3g}, and "
             f"{int(((before >= 0) & (after < 0)).sum())} of them are no longer predicted."
         )
     figures = {

@@ -41,7 +41,7 @@ PerAddress = Annotated[
 ]  # fmt: skip
 Model = Annotated[Path, typer.Option(help="Checkpoint that `pagelink train` wrote.")]
 Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same result.")]
-THRESHOLD_HELP = "Links with a lower raw score are not predicted."
+THRESHOLD_HELP = "Links with a lower score are not predicted."
 RANK_ONLY_HELP = "The model only ranks: explain every given link."
 Threshold = Annotated[float, typer.Option(help=THRESHOLD_HELP)]
 RankOnly = Annotated[bool, typer.Option("--rank-only", help=RANK_ONLY_HELP)]

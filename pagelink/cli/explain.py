@@ -282,8 +282,9 @@ def explain(
 
     checkpoint = load(graph, model)
     explainer = PaGELink(
-        checkpoint.model, checkpoint.source, checkpoint.link_type, settings, seed, threshold=limit
-    )
+        checkpoint.model, checkpoint.source, checkpoint.link_type, settings, seed, threshold=limit,
+        held_out=checkpoint.held_out,
+    )  # fmt: skip
     explanation = explainer.explain(src or "", dst or "", **on_request)
     console.print(str(explanation))
     values = {} if json is None else explanation.to_dict(mask=mask)

@@ -186,6 +186,10 @@ def train(
     batch_size: Annotated[
         int | None, typer.Option(min=1, help="Links per step, on sampled neighbourhoods.")
     ] = None,
+    figure: Annotated[
+        Path | None,
+        output("Write the reliability of the shares of held-out links as a figure (SVG)."),
+    ] = None,
     seed: Seed = 0,
 ) -> None:
     """Train a link predictor on a graph and test it beside two plain rivals.
@@ -196,11 +200,12 @@ def train(
 
     given = {"epochs": epochs, "lr": lr, "batch_size": batch_size, "paper_split": paper_split}
     options = {"head": head, "hidden": hidden, "num_layers": layers, "embeddings": embeddings}
-    with writing(out, graph):
+    with writing(out, graph), writing(figure, graph):
         train_and_save(
             graph, _link_type(link, graph), out, model=model, seed=seed, console=console,
             options=options,
             settings={key: value for key, value in given.items() if value is not None},
+            figure=figure,
         )  # fmt: skip
 
 
@@ -233,6 +238,16 @@ def recommend(
         console.print(f"Best new sources of {dst!r} ({src_type} {relation}):")
     for rank, node in enumerate(found, start=1):
         console.print(f"{rank:3d}.  {node.probability:.3f}  {node.name}")
+    shares = [node.held_out_share for node in found if node.held_out_share is not None]
+    if shares:
+        from pagelink.views.text import percent
+
+        each = ", ".join(percent(each.share) for each in shares)
+        like = {"rank": "ranks", "score": "scores"}[shares[0].by]
+        console.print(
+            f"Share of predictions of these {like} that were held-out links (a lower bound: not "
+            f"every true link is known): {each}."
+        )
 
 
 app.command()(explain)
@@ -284,7 +299,7 @@ def serve(
 
     explainer = PaGELink(
         checkpoint.model, checkpoint.source, checkpoint.link_type, seed=seed,
-        threshold=None if rank_only else threshold,
+        threshold=None if rank_only else threshold, held_out=checkpoint.held_out,
     )  # fmt: skip
     name, auc = type(checkpoint.model).__name__, checkpoint.report.test_auc
     explorer = Explorer(

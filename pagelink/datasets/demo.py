@@ -13,7 +13,7 @@ from pagelink.explain.explainer import PaGELink
 from pagelink.explain.result import Explanation
 from pagelink.models.architectures import RGCN
 from pagelink.models.checkpoint import Checkpoint
-from pagelink.models.commands import training_bar
+from pagelink.models.commands import calibrated, training_bar
 from pagelink.models.links import LinkSplit, split_links
 from pagelink.models.training import TrainSettings, train
 from pagelink.runtime.files import write_text
@@ -45,13 +45,16 @@ def make_demo(seed: int, console: Console, **sizes: Any) -> Checkpoint:
         f"average precision {report.test_ap:.3f}.",
         soft_wrap=True,
     )
-    return Checkpoint(model.eval(), link_type, split, report, SETTINGS, data)
+    calibration = calibrated(model, data, link_type, split, SETTINGS, seed=seed)
+    return Checkpoint(
+        model.eval(), link_type, split, report, SETTINGS, data, calibration=calibration
+    )
 
 
 def run_demo(out: Path, seed: int, console: Console) -> Explanation:
     """Generate, train, explain; print the explanation and write it as a page and a picture."""
     demo = make_demo(seed, console)
-    explainer = PaGELink(demo.model, demo.data, demo.link_type, seed=seed)
+    explainer = PaGELink(demo.model, demo.data, demo.link_type, seed=seed, held_out=demo.held_out)
     explanation = _first_predicted(explainer, demo.split)
     console.print(f"\n{explanation}", soft_wrap=True, highlight=False, markup=False)
     for name, text in (("explanation.html", explanation.to_html()),

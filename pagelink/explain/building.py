@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from pagelink.explain.direct_facts import DirectFacts
 from pagelink.explain.edge_mask import EdgeMask
-from pagelink.explain.notes import unseen_relations
+from pagelink.explain.notes import true_of, unseen_relations
 from pagelink.explain.result import (
     Alternative,
     Explanation,
@@ -28,7 +28,7 @@ from pagelink.graph.links import Link
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.measure.candidates import Candidates
 from pagelink.measure.evidence import Measured
-from pagelink.measure.verdict import Evidence
+from pagelink.measure.verdict import Evidence, Part
 from pagelink.runtime.arrays import Bools
 from pagelink.runtime.timer import OutOfTimeError, Timer
 from pagelink.search.mask_learning import LearnedMasks
@@ -191,6 +191,7 @@ class ResultBuilder:
         found: FoundPaths,
         measured: Mapping[int, Measured] | None = None,
         candidates: Candidates | None = None,
+        without_paths: Mapping[int, tuple[Part, ...]] | None = None,
     ) -> list[Explanation]:
         """Return an explanation per link of the batch.
 
@@ -200,6 +201,7 @@ class ResultBuilder:
             found: the paths of the links to explain.
             measured: what they are worth. None: not measured.
             candidates: what sets as good as the chosen ones are made of.
+            without_paths: on what the scores of links rest that no path joins.
         """
         row = {int(link): i for i, link in enumerate(work.links)}
         explanations = []
@@ -213,6 +215,7 @@ class ResultBuilder:
                     values |= self._measured(work, masks, measured[i], candidates)
             else:
                 values, late = self._unexplained(work, i)
+                values["what_else"] = (without_paths or {}).get(i, ())
             if np.isfinite(logit) and np.isfinite(deployed):
                 values |= {"logit": logit, "logit_deployed": deployed}
             elif np.isfinite(logit) and work.timer.cut:
@@ -220,7 +223,8 @@ class ResultBuilder:
             direct = self._direct.relations(link)
             first = (self._direct.note(link, direct),) if direct else ()
             values["direct_relations"] = direct
-            values["notes"] = first + self._notes(bool(work.unpruned[i]), i in row)
+            notes = first + self._notes(bool(work.unpruned[i]), i in row)
+            values["notes"] = true_of(notes, logit, values.get("evidence"), self._setup.noise)
             values["link_in_graph"] = link.fact >= 0
             answer = self._explanation(link, **values)
             explanations.append(cut_short(answer, work.timer) if late else answer)
@@ -381,9 +385,9 @@ class ResultBuilder:
 
 
 def _negative_message(logit: float, deployed: float, threshold: float) -> str:
-    message = f"The model does not predict this link: its raw score is {logit:.4g}"
+    message = f"The model does not predict this link: its score is {logit:.4g}"
     if threshold:
         message += f", below the threshold of {threshold:.4g}"
     if deployed >= threshold:
-        message += f". (With the link itself in the graph the raw score is {deployed:.4g})"
+        message += f". (With the link itself in the graph the score is {deployed:.4g})"
     return message + "."

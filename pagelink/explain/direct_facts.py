@@ -1,7 +1,7 @@
 """Direct facts that may be the explained link itself, under another name.
 
 The link is taken out of the graph by its type. A relation that says the same under another name
-stays in, and the best path is then that relation: no explanation. This is told before all else.
+stays in, and the best path is then that relation: no explanation. This is said before all else.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class DirectFacts:
     """Finds relations that join the ends of a link directly and may restate it.
 
     These are all other relations, since links asked about may be stored under another name than the
-    other links of their type. Those that join most stored links of the type, too, are told in
+    other links of their type. Those that join most stored links of the type, too, are reported in
     stronger words; and so are all where none is stored, since nothing tells them from the link.
     What it finds depends on the graph and the link alone.
     """

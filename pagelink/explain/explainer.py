@@ -50,6 +50,8 @@ class PaGELink(Prepared):
         relation_names: how the relations of a homogeneous graph are called: a sequence by their
             value in `edge_type`, or a mapping. None: as `to_homogeneous()` left them, else
             "relation 0" and so on.
+        held_out: what ranks and scores of the model meant on links held out from it, as the
+            checkpoint of `pagelink train` has it. None: explanations do not say so.
 
     Raises:
         PageLinkError: the graph, the link type or the model cannot be used; the message says why.

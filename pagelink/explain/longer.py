@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from pagelink.explain.result import Explanation
+from pagelink.explain.result import Explanation, Path
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.edited_graphs import Edits
 from pagelink.measure.trials import ReferenceGraphs
@@ -20,6 +20,8 @@ Method = Callable[[Scored, int], list[Explanation]]
 """From links with their computation graphs and scores, and a seed, to one explanation each."""
 FURTHEST = 3
 """For a model that sees the whole graph, how many facts longer than `max_length` a path may be."""
+CONNECTED = 0.5
+"""Paths that have an idle fact give way to longer ones whose connection is at least this."""
 
 
 def with_longer_paths(
@@ -54,20 +56,48 @@ def with_longer_paths(
         again = [pending[i] for i in carried]
         found = method(_part(other, scored, again), seed)
         for i, answer in zip(again, found, strict=True):
-            if answer.evidence is not None and answer.evidence.verdict == "supported":
+            if _is_better(answer, answers[i]):
                 answers[i] = replace(answer, settings=settings)
                 pending.remove(i)
     return answers
 
 
 def _needs_longer(answer: Explanation) -> bool:
-    """Whether short paths do not carry the score, but facts together may."""
+    """Whether short paths do not carry the score as paths, but facts together may."""
     if answer.reason is not None or answer.logit is None:
         return answer.reason == "beyond_max_length"
     evidence = answer.evidence
-    if evidence is None or evidence.verdict not in ("structure_not_used", "structure_against"):
+    if evidence is None or (_is_carried_by_paths(answer) and _without_idle(answer)):
         return False
     return answer.logit - evidence.logit_without_edges > answer.noise
+
+
+def _is_better(longer: Explanation, shorter: Explanation) -> bool:
+    """Whether longer paths carry the score, and more clearly so than shorter ones."""
+    if not _is_carried_by_paths(longer):
+        return False
+    if shorter.evidence is not None and shorter.evidence.verdict == "degree_only":
+        return bool(_without_idle(longer))  # where only ends count, facts between them are idle
+    if _is_carried_by_paths(shorter):
+        return any((path.connection or 0.0) >= CONNECTED for path in _without_idle(longer))
+    return True
+
+
+def _is_carried_by_paths(answer: Explanation) -> bool:
+    """Whether paths carry the score as paths.
+
+    Those that share a fact with a longer one do much by removal. But they add nothing to the graph
+    without paths, or one of their ends does nothing, or anything else in their place does as well.
+    """
+    evidence = answer.evidence
+    if evidence is None or evidence.verdict != "supported" or evidence.ends is not None:
+        return False
+    return evidence.gain > answer.noise and any(path.is_evidence for path in answer.paths)
+
+
+def _without_idle(answer: Explanation) -> list[Path]:
+    """The paths that are evidence and of which every fact is active."""
+    return [path for path in answer.paths if path.is_evidence and not path.idle]
 
 
 def _longest(setup: Setup) -> int:

@@ -6,11 +6,16 @@ from collections.abc import Sequence
 
 from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
+from pagelink.measure.verdict import Evidence
 from pagelink.model.predictor import LinkPredictor
 from pagelink.model.receptive_field import ReceptiveField
 
 NAMED = 8
 """Relations that a note names, at most."""
+UNUSED = (
+    "The model does not use the graph: of the links it was tried on, none had another score "
+    "without any edge."
+)
 
 
 def warnings_about(
@@ -20,8 +25,7 @@ def warnings_about(
     unused = (
         "The model does not use the graph: its score rests on no edge of it."
         if seen.sees_nothing
-        else "The model does not use the graph: of the links it was tried on, none had another "
-        "score without any edge."
+        else UNUSED
     )
     flat = (
         "The model's score has no gradient by its messages (detach, no_grad, a step function), so "
@@ -45,6 +49,15 @@ def warnings_about(
         for link_type, near in predictor.graph.near_reverses(link_types).items()
         for other in near
     ]
+
+
+def true_of(
+    notes: Sequence[str], logit: float | None, evidence: Evidence | None, noise: float
+) -> tuple[str, ...]:
+    """Return the notes that what was measured of a link does not contradict."""
+    if logit is None or evidence is None or abs(logit - evidence.logit_without_edges) <= noise:
+        return tuple(notes)
+    return tuple(note for note in notes if note != UNUSED)
 
 
 def unseen_relations(graph: TypedGraph, seen: ReceptiveField) -> list[str]:

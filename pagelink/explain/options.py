@@ -13,13 +13,14 @@ import numpy as np
 
 from pagelink.errors import SettingsError
 from pagelink.explain.building import cut_short, named_paths
-from pagelink.explain.ranking import RANKING, EndScores, rank_among, sample_ends
+from pagelink.explain.ranking import RANKING, EndScores, open_ends, rank_among, sample_ends
 from pagelink.explain.result import Explanation, Path
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.links import End, Link
 from pagelink.graph.lookup import fact_of
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.measure.candidates import CandidateFinder, Candidates
+from pagelink.measure.held_out import HeldOutShares
 from pagelink.model.edited_logits import EditedLogits, edge_gradient
 from pagelink.model.receptive_field import ReceptiveField
 from pagelink.runtime.arrays import Doubles, Longs
@@ -153,6 +154,22 @@ def with_rank(
         rank_of=len(nodes),
         rank_end=end,
     )
+
+
+def with_held_out(
+    graph: TypedGraph, link: Link, answer: Explanation, shares: HeldOutShares
+) -> Explanation:
+    """Say how many predictions of such a rank, or of such a score, were held-out links.
+
+    It goes by the rank where that is known among all targets of the source, else by the score. A
+    link of the graph was not held out, and gets nothing.
+    """
+    if answer.logit is None or answer.link_in_graph or link.type != shares.link_type:
+        return answer
+    is_whole = answer.rank_end == "dst" and answer.rank_of == len(open_ends(graph, link))
+    if answer.rank is not None and is_whole:
+        return replace(answer, held_out_share=shares.of_rank(answer.rank))
+    return replace(answer, held_out_share=shares.of_score(answer.logit))
 
 
 def with_negatives(

@@ -17,16 +17,29 @@ from pagelink.errors import LinkError, StoreError
 from pagelink.explain.building import ResultBuilder, cut_short
 from pagelink.explain.checking import check_links
 from pagelink.explain.longer import Method, with_longer_paths
-from pagelink.explain.options import ExplainOptions, with_negatives, with_rank, with_runs
+from pagelink.explain.options import (
+    ExplainOptions,
+    with_held_out,
+    with_negatives,
+    with_rank,
+    with_runs,
+)
 from pagelink.explain.result import Explanation
 from pagelink.graph.batches import Batch
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.links import Link
 from pagelink.measure.candidates import CandidateFinder
-from pagelink.measure.evidence import measure_beyond, measure_chosen, measured_so_far
+from pagelink.measure.evidence import (
+    measure_beyond,
+    measure_chosen,
+    measure_without_paths,
+    measured_so_far,
+)
+from pagelink.measure.held_out import HeldOutShares
 from pagelink.measure.path_sets import Chains, ranked
 from pagelink.measure.selection import select
 from pagelink.measure.trials import Trials
+from pagelink.measure.verdict import Part
 from pagelink.model.borrowing import in_normal_mode
 from pagelink.runtime.timer import OutOfTimeError, Timer
 from pagelink.search.mask_learning import LearnedMasks, learn_masks
@@ -84,16 +97,26 @@ def page_link(builder: ResultBuilder, scored: Scored, seed: int) -> list[Explana
             except OutOfTimeError:
                 timer.stop(BEYOND)
             found = trials.candidates.found(chosen.members[work.links])
-            return builder.build(work, masks, found, measured, trials.candidates)
+            without = _without_paths(work)
+            return builder.build(work, masks, found, measured, trials.candidates, without)
         except OutOfTimeError:
             timer.stop(MEASURING)
     if trials is None:
-        return builder.build(work, masks, best_by_mask(work, masks))
+        found = best_by_mask(work, masks)
+        return builder.build(work, masks, found, without_paths=_without_paths(work))
     # The time was over: the best paths by what was measured so far.
     known = np.nan_to_num(trials.alone, nan=0.0)
     members = ranked(trials.candidates, known, settings.paths_within_budget)[work.links]
     found = trials.candidates.found(members)
     return builder.build(work, masks, found, measured_so_far(trials, members))
+
+
+def _without_paths(work: Work) -> dict[int, tuple[Part, ...]]:
+    """On what the scores of links without any path rest, if there is time to measure that."""
+    try:
+        return {} if work.timer.cut else measure_without_paths(work)
+    except OutOfTimeError:
+        return {}
 
 
 def best_by_mask(work: Work, masks: LearnedMasks) -> FoundPaths:
@@ -120,6 +143,8 @@ class Pipeline:
     """What explains by paths of another number of facts; None: they are never longer."""
     on_disk: bool = False
     """The graph is a store."""
+    held_out: HeldOutShares | None = None
+    """What ranks and scores meant on held-out links; None: not known."""
 
     def stream(
         self,
@@ -250,7 +275,13 @@ class Pipeline:
                 with_rank(self.setup, link, answer, options, self.seed, timer)
                 for link, answer in zip(links, answers, strict=True)
             ]
-        return answers
+        if self.held_out is None:
+            return answers
+        graph, shares = self.setup.graph, self.held_out
+        return [
+            with_held_out(graph, link, answer, shares)
+            for link, answer in zip(links, answers, strict=True)
+        ]
 
     def _by_seed(self, scored: Scored, seed: int) -> list[Explanation]:
         """Explain links side by side, by longer paths where short ones do not carry the score."""

@@ -24,6 +24,7 @@ from pagelink.graph.links import Key, Link, LinkLike, LinkReader, as_link_types
 from pagelink.graph.reading import RelationNames
 from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
+from pagelink.measure.held_out import HeldOutShares
 from pagelink.model.model_checks import inspect_model
 from pagelink.model.predictor import Forward, LinkPredictor, Output
 from pagelink.model.receptive_field import extractor_for
@@ -49,13 +50,14 @@ class Prepared:
         threshold: float | None = 0.0,
         reverse: Mapping[EdgeType, EdgeType] | None = None,
         relation_names: RelationNames | None = None,
+        held_out: HeldOutShares | None = None,
     ) -> None:
         check_arguments(settings, seed, threshold)
         self._given: dict[str, Any] = {
             "link_type": link_type, "forward": forward, "output": output, "threshold": threshold,
-            "reverse": reverse, "relation_names": relation_names,
+            "reverse": reverse, "relation_names": relation_names, "held_out": held_out,
         }  # fmt: skip
-        self.threshold = threshold
+        self.threshold, self.held_out = threshold, held_out
         self.store = data if isinstance(data, GraphStore) else None
         asked = as_link_types(link_type, not isinstance(data, Data))
         if relation_names is not None and not isinstance(data, Data):
@@ -93,7 +95,7 @@ class Prepared:
         self.builder = ResultBuilder(self.setup, seed, self.warnings)
         self.pipeline = Pipeline(
             self.setup, self.builder, self._method, seed, self._pipeline_at, self._longer(),
-            self.store is not None,
+            self.store is not None, self.held_out,
         )  # fmt: skip
         self._wider: dict[int | None, Prepared] = {self.extractor.num_hops: self}
         self._of_length: dict[int, Prepared] = {}

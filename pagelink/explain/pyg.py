@@ -75,7 +75,7 @@ class PaGELinkExplainer(ExplainerAlgorithm):
             if isinstance(value, Tensor) and value.dim() and links.shape[1] in value.shape:
                 raise LinkError(
                     f"{key} seems to hold a value per link ({list(value.shape)} for "
-                    f"{links.shape[1]} links), which cannot be told apart here. Use "
+                    f"{links.shape[1]} links), which cannot be assigned here. Use "
                     "pagelink.PaGELink with forward=callable(model, data, edge_label_index)."
                 )
         chosen = links if index is None else links[:, torch.as_tensor(index).view(-1)]

@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 
 from pagelink.errors import GraphError
 from pagelink.explain.edge_mask import EdgeMask, EdgeType
+from pagelink.measure.held_out import HeldOutShare
 from pagelink.measure.verdict import Evidence, Part
 from pagelink.settings import Settings
 
@@ -74,7 +75,8 @@ class Path:
     connection: float | None = None
     """Of a path of three or more facts: the share of its influence that is lost when only its inner
     facts, which touch neither end, are swapped with others of their kind. Near 0 the effect comes
-    from its first and last fact, and that they are connected adds nothing. None: not measured, its
+    from its first and last fact, and that they are connected adds nothing. Where other paths stand
+    in for the inner facts, it is the share of its gain, without those. None: not measured, its
     influence is not noticed, or there is nothing to swap with."""
     is_evidence: bool | None = None
     """Whether the model relies on it: the verdict says that paths count for what they connect, and
@@ -206,6 +208,9 @@ class Explanation:
     """How many nodes were ranked: a sample of those the other end is not linked to, and its own."""
     rank_end: Literal["src", "dst"] | None = None
     """Which end was ranked, the target (`dst`) or the source (`src`); None: not requested."""
+    held_out_share: HeldOutShare | None = None
+    """Share of predictions of this rank, if it is known among all targets, else of this score, that
+    were links held out from the model. None: not known, or the link is part of the graph."""
     runs: int | None = None
     """How many runs, each with a seed of its own, `Path.runs` counts; None if there was but one."""
     versions: Mapping[str, str] = field(repr=False, compare=False, default_factory=dict)
@@ -277,6 +282,7 @@ class Explanation:
     def from_dict(cls, values: Mapping[str, Any]) -> Explanation:
         """Return the explanation that `to_dict` gave; `edge_mask` is empty if it was left out."""
         reason, evidence = values["reason"], values.get("evidence")
+        held_out = values.get("held_out_share")
         if reason is not None and reason not in REASONS:
             raise GraphError(f"reason must be one of {REASONS}, got {reason!r}.")
         given = _fields_in(cls, values)
@@ -290,6 +296,7 @@ class Explanation:
                 Alternative(each["worth"], tuple(map(_path_from_dict, each["paths"])))
                 for each in values.get("alternatives", ())
             ),
+            "held_out_share": None if held_out is None else HeldOutShare(**held_out),
             "strongest": _strongest_from_dict(values.get("strongest")),
             "what_else": tuple(Part(**part) for part in values.get("what_else", ())),
             "notes": tuple(values["notes"]),

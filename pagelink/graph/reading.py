@@ -94,8 +94,8 @@ def _read_hetero(data: HeteroData) -> RawGraph:
                 attributes[edge_type] = _check_table(store["attributes"], edge_type, edges)
         elif "adj_t" in store:
             raise GraphError(
-                f"{edge_type} is stored as a sparse matrix (adj_t), whose entries cannot be told "
-                "apart. Give the graph by edge_index."
+                f"{edge_type} is stored as a sparse matrix (adj_t), whose entries cannot be "
+                "distinguished. Give the graph by edge_index."
             )
     columns = {t: np.arange(e.shape[1]) for t, e in edges.items()}
     mask_sizes = {t: int(c.size) for t, c in columns.items()}
@@ -197,7 +197,7 @@ def _value_of(link_type: EdgeType) -> int | None:
 
 
 def label_values(raw: RawGraph, edge_types: Sequence[EdgeType]) -> Longs:
-    """Return what a model is told of the type of a link: `data.edge_label_type`.
+    """Return what a model is given for the type of a link: `data.edge_label_type`.
 
     Args:
         raw: the graph.

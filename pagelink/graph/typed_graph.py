@@ -77,7 +77,7 @@ class TypedGraph:
     relation_class: Ints
     """Position of the relation that stands for a relation and its reverse."""
     label_value: Longs
-    """What a model is told of links of a relation: its position, or its value in `edge_type`."""
+    """What a model is given for links of a relation: its position, or its value in `edge_type`."""
 
     in_ptr: Longs
     src: Ints

@@ -44,6 +44,13 @@ class Candidates:
     slots: Csr
     """Per candidate, all edges of its facts: every copy and both directions."""
 
+    @classmethod
+    def none(cls, num_links: int, max_length: int) -> Candidates:
+        """No candidates, of some links."""
+        whole, real = np.empty(0, dtype=np.int64), np.empty(0)
+        ptr, arcs = np.zeros(num_links + 1, dtype=np.int64), whole.reshape(0, max_length)
+        return cls(ptr, arcs, whole, real, real, Csr(np.zeros(1, dtype=np.int64), whole))
+
     @property
     def link(self) -> Longs:
         """The link of each candidate."""

@@ -2,7 +2,7 @@
 
 The degree control swaps all facts of the returned paths, and compares with as many facts at source
 and target that lie on no path. The connection of a path swaps only its inner facts, those that
-touch neither end.
+touch neither end: in G, or, where other paths stand in for these facts, in G0 with the path alone.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pagelink.measure.activity import ACTIVE
 from pagelink.measure.selection import Selection
 from pagelink.measure.swaps import NO_EDGES, JobList, draw, swapped_logits
 from pagelink.measure.trials import Trials
 from pagelink.measure.verdict import DegreeControl, connection
-from pagelink.runtime.arrays import Doubles, Longs
+from pagelink.runtime.arrays import Bools, Doubles, Longs
 
 _WIDTH = 1.96  # of a 95 % interval, in standard errors
 SET, PATH, PLACEBO = 0, 1, 1000
@@ -51,12 +52,15 @@ def measure_controls(trials: Trials, selection: Selection, asked: Longs) -> Cont
     # 1. What to swap: the sets, the placebos, the inner facts of longer paths; and the logits
     #    before that.
     jobs, base = JobList(trials.graphs, work.seed), []
-    alone = _alone(trials, selection)
+    inserted = selection.inserted[:, None] | _is_replaced(trials, selection)
+    alone = _alone(trials, selection, inserted)
     for link in work.links.tolist():
         mine = members[link][members[link] >= 0]
         if link in asked:
             facts, _ = trials.facts(mine)
-            without, logit = _start(trials, selection, link, mine)
+            without, logit = _start(
+                trials, link, mine, selection.gain[link] if selection.inserted[link] else None
+            )
             before = jobs.count
             jobs.add(link, facts, settings.swaps, SET, without)
             jobs.add_placebos(link, facts, settings.swaps, PLACEBO, without)
@@ -64,7 +68,9 @@ def measure_controls(trials: Trials, selection: Selection, asked: Longs) -> Cont
         for place, member in enumerate(mine.tolist()):
             if alone[link, place] > noise:
                 one = np.array([member])
-                without, logit = _start(trials, selection, link, one)
+                without, logit = _start(
+                    trials, link, one, trials.gains[member] if inserted[link, place] else None
+                )
                 before = jobs.count
                 jobs.add_inner(link, trials.facts(one)[0], settings.swaps, PATH + place, without)
                 base += [logit] * (jobs.count - before)
@@ -108,23 +114,39 @@ def control_of(lost: Doubles, placebo: Doubles) -> DegreeControl | None:
     )
 
 
-def _alone(trials: Trials, selection: Selection) -> Doubles:
-    """[num_links, most]: what each chosen path does alone, on the side of the influence."""
+def _is_replaced(trials: Trials, selection: Selection) -> Bools:
+    """[num_links, most]: paths whose inner facts count, but others stand in for them.
+
+    In G swapping them shows nothing, though the path is of no use without them.
+    """
+    members, lengths = selection.members, trials.candidates.lengths
+    place = np.arange(trials.candidates.arcs.shape[1])
+    inner = (place > 0) & (place < lengths[:, None] - 1)
+    active = inner & (selection.activity.state == ACTIVE)
+    felt = inner & (np.abs(selection.activity.effect) > trials.work.setup.noise)
+    found: Bools = (active.any(1) & ~felt.any(1))[members] & (members >= 0)
+    return found
+
+
+def _alone(trials: Trials, selection: Selection, inserted: Bools) -> Doubles:
+    """[num_links, most]: what each chosen path does alone, by removal or by insertion."""
     members = selection.members
-    values = np.where(selection.inserted[:, None], trials.gains[members], trials.alone[members])
+    values = np.where(inserted, trials.gains[members], trials.alone[members])
     return np.where(members >= 0, values, np.nan)
 
 
-def _start(trials: Trials, selection: Selection, link: int, members: Longs) -> tuple[Longs, float]:
+def _start(trials: Trials, link: int, members: Longs, gain: float | None) -> tuple[Longs, float]:
     """The edges to take out before some candidates of a link are swapped, and the logit then.
 
-    Where influence is by insertion that is G0 with these candidates, elsewhere G.
+    Args:
+        trials: the model and the graphs.
+        link: the link.
+        members: its candidates.
+        gain: swap in G0 with them, which adds this to its logit. None: in G.
     """
-    if not selection.inserted[link]:
+    if gain is None:
         return NO_EDGES, float(trials.work.logits[link])
     first, last = trials.work.batch.edge_ptr[link : link + 2]
     on_path = first + np.flatnonzero(trials.graphs.on_path[first:last])
     without = np.setdiff1d(on_path, trials.candidates.slots.take(members).values)
-    every = len(members) == np.count_nonzero(selection.members[link] >= 0)
-    gain = selection.gain[link] if every else trials.gains[members[0]]
     return without, float(trials.without_paths[link] + gain)

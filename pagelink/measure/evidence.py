@@ -13,6 +13,7 @@ import numpy as np
 from pagelink.graph.edited_graphs import Edits
 from pagelink.graph.lookup import slots_of_same_facts
 from pagelink.measure.activity import ACTIVE, UNKNOWN
+from pagelink.measure.candidates import Candidates
 from pagelink.measure.controls import Controls, measure_controls
 from pagelink.measure.selection import Selection
 from pagelink.measure.strongest import Strongest, strongest_facts
@@ -32,6 +33,8 @@ from pagelink.measure.verdict import (
 from pagelink.measure.what_else import what_else
 from pagelink.runtime.arrays import Longs
 from pagelink.runtime.csr import Csr
+from pagelink.search.paths import allowed_facts, build_path_graphs
+from pagelink.search.work import Work
 
 
 @dataclass(frozen=True)
@@ -143,6 +146,29 @@ def measure_beyond(
         link: replace(each, strongest=strongest.get(link), what_else=parts.get(link, ()))
         for link, each in measured.items()
     }
+
+
+def measure_without_paths(work: Work) -> dict[int, tuple[Part, ...]]:
+    """Measure on what the scores of links rest that the model predicts and no path joins.
+
+    Raises:
+        OutOfTimeError: the time was over before all of it was measured.
+    """
+    setup, settings, batch = work.setup, work.setup.settings, work.batch
+    bar = -np.inf if setup.threshold is None else setup.threshold
+    predicted = np.flatnonzero(np.isfinite(work.logits) & (work.logits >= bar))
+    others = np.setdiff1d(predicted, work.links)
+    if not (settings.measure and settings.what_else and len(others)):
+        return {}
+    none = Candidates.none(batch.num_links, settings.max_length)
+    trials = Trials.of(replace(work, links=others), none)
+    # A path of which the model does not see every fact is none.
+    seen = allowed_facts(setup.graph, batch, None)
+    until = work.timer.search_end()
+    joined = build_path_graphs(setup.graph, batch, seen, settings.max_length, until=until)
+    there = np.repeat(joined.has_path(until), np.diff(batch.edge_ptr))
+    graphs = replace(trials.graphs, on_path=trials.graphs.on_path & there)
+    return what_else(replace(trials, graphs=graphs), others)
 
 
 def measured_so_far(trials: Trials, members: Longs) -> dict[int, Measured]:

@@ -202,7 +202,7 @@ def swapped_logits(
         timer: when to stop.
 
     Raises:
-        OutOfTimeError: the time was over before the model was asked for all of them.
+        OutOfTimeError: the time was over before the model had scored all of them.
     """
     graph, num_draws = setup.graph, len(swaps.job)
     if not num_draws:

@@ -124,8 +124,8 @@ class Trials:
         """Return the logits of edited graphs, all of them.
 
         Raises:
-            OutOfTimeError: the time was over before the model was asked for all of them, or for
-                what came before.
+            OutOfTimeError: the time was over before the model had scored all of them, or what
+                came before.
         """
         answers = self.model.logits(graph, edits)
         if not self.model.complete:

@@ -227,8 +227,8 @@ class Tracer:
         if not isinstance(edge_index, TracedIndex):
             raise MaskError(
                 f"The layer {layer_name(name, module)} passes messages along edges that cannot "
-                "be told from those given to the model: it keeps edges of its own (a cached "
-                "or precomputed graph, a sparse matrix) or builds new ones by an operation "
+                "be distinguished from those given to the model: it keeps edges of its own (a "
+                "cached or precomputed graph, a sparse matrix) or builds new ones by an operation "
                 "that is not followed. Let it use the edge_index it is given, by indexing, "
                 "torch.cat, flip or added self-loops."
             )

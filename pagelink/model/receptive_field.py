@@ -34,8 +34,8 @@ NOT_LOCAL = (
     "of the link, so it was run on the full graph."
 )
 NOT_FOLLOWED = (
-    "The model reads numbers out of its messages (.item(), NumPy, a condition), so that it cannot "
-    "be told how far it sees, and it was run on the full graph."
+    "The model reads numbers out of its messages (.item(), NumPy, a condition), so how far it "
+    "sees is not known, and it was run on the full graph."
 )
 
 

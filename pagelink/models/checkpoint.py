@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,9 @@ from pagelink.errors import CheckpointError
 from pagelink.graph.reverse_relations import reverse_name
 from pagelink.graph.schema import EdgeType, Schema, differences, graph_schema
 from pagelink.graph.typed_graph import TypedGraph
+from pagelink.measure.held_out import HeldOutShares
 from pagelink.models.architectures import MODELS
+from pagelink.models.calibration import Calibration
 from pagelink.models.checkpoint_file import (
     damage_named,
     read_checkpoint_file,
@@ -65,6 +67,13 @@ class TrainedModel:
     split: LinkSplit
     report: TrainReport
     settings: TrainSettings
+    calibration: Calibration | None = field(default=None, kw_only=True)
+    """What ranks and scores meant on the validation links; None if that was not measured."""
+
+    @property
+    def held_out(self) -> HeldOutShares | None:
+        """The same as explainers take it, `PaGELink(..., held_out=c.held_out)`."""
+        return None if self.calibration is None else self.calibration.shares
 
 
 @dataclass(frozen=True)
@@ -103,6 +112,7 @@ def save_checkpoint(
     split: LinkSplit,
     report: TrainReport,
     settings: TrainSettings,
+    calibration: Calibration | None = None,
 ) -> Path:
     """Write a trained model to a file, under a temporary name until it is complete.
 
@@ -114,6 +124,7 @@ def save_checkpoint(
         split: its links.
         report: what `train` returned.
         settings: what `train` was given.
+        calibration: what `calibrate` returned.
 
     Raises:
         CheckpointError: the model is not one of `MODELS`.
@@ -132,6 +143,8 @@ def save_checkpoint(
         "report": report.to_dict(),
         "schema": graph_schema(data),
     }
+    if calibration is not None:
+        header["calibration"] = calibration.to_dict()
     arrays = {f"{_WEIGHTS}{name}": weight for name, weight in model.state_dict().items()}
     arrays |= {f"split/{part}": getattr(split, part) for part in _PARTS}
     return write_checkpoint_file(Path(path), header, arrays)
@@ -197,7 +210,11 @@ def read_model(path: Path, given: Schema) -> TrainedModel:
         fanout = tuple(header["settings"]["fanout"])
         settings = TrainSettings(**{**header["settings"], "fanout": fanout})
         report = TrainReport.from_dict(header["report"])
-    return TrainedModel(model, link_type, LinkSplit(*parts), report, settings)
+        # Files of earlier versions have none.
+        found = header.get("calibration")
+        calibration = None if found is None else Calibration.from_dict(found)
+    split = LinkSplit(*parts)
+    return TrainedModel(model, link_type, split, report, settings, calibration=calibration)
 
 
 def _model(header: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> LinkModel:
@@ -287,7 +304,7 @@ def save_message_store(
         store: the whole graph that the model was trained on.
         model: its checkpoint.
         out: the folder to make.
-        progress: told of each step by name, done and total.
+        progress: called for each step with its name, done and total.
 
     Raises:
         CheckpointError: the graph is not the model's.

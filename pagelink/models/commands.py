@@ -18,13 +18,22 @@ import numpy as np
 import torch
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from torch import Tensor
+from torch_geometric.data import HeteroData
 
 from pagelink.errors import SettingsError
 from pagelink.graph.schema import EdgeType
+from pagelink.measure.held_out import HeldOutShare
 from pagelink.models.architectures import make_model
+from pagelink.models.calibration import FEWEST_SOURCES, MOST_PAIRS, Calibration, calibrate
 from pagelink.models.checkpoint import Checkpoint, save_checkpoint
-from pagelink.models.links import Negatives, split_graph
+from pagelink.models.feeds import scorer
+from pagelink.models.link_model import LinkModel, node_inputs
+from pagelink.models.links import LinkSplit, Negatives, split_graph
+from pagelink.models.messages import message_graph
+from pagelink.models.reliability import reliability_svg
 from pagelink.models.training import Epoch, TrainReport, TrainSettings, train
+from pagelink.runtime.files import write_text
 from pagelink.tables.load import load_graph
 
 _NODES_AT_ONCE = 100_000
@@ -39,6 +48,9 @@ class Recommendation:
     name: str
     logit: float
     probability: float
+    held_out_share: HeldOutShare | None = None
+    """Share of predictions of this rank (of sources for a target: of this score) that were held-out
+    links; None if the model has no calibration, or known links are ranked, too."""
 
 
 def recommend(
@@ -89,17 +101,31 @@ def recommend(
     logits = torch.cat([checkpoint.score(part) for part in links.split(_NODES_AT_ONCE, dim=1)])
     order = torch.argsort(logits, descending=True, stable=True)[:k].tolist()
     found = pairs[1 - place]
+    shares = checkpoint.held_out if exclude_known else None
+
+    def share(logit: Tensor) -> HeldOutShare | None:
+        if shares is None:
+            return None
+        if place:  # ranks are those of targets
+            return shares.of_score(float(logit))
+        return shares.of_rank(1 + int((logits > logit).sum()))
+
     return [
         Recommendation(
             index=int(found[i]),
             name=graph.node_name(graph.flat_index(sought, int(found[i]))),
             logit=float(logits[i]),
             probability=float(torch.sigmoid(logits[i])),
+            held_out_share=share(logits[i]),
         )
         for i in order
     ]
 
 
+NOT_CALIBRATED = (
+    f"What a rank or a score means is not measured: that needs {FEWEST_SOURCES} sources whose "
+    f"targets can be ranked, and at most {MOST_PAIRS:,} pairs with them."
+)
 DATASET_FILE = "extra-dataset.json"
 """In a folder that `pagelink dataset` made: says how the data set is meant to be split."""
 
@@ -114,8 +140,12 @@ def train_and_save(
     console: Console,
     options: Mapping[str, Any],
     settings: Mapping[str, Any],
+    figure: Path | None = None,
 ) -> TrainReport:
-    """Train a model on a graph, print how it does, and write it to a file."""
+    """Train a model on a graph, print how it does, and write it to a file.
+
+    `figure` is where to write the reliability figure, an SVG.
+    """
     data = load_graph(graph)
     as_paper = settings.get("paper_split", _is_paper_data(graph))
     defaults = TrainSettings.paper() if as_paper else TrainSettings()
@@ -131,9 +161,32 @@ def train_and_save(
     with training_bar(console, chosen.epochs) as step:
         report = train(predictor, data, link_type, split, chosen, seed=seed, progress=step)
     console.print(str(report), markup=False)
-    save_checkpoint(out, predictor, data, link_type, split, report, chosen)
+    calibration = calibrated(predictor, data, link_type, split, chosen, seed=seed)
+    console.print(NOT_CALIBRATED if calibration is None else str(calibration), markup=False)
+    save_checkpoint(out, predictor, data, link_type, split, report, chosen, calibration)
     console.print(f"Wrote {out}", markup=False)
+    if figure is not None and calibration is not None:
+        write_text(figure, reliability_svg(calibration))
+        console.print(f"Wrote {figure}", markup=False)
     return report
+
+
+def calibrated(
+    model: LinkModel,
+    data: HeteroData,
+    link_type: EdgeType,
+    split: LinkSplit,
+    settings: TrainSettings,
+    *,
+    seed: int = 0,
+) -> Calibration | None:
+    """Measure what ranks and scores of a model mean, right after `train` with the same arguments.
+
+    See `calibrate` for what is measured, and for when there is none.
+    """
+    graph = message_graph(data, link_type, split.train, paper_split=settings.paper_split)
+    score = scorer(model, node_inputs(graph), dict(graph.edge_index_dict))
+    return calibrate(score, split, link_type, int(data[link_type[2]].num_nodes), seed)
 
 
 @contextmanager

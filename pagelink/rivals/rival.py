@@ -38,7 +38,7 @@ LOWEST = -20.0
 
 @dataclass(frozen=True)
 class Options:
-    """What a rival can be told beyond `Settings`; numbers from 0 up."""
+    """Options of a rival beyond `Settings`; numbers from 0 up."""
 
     def __post_init__(self) -> None:
         for field in fields(self):

@@ -27,7 +27,7 @@ def at_once(*calls: Call) -> None:
 
 
 class Undo(io.IOBase):
-    """A context that makes the calls it was told to, last first, when it is left.
+    """A context that makes the calls it was given, last first, when it is left.
 
     The functions must be C functions that raise nothing. `__exit__` of `io.IOBase` is a C function
     that calls `close`, and so is `close` here.

@@ -29,7 +29,7 @@ from pagelink.search.pruning import prune
 from pagelink.settings import Settings
 
 EXTRACTING = "the computation graph was extracted"
-SCORING = "the model was asked for its score"
+SCORING = "the link was scored"
 SEARCHING = "paths were searched"
 LEARNING = "the mask was learned"
 MEASURING = "it was measured what paths are worth"

@@ -35,7 +35,7 @@ from pagelink.store.external_sort import (
 from pagelink.store.manifest import ArrayWriter, StoreFiles
 
 Step = Callable[[str, int, int], None]
-"""Told of each step: its name, and how much of how much is done."""
+"""Called for each step: its name, and how much of how much is done."""
 
 
 @dataclass(frozen=True)

@@ -66,9 +66,9 @@ class GraphStore:
 
         Args:
             folder: that `pagelink store` or `save_store` made.
-            verify: compare the sha256 of every file, which reads all of them; a function is told
-                of what is done, the bytes read, and those there are. False: this is done once on a
-                machine, remembered by inode, size and times of the files.
+            verify: compare the sha256 of every file, which reads all of them; a function is
+                called with what is done, the bytes read, and those there are. False: this is done
+                once on a machine, remembered by inode, size and times of the files.
 
         Raises:
             StoreError: the folder is no store, half-written, of another version, or a file of it
@@ -106,7 +106,7 @@ class GraphStore:
         """Compare the sha256 of every file with the manifest, and remember that it was done.
 
         Args:
-            step: told of what is done, the bytes read, and those there are.
+            step: called with what is done, the bytes read, and those there are.
 
         Raises:
             StoreError: a file was changed; with its name.
@@ -121,7 +121,7 @@ class GraphStore:
 
     @cached_property
     def damage(self) -> StoreError | None:
-        """What `verify` finds wrong, looked at once; asked for when something fails."""
+        """What `verify` finds wrong, looked at once; computed when something fails."""
         try:
             self.verify()
         except StoreError as error:

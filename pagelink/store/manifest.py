@@ -135,7 +135,7 @@ def check_file(path: Path, entry: Entry) -> Signature:
 
 
 def sha256_of(file: BinaryIO, step: Callable[[int], None] = lambda done: None) -> str:
-    """Return the checksum of a whole file; `step` is told of the bytes of each block read."""
+    """Return the checksum of a whole file; `step` is called with the bytes of each block read."""
     file.seek(0)
     digest = hashlib.sha256()
     while block := file.read(_BLOCK):

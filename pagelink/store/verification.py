@@ -45,7 +45,7 @@ def verify_files(
     Args:
         folder: the store.
         entries: the files to read, and what the manifest says of them.
-        step: told of what is done, the bytes read, and those there are.
+        step: called with what is done, the bytes read, and those there are.
 
     Raises:
         StoreError: a file is another one; with its name.

@@ -60,7 +60,7 @@ class StoreWriter:
     Args:
         out: the folder to make.
         edges_in_memory: how many edges are sorted at a time.
-        progress: told of each step by name, done and total.
+        progress: called for each step with its name, done and total.
 
     Raises:
         StoreError: the folder cannot be written, or there is something in it.

@@ -26,7 +26,7 @@ from pagelink.rivals.registry import BY_PATH, RIVALS, make_rival
 from pagelink.settings import Settings
 from pagelink.study.questions import TRUTHS, Shown, Truth
 from pagelink.views.layers import NamedFact, Node, columns_of
-from pagelink.views.statements import chance, phrases_of
+from pagelink.views.statements import phrases_of
 from pagelink.views.subgraph import NOTHING, draw_subgraph
 from pagelink.views.text import clean, isolate, words
 
@@ -177,10 +177,7 @@ class Words:
 
     def score(self, logit: float) -> str:
         """What the model says of a link."""
-        probability = float(1 / (1 + np.exp(-logit)))
-        return (
-            f"The model puts the chance of this link at {chance(probability)} (score {logit:.2f})."
-        )
+        return f"The model's score for this link is {logit:.2f}."
 
     def fact(self, fact: int) -> str:
         """A fact as a sentence."""
@@ -267,7 +264,7 @@ def measure(
         grounds: the links; of a large graph they fill the memory, so each is let go after its turn.
         shown: of each link, the facts that some explainer shows.
         seed: of the draw among other facts that the model sees.
-        progress: told how many links are done.
+        progress: called with the number of links done.
 
     Returns:
         Of each link, what was taken away, and the logit before.

@@ -140,7 +140,7 @@ class Answer:
     """One answer of one person."""
 
     participant: int
-    """Their number; the key is told nowhere."""
+    """Their number; the key is shown nowhere."""
     question: int
     kind: Kind
     link: str

@@ -134,7 +134,7 @@ def _choice(
 
 
 def _secrets(study: Study, key: str, question: int) -> tuple[list[list[str]], str]:
-    """What people are not told: whose explanations they see, and the right answer."""
+    """What people do not know: whose explanations they see, and the right answer."""
     with study.transaction() as now:
         shown, truth = now.execute(
             "SELECT shown, truth FROM assignment JOIN question ON question.id = question "

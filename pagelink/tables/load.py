@@ -115,7 +115,7 @@ def build_store(
         source: a folder of node and edge tables, or a table of triples.
         out: the folder to make. A half-written store in it is removed first.
         add_reverse: as for `load_graph`.
-        progress: told of each step by name, done and total.
+        progress: called for each step with its name, done and total.
         edges_in_memory: how many edges are sorted at a time.
 
     Raises:

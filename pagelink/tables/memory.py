@@ -31,7 +31,7 @@ class GraphInMemory:
         self._attributes: dict[EdgeType, list[pa.Table]] = {}
 
     def step(self, word: str, done: int, total: int) -> None:
-        """Reading into memory does not take long enough to be told of."""
+        """Reading into memory does not take long enough to be reported."""
 
     def add_nodes(self, node_type: str, count: int, *, ids: pa.Array, names: pa.Array) -> None:
         """Add nodes behind those of their type."""

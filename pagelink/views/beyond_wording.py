@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from pagelink.explain.result import Explanation, Node, Path, StrongestFacts
 from pagelink.measure.verdict import Part, PartName
+from pagelink.views.control_wording import of_at_most
 from pagelink.views.path_wording import size_of
 from pagelink.views.statements import (
     Fact,
@@ -19,8 +20,8 @@ from pagelink.views.statements import (
     fact_key,
     fact_keys,
     path_steps,
-    score_noun,
-    signed_change,
+    place,
+    support,
 )
 from pagelink.views.text import count, number_word, percent, words
 
@@ -29,6 +30,7 @@ HALF = 0.5
 and a part on which the score rests mostly has at least this share of what all parts add."""
 SHOWN = 3
 """Sets of paths that are listed as equally good."""
+_SIGNS = "(+ supports the link, \N{MINUS SIGN} speaks against it)"
 
 
 # Sets of paths that are as good as the returned one.
@@ -97,7 +99,7 @@ class StrongestWords:
     heading: str
     sentence: str
     facts: tuple[StrongFact, ...]
-    """Empty if they are those of the paths."""
+    """Empty if they are all facts of the paths."""
 
 
 def strongest_words(
@@ -113,7 +115,7 @@ def strongest_words(
     found = explanation.strongest
     if found is None:
         return None
-    noun, bar = score_noun(explanation.threshold), explanation.noise
+    bar = explanation.noise
     on: dict[object, list[int]] = {}
     for number, path in enumerate(shown, start=1):
         for key in dict.fromkeys(fact_keys(path)):
@@ -123,41 +125,50 @@ def strongest_words(
         start, end = each.nodes
         paths = on.get(fact_key(each.edge, start, end), [])
         everywhere = everywhere and bool(paths)
-        remarks = [_alone(each.edge.influence, noun, bar), _on_paths(paths)]
+        remarks = [_alone(each.edge.influence, bar), _on_paths(paths)]
         fact = edge_words(each.edge, nodes[start], nodes[end])
         told = ", ".join(remark for remark in remarks if remark)
         facts.append(StrongFact(fact, told, each.edge.influence))
-    sentence = _strongest_sentence(explanation, found, noun)
-    if facts and everywhere:
-        return StrongestWords("The strongest facts", f"{sentence} They are on these paths.", ())
-    return StrongestWords("The strongest facts", sentence, tuple(facts))
+    sentence = _strongest_sentence(explanation, found)
+    heading = "The strongest facts"
+    if facts and everywhere and len(facts) == len(on):
+        return StrongestWords(heading, f"{sentence} {_all_of(len(facts), len(shown))}", ())
+    if any(support(fact.influence) for fact in facts):
+        heading = f"{heading} {_SIGNS}"
+    return StrongestWords(heading, sentence, tuple(facts))
 
 
-def _strongest_sentence(explanation: Explanation, found: StrongestFacts, noun: str) -> str:
+def _strongest_sentence(explanation: Explanation, found: StrongestFacts) -> str:
     if found.share is None or not found.facts:
-        return f"No facts were found whose removal lowers the {noun} noticeably."
-    removal = f"Removing {_these(len(found.facts))} lowers the {noun} by {size_of(found.effect)}."
-    if not explanation.paths:
+        return "No facts were found whose removal lowers the score noticeably."
+    to = ""
+    if explanation.rank_without_strongest is not None:
+        to = f" and moves the link to {place(explanation, explanation.rank_without_strongest)}"
+    lowers = f"lowers the score by {size_of(found.effect)}{to}"
+    removal = f"Removing {_these(len(found.facts))} {lowers}."
+    # Below half, the first lines have the share.
+    if not explanation.paths or found.share < HALF:
         return removal
-    if round(found.share, 2) >= 1:
-        return (
-            f"{removal} The paths carry all of it: no set of the same number of facts was found "
-            "that does more."
-        )
-    part = "nothing" if round(found.share, 2) <= 0 else percent(found.share)
-    return f"{removal} The paths carry {part} of what the same number of facts can do."
+    them = "the path" if len(explanation.paths) == 1 else "the paths"
+    if round(found.share, 2) < 1:
+        return f"{removal} Removing {them} has {percent(found.share)} of this effect."
+    much = "as much" if round(found.share, 2) == 1 else "more"
+    return f"{removal} Removing {them} does {much}."
+
+
+def _all_of(number: int, num_paths: int) -> str:
+    these = "this path" if num_paths == 1 else "these paths"
+    return f"It is the fact of {these}." if number == 1 else f"They are the facts of {these}."
 
 
 def _these(number: int) -> str:
     return "this one fact" if number == 1 else f"these {number_word(number)} facts together"
 
 
-def _alone(influence: float | None, noun: str, noise: float) -> str:
+def _alone(influence: float | None, noise: float) -> str:
     if influence is None:
         return ""
-    if abs(influence) <= noise:
-        return f"alone it hardly changes the {noun}"
-    return f"alone: {noun} {signed_change(influence)} without it"
+    return "alone: hardly any effect" if abs(influence) <= noise else f"alone: {support(influence)}"
 
 
 def _on_paths(numbers: list[int]) -> str:
@@ -167,21 +178,15 @@ def _on_paths(numbers: list[int]) -> str:
 
 
 def other_facts_count_more(explanation: Explanation) -> str:
-    """Return what the first lines say where the paths carry less than half of what facts can do."""
+    """Return what the first lines say where paths have less than half the effect of other facts."""
     found = explanation.strongest
     if found is None or found.share is None or found.share >= HALF or not explanation.paths:
         return ""
-    if round(found.share, 2) <= 0:
-        noun, number = score_noun(explanation.threshold), len(found.facts)
-        them = "one of them" if number == 1 else f"{number_word(number)} of them"
-        return (
-            f"Other facts count more: removing {them} lowers the {noun} by "
-            f"{size_of(found.effect)}, and the paths carry nothing of that."
-        )
-    return (
-        f"Other facts count more: the paths carry only {percent(found.share)} of what the same "
-        "number of facts can do."
-    )
+    number = len(found.facts)
+    facts = "the strongest fact" if number == 1 else f"the {number_word(number)} strongest facts"
+    path = "this path" if len(explanation.paths) == 1 else "these paths"
+    part = "none" if round(found.share, 2) <= 0 else f"only {percent(found.share)}"
+    return f"Other facts count more: removing {path} has {part} of the effect of removing {facts}."
 
 
 # What else the score rests on.
@@ -194,7 +199,7 @@ class PartWords:
     name: PartName
     about: str
     change: str
-    """How the score changes without the part, with its sign and error; "nothing" within noise."""
+    """What the part adds to the score, with its sign and error; "nothing" within noise."""
     effect: float
     error: float | None
 
@@ -212,19 +217,20 @@ def what_else_words(explanation: Explanation, link: Fact) -> WhatElse | None:
     """Return what the score rests on; None if that was not measured."""
     if not explanation.what_else:
         return None
-    noun, bar = score_noun(explanation.threshold), explanation.noise
+    bar = explanation.noise
     parts = tuple(
         PartWords(
             part.name,
             _part(explanation, part, link) + _part_size(part),
-            "nothing" if abs(part.effect) <= bar else signed_change(part.effect) + _error(part),
+            "nothing" if abs(part.effect) <= bar else support(part.effect) + _error(part),
             part.effect,
             part.error,
         )
         for part in explanation.what_else
+        if part.size
     )
     return WhatElse(
-        f"What the {noun} rests on (its change without each part)",
+        f"What the score rests on {_SIGNS}",
         what_counts_most(explanation, link),
         parts,
     )
@@ -232,26 +238,25 @@ def what_else_words(explanation: Explanation, link: Fact) -> WhatElse | None:
 
 def what_counts_most(explanation: Explanation, link: Fact) -> str:
     """Return the part that the score rests on most; empty if that was not measured."""
-    parts, noun = explanation.what_else, score_noun(explanation.threshold)
+    parts = explanation.what_else
     if not parts:
         return ""
     noticed = [part for part in parts if abs(part.effect) > explanation.noise]
     if not noticed:
-        return f"No part of what the model sees changes the {noun} noticeably by itself."
+        return "No part of what the model sees changes the score noticeably by itself."
     most = max(noticed, key=lambda part: part.effect)
     if most.effect <= 0:
         least = min(noticed, key=lambda part: part.effect)
-        lower = "lower" if _is_features(least) else "lowers"
         what = _part(explanation, least, link) + _part_size(least)
         return (
-            f"No part of what the model sees raises the {noun} by itself; {what} {lower} it most: "
+            f"No part of what the model sees raises the score by itself; {what} lower it most: "
             f"{_instead(explanation, least)} it rises by {size_of(least.effect)}{_error(least)}."
         )
     whole = _sum(part.effect for part in noticed)
     rests = "mostly on" if most.effect >= HALF * whole else "on several parts, most of all on"
     what = _part(explanation, most, link) + _part_size(most)
     return (
-        f"The {noun} rests {rests} {what}: {_instead(explanation, most)} it falls by "
+        f"The score rests {rests} {what}: {_instead(explanation, most)} it falls by "
         f"{size_of(most.effect)}{_error(most)}."
     )
 
@@ -266,10 +271,10 @@ def _part(explanation: Explanation, part: Part, link: Fact) -> str:
     evidence = explanation.evidence
     longest = explanation.settings.max_length if evidence is None else evidence.max_length
     return {
-        "path_facts": f"what lies on paths of at most {count(longest, 'fact')}",
-        "facts_near_src": f"what is known of {src} beyond paths",
-        "facts_near_dst": f"what is known of {dst} beyond paths",
-        "facts_between": "what is known beyond paths of nodes as near to one end as to the other",
+        "path_facts": f"paths {of_at_most(longest)}",
+        "facts_near_src": f"facts near {src} that are on no path",
+        "facts_near_dst": f"facts near {dst} that are on no path",
+        "facts_between": f"facts as near to {src} as to {dst} that are on no path",
         "features_src": f"the features of {src}",
         "features_dst": f"the features of {dst}",
         "features_others": "the features of all other nodes",

@@ -15,10 +15,10 @@ from pagelink.views.statements import (
     Fact,
     compared,
     num_facts,
-    score_noun,
+    place,
     these_facts,
 )
-from pagelink.views.text import enumerated, number_word
+from pagelink.views.text import decimals_for, enumerated, number_word, ordinal
 
 
 @dataclass(frozen=True)
@@ -31,21 +31,31 @@ class Measured:
     link: Fact
 
     @property
-    def noun(self) -> str:
-        """What a logit is called."""
-        return score_noun(self.explanation.threshold)
-
-    @property
     def without_these(self) -> Compared:
         """The model's answer without the facts of the returned paths, beside that with all."""
-        threshold = self.explanation.threshold
-        return compared(threshold, self.logit, self.evidence.logit_without_these)
+        return compared(self.logit, self.evidence.logit_without_these)
+
+    @property
+    def falls(self) -> str:
+        """What the score does without them, and the rank, if it is known.
+
+        For example "score falls from 6.10 to 1.57, and its rank falls from 2nd to 1,204th of 9,726
+        movies".
+        """
+        said, explanation = f"score {self.without_these.change}", self.explanation
+        rank, after = explanation.rank, explanation.rank_without_these
+        if rank is None or after is None:
+            return said
+        of = place(explanation, after)
+        if after == rank:
+            return f"{said}; it still ranks {of}"
+        moves = "falls" if after > rank else "rises"
+        return f"{said}, and its rank {moves} from {ordinal(rank)} to {of}"
 
     @property
     def without_paths(self) -> Compared:
         """Its answer without any path, beside that with all."""
-        threshold = self.explanation.threshold
-        return compared(threshold, self.logit, self.evidence.logit_without_paths)
+        return compared(self.logit, self.evidence.logit_without_paths)
 
     @property
     def is_noticed(self) -> bool:
@@ -79,10 +89,11 @@ def led_to(measured: Measured) -> tuple[str, ...]:
             matters = f"It is not certain that what {these} to matters"
         return (f"{matters}: {_exchanged(measured, control)}.",)
     number = "that it is there" if one else "how many there are"
-    asked = f"Whether it matters what {these} to, or only {number}, was not"
+    asked = f"Whether it matters what {these} to, or only {number},"
     if measured.explanation.settings.swaps == 0:
-        return (f"{asked} measured.",)
-    return (f"{asked} decided: too few exchanges with other facts of the same kind are possible.",)
+        return (f"{asked} was not measured.",)
+    few = "too few exchanges with other facts of the same kind are possible"
+    return (f"{asked} could not be decided: {few}.",)
 
 
 def _exchanged(measured: Measured, control: DegreeControl) -> str:
@@ -91,43 +102,51 @@ def _exchanged(measured: Measured, control: DegreeControl) -> str:
     verb = "lowers"
     if falls < 0:
         verb, falls, low, high = "raises", -falls, -high, -low
-    them = "it for another" if num_facts(measured.explanation.paths) == 1 else "them for others"
-    beside = "" if control.num_placebo else "; no facts on no path to compare with"
+    one = num_facts(measured.explanation.paths) == 1
+    them = "it for a random one" if one else "them for random ones"
+    beside = "" if control.num_placebo else "; no facts off the paths to compare with"
+    digits = decimals_for(max(abs(low), abs(high), abs(measured.evidence.influence)))
+    by, least, most = (f"{round(value, digits) + 0.0:.{digits}f}" for value in (falls, low, high))
     return (
-        f"exchanging {them} of the same kind, which keeps every degree, {verb} the "
-        f"{measured.noun} by {falls:.2f} (95 % interval {low + 0.0:.2f} to {high + 0.0:.2f}, "
+        f"exchanging {them} of the same kind, which keeps all degrees, {verb} the "
+        f"score by {by} (95 % interval {least} to {most}, "
         f"{control.num_draws} draws{beside})"
     )
 
 
 def degree_only(measured: Measured) -> tuple[str, ...]:
-    """What counts is how much is known of an end."""
+    """What counts is how much is known about an end."""
     evidence, link = measured.evidence, measured.link
     ends = {"src": [link.subject.short], "dst": [link.object.short]}
     who = ends.get(evidence.ends or "both", [link.subject.short, link.object.short])
-    it_is = "it is" if len(who) == 1 else "they are"
+    connected = f"{'it is' if len(who) == 1 else 'they are'} connected to"
+    control = evidence.control
+    if control is not None and control.high < -measured.explanation.noise:
+        connected = f"; what {connected} speaks against the link"
+    else:
+        connected = f", not what {connected}"
     if evidence.inserted:
-        does = f"putting {measured.these} into the graph without any path raises"
+        does = f"adding {measured.these} to the graph without any path raises"
     else:
         does = f"removing {measured.these} lowers"
-    told = [f"{does} the {measured.noun} by {size_of(evidence.influence)}"]
+    told = [f"{does} the score by {size_of(evidence.influence)}"]
     if evidence.control is not None:
         told.append(_exchanged(measured, evidence.control))
     return (
-        f"What counts is how much is known of {enumerated(who)}, not what {it_is} connected to: "
+        f"What counts is how much is known about {enumerated(who)}{connected}: "
         f"{', but '.join(told)}.",
     )
 
 
 def one_end(measured: Measured) -> tuple[str, ...]:
     """What counts is one end: that the other one is connected to it does nothing."""
-    link, answers = measured.link, measured.without_these
+    link = measured.link
     who, other = (link.object, link.subject)
     if measured.evidence.ends == "src":
         who, other = other, who
     return (
         f"What counts is what {who.short} is connected to, not that {other.short} is connected to "
-        f"it: without {measured.these} the model's {answers.noun} {answers.change}, and the facts "
+        f"it: without {measured.these} the {measured.falls}, and the facts "
         f"at {other.short} alone change nothing.",
         *led_to(measured),
     )

@@ -21,9 +21,19 @@ from pagelink.views.beyond_wording import EquallyGood
 from pagelink.views.drawing import arrows as arrow_sizes
 from pagelink.views.drawing import layout, stacked
 from pagelink.views.drawing.arrows import Arrow, Place
-from pagelink.views.statements import IDLE, compared, in_words
+from pagelink.views.statements import IDLE, compared, support
 from pagelink.views.templates import AGAINST, SUPPORTS, Colour, render, type_colours
-from pagelink.views.text import clean, count, enumerated, shorten, text_width, type_words, words
+from pagelink.views.text import (
+    clean,
+    count,
+    enumerated,
+    numbers,
+    ordinal,
+    shorten,
+    text_width,
+    type_words,
+    words,
+)
 from pagelink.views.wording import PathWords, Wording, items, wording
 
 _LEGEND_SIZE, _LEGEND_LINE = 12.0, 24.0
@@ -185,7 +195,7 @@ def painted(svg: str, zoom: float = 2.0) -> bytes:
 def to_text(explanation: Explanation) -> str:
     """Return the explanation in plain words, one fact per line."""
     said = wording(explanation)
-    head = [*said.opening, f"The link: {said.link}", said.score_sentence, *said.requests]
+    head = [f"The link: {said.link}", *said.opening, said.score_sentence, *said.requests]
     blocks = ["\n".join(head)]
     for group in said.groups:
         blocks.append(f"{group.heading}:")
@@ -247,6 +257,7 @@ def _content(explanation: Explanation, off: frozenset[Place] = frozenset()) -> d
     return {
         "said": said,
         "items": items,
+        "support": support,
         "colours": colours,
         "drawing": Markup(drawing.svg),  # escaped where it was filled in
         "narrow_drawing": Markup(drawing.narrow),
@@ -290,25 +301,22 @@ def counterfactual_to_text(found: Counterfactual) -> str:
 def _sentences(found: Counterfactual) -> Sequence[str]:
     who, what = found.src_name, found.dst_name
     if found.reason == "already_negative":
-        score = in_words(found.threshold, found.logit or 0.0)
-        return (
-            f"The model does not predict {what} for {who} in the first place: it puts the chance "
-            f"at {score}.",
-        )
+        (score,) = numbers(found.logit or 0.0)
+        return (f"The model does not predict {what} for {who} anyway: the score is {score}.",)
     if found.reason == "not_in_top_k":
         return (
-            f"{what} is not among the first {found.top_k} for {who} in the first place: it has "
-            f"rank {found.rank} of {found.rank_of}.",
+            f"{what} is not among the first {found.top_k} for {who} anyway: it ranks "
+            f"{ordinal(found.rank or 0)} of {found.rank_of or 0:,}.",
         )
     if found.reason == "no_facts":
         where = f"at {who}" if found.at == "source" else f"on a path from {who} to {what}"
-        return (f"The model sees no fact {where}, so that there is nothing to remove.",)
+        return (f"The model sees no fact {where}, so there is nothing to remove.",)
     if found.reason == "none_found":
         return _none_found(found)
     if found.reason == "out_of_time":
-        tried = f"{found.num_sets:,} of them {'was' if found.num_sets == 1 else 'were'} tried"
+        tried = f"{count(found.num_sets, 'set')} {'was' if found.num_sets == 1 else 'were'} tried"
         return (
-            f"The deadline was over before facts were found to {_aim(found)} ({tried}).",
+            f"The deadline passed before facts were found whose removal {_aim(found)} ({tried}).",
             _nearest(found),
         )
     outcome = (
@@ -320,56 +328,60 @@ def _sentences(found: Counterfactual) -> Sequence[str]:
     if len(found.facts) == 1:
         fewer = ""
     elif found.out_of_time:
-        fewer = "Fewer facts may do it: the deadline was over before that was tried."
+        fewer = "Fewer facts may be enough: the deadline passed before that was tried."
     elif found.smallest:
-        fewer = "Fewer facts do not do it: all of them were tried."
+        fewer = "Fewer facts are not enough: all combinations were tried."
     else:
-        fewer = "Each of these facts is needed; whether other, fewer ones do it was not tried."
+        fewer = (
+            "Each of these facts is needed; whether fewer, other facts are enough was not tried."
+        )
     return f"Without the {_that(found.facts)}, {outcome}: {_change(found)}.", place, fewer
 
 
 def _none_found(found: Counterfactual) -> Sequence[str]:
     where = f"at {found.src_name}" if found.at == "source" else "on paths to the target"
-    aim = _aim(found)
-    tried = "all were tried" if found.smallest else "not all could be tried"
-    if found.budget == 1:
-        which = f"None of the {found.num_facts} facts {where} was found to {aim} alone"
-    else:
-        which = f"No {found.budget} or fewer of the {found.num_facts} facts {where} were found to "
-        which += f"{aim} together"
+    one = found.budget == 1
+    which = f"No fact {where}" if one else f"No set of at most {found.budget} facts {where}"
+    tried = (
+        f"all{'' if one else ' sets'} were tried" if found.smallest else "not all could be tried"
+    )
     rest = ""
     if found.logit_without_all is not None and len(found.facts) < found.num_facts:
-        answer = in_words(found.threshold, found.logit_without_all)
-        noun = "score" if found.threshold is None else "estimate"
-        rest = f"Without all {found.num_facts} facts its {noun} would be {answer}."
-    return f"{which} ({tried}).", _nearest(found), rest
+        (answer,) = numbers(found.logit_without_all)
+        rest = f"Without all {found.num_facts} facts its score would be {answer}."
+    return (
+        f"{which} was found whose removal {_aim(found)} (of {found.num_facts} facts, {tried}).",
+        _nearest(found),
+        rest,
+    )
 
 
 def _aim(found: Counterfactual) -> str:
-    out = f"move it out of the first {found.top_k}"
-    return "turn the prediction" if found.top_k is None else out
+    out = f"moves it out of the first {found.top_k}"
+    return "reverses the prediction" if found.top_k is None else out
 
 
 def _nearest(found: Counterfactual) -> str:
     if not found.facts:
         return ""
     change = _change(found)
-    return f"The removal of the {_that(found.facts)} comes nearest{': ' * bool(change)}{change}."
+    return f"Removing the {_that(found.facts)} comes closest{': ' * bool(change)}{change}."
 
 
 def _change(found: Counterfactual) -> str:
     """What would be, as far as it was measured."""
     if found.logit is None or found.logit_without is None:
         return ""
-    answers = compared(found.threshold, found.logit, found.logit_without)
+    answers = compared(found.logit, found.logit_without)
     verb, _, rest = answers.change.partition(" ")
-    score = f"its {answers.noun} would {verb.removesuffix('s')} {rest}"
+    score = f"its score would {verb.removesuffix('s')} {rest}"
     if found.rank is None or found.rank_without is None:
         return score
     if found.rank == found.rank_without:
-        return f"{score}, and it would keep rank {found.rank} of {found.rank_of}"
-    ranks = f"from {found.rank} to {found.rank_without} of {found.rank_of}"
-    return f"{score}, and its rank would go {ranks}"
+        return f"{score}, and it would still rank {ordinal(found.rank)} of {found.rank_of:,}"
+    moves = "fall" if found.rank_without > found.rank else "rise"
+    ranks = f"from {ordinal(found.rank)} to {ordinal(found.rank_without)} of {found.rank_of:,}"
+    return f"{score}, and its rank would {moves} {ranks}"
 
 
 def _that(facts: Sequence[RemovedFact]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pagelink.explain.result import Explanation, Path
-from pagelink.views.statements import Step, score_noun
+from pagelink.views.statements import Step
 from pagelink.views.text import numbers, percent
 
 MOST = 0.5
@@ -16,6 +16,8 @@ ENDS_ONLY = 0.1
 TOGETHER = "These paths count together: one of them alone speaks against the link."
 _TOO_SMALL = 0.005
 """An effect that two decimals do not show."""
+_ROUNDING = 1e-6
+"""An effect that is none."""
 
 
 def size_of(change: float) -> str:
@@ -42,7 +44,9 @@ def counts_together(path: Path, paths: Sequence[Path]) -> bool:
 
 
 def share_words(explanation: Explanation, path: Path) -> str:
-    """Return the part that a path has in what the returned ones do: "42 % of what these paths do".
+    """Return the part that a path has in what the returned ones do.
+
+    For example "42 % of the effect of these paths".
 
     Empty if it is no evidence, stands alone, or has no share; a share above all is no number.
     """
@@ -52,8 +56,8 @@ def share_words(explanation: Explanation, path: Path) -> str:
     if share is None or round(share, 2) <= 0:
         return ""
     if round(share, 2) > 1:
-        return "more than these paths do together"
-    return f"{percent(share)} of what these paths do"
+        return "more effect than these paths together"
+    return f"{percent(share)} of the effect of these paths"
 
 
 def path_remarks(
@@ -67,33 +71,27 @@ def path_remarks(
         steps: its facts.
         is_reason: the model relies on it, so that it is worth saying which of its facts matter.
     """
-    evidence, logit = explanation.evidence, explanation.logit
-    if path.influence is None or logit is None:
+    evidence = explanation.evidence
+    if path.influence is None or explanation.logit is None:
         return ()
-    noun, bar = score_noun(explanation.threshold), explanation.noise
-    own = []
+    bar, own = explanation.noise, []
     removal_shows_it = abs(path.influence) > bar or (path.gain or 0.0) <= bar
     if path.gain is not None and evidence and (evidence.inserted or not removal_shows_it):
-        bare = evidence.logit_without_paths
-        change = _change(f"the {noun}", ("raises", "lowers"), bare, path.gain)
-        own.append(f"Put alone into the graph without any path, it {change}.")
-    what = "fact" if len(path) == 1 else "path's facts"
-    change = _change("", ("rises", "falls"), logit, -path.influence)
-    own.append(f"Without this {what} alone the {noun} {change}.")
+        own.append(f"Added alone to the graph without any path, it {_change(path.gain)}.")
+    what = "fact" if len(path) == 1 else "path"
+    own.append(f"Removing this {what} {_change(-path.influence)}.")
     if is_reason:
         own.append(_connection(path))
     own.append(_beside_the_others(explanation, path))
-    facts = _weakest(path, steps, noun, bar) if is_reason and path.influence > bar else ""
+    facts = _weakest(path, steps, bar) if is_reason and path.influence > bar else ""
     return tuple(remark for remark in (" ".join(part for part in own if part), facts) if remark)
 
 
-def _change(what: str, verbs: tuple[str, str], before: float, change: float) -> str:
-    """Return "falls by 0.12 (from 2.34 to 2.22)", or "raises the score by 0.12 (...)"."""
-    first, second = numbers(before, before + change)
-    if first == second:
-        return f"does not change {what}".rstrip()
-    verb = f"{verbs[change < 0]} {what}".rstrip()
-    return f"{verb} by {size_of(change)} (from {first} to {second})"
+def _change(change: float) -> str:
+    """Return "lowers the score by 0.12"."""
+    if abs(change) < _ROUNDING:
+        return "does not change the score"
+    return f"{'lowers' if change < 0 else 'raises'} the score by {size_of(change)}"
 
 
 def _connection(path: Path) -> str:
@@ -102,7 +100,7 @@ def _connection(path: Path) -> str:
         return ""
     if path.connection < ENDS_ONLY:
         return (
-            "The effect comes from the first and the last step; that they are connected adds "
+            "The effect comes from the first and the last step; the connection between them adds "
             "nothing."
         )
     share = "all" if round(path.connection, 2) >= 1 else percent(path.connection)
@@ -122,21 +120,24 @@ def _beside_the_others(explanation: Explanation, path: Path) -> str:
         return ""
     if abs(marginal - alone) <= bar:
         return ""
-    verb, noun = "lowers" if marginal > 0 else "raises", score_noun(explanation.threshold)
+    others = f"the other path{'s' if number > 2 else ''}"
     if evidence.inserted:
         added = f"it adds {marginal:.2f}" if abs(marginal) > bar else "it adds next to nothing"
-        return f"Beside the other{'s' if number > 2 else ''} {added}."
-    gone = "the other paths are gone" if number > 2 else "the other path is gone"
+        return f"Added after {others}, {added}."
+    removed = f"{others} removed, this one is worth"
     if abs(marginal) <= bar:
         if alone >= MOST * evidence.influence > 0:
-            return f"It is necessary, not sufficient alone: once {gone}, it adds nothing."
-        return f"Once {gone}, taking it out too hardly changes anything."
-    said = f"Once {gone}, taking it out too {verb} the {noun} by {size_of(marginal)}"
+            return f"It is necessary, but not sufficient alone: with {removed} nothing."
+        return f"With {removed} nothing more."
+    if marginal < 0:
+        rise = f"removing this one too raises the score by {size_of(marginal)}"
+        return f"With {others} removed, {rise}."
     instead = abs(alone) <= bar and marginal >= MOST * evidence.influence > 0
-    return f"{said}: they stand in for each other." if instead else f"{said}."
+    why = ": they stand in for each other" if instead else ""
+    return f"With {removed} another {size_of(marginal)}{why}."
 
 
-def _weakest(path: Path, steps: tuple[Step, ...], noun: str, noise: float) -> str:
+def _weakest(path: Path, steps: tuple[Step, ...], noise: float) -> str:
     """Return the fact that matters least; idle facts say so themselves."""
     known = {at: step.edge.influence for at, step in enumerate(steps)
              if step.edge.influence is not None and step.edge.active is not False}  # fmt: skip
@@ -147,11 +148,11 @@ def _weakest(path: Path, steps: tuple[Step, ...], noun: str, noise: float) -> st
     # Where all facts do the same, none is the weakest.
     if max(value or 0.0 for value in known.values()) - least <= noise:
         return ""
-    return f"Its weakest fact: {steps[weakest].fact.short} ({_alone(least, noun, noise)})."
+    return f"Its weakest fact: {steps[weakest].fact.short} ({_alone(least, noise)})."
 
 
-def _alone(influence: float, noun: str, noise: float) -> str:
+def _alone(influence: float, noise: float) -> str:
     if abs(influence) <= noise:
-        return f"without it alone the {noun} hardly changes"
-    falls = "falls" if influence > 0 else "rises"
-    return f"without it alone the {noun} {falls} by {abs(influence):.2f}"
+        return "removing it alone hardly changes the score"
+    lowers = "lowers" if influence > 0 else "raises"
+    return f"removing it alone {lowers} the score by {size_of(influence)}"

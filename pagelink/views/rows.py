@@ -43,6 +43,7 @@ SCHEMA = pa.schema([
     ("rank", pa.int64()), ("rank_without_these", pa.int64()),
     ("rank_without_strongest", pa.int64()),
     ("rank_of", pa.int64()), ("rank_end", pa.string()), ("runs", pa.int64()),
+    ("held_out_share", pa.float64()), ("held_out_predictions", pa.int64()),
     ("path", pa.int64()), ("score", pa.float64()), ("length", pa.int64()), ("text", pa.string()),
     ("metapath", pa.string()),
     ("path_influence", pa.float64()), ("path_gain", pa.float64()),
@@ -77,7 +78,10 @@ the other views, those with `is_evidence` first.
 
 What was requested, null where it was not: `rank`, `rank_without_these`, `rank_without_strongest`,
 `rank_of` and `rank_end`, as `Explanation` has them; `runs`, and `path_runs`, in how many of them
-the path was returned."""
+the path was returned.
+
+Where the model has a calibration: `held_out_share`, the share of like predictions that were
+held-out links, and `held_out_predictions`, the number of predictions that this rests on."""
 VERSION = 3
 """Rows of another version must not be mixed with these: it grows with every change of what a column
 means; a change of the columns shows by itself."""
@@ -111,6 +115,8 @@ def to_rows(explanation: Explanation, line: int | None = None) -> list[dict[str,
         "notes": " ".join(explanation.notes) or None,
         "direct_relations": list(explanation.direct_relations),
         **{name: getattr(explanation, name) for name in (*_OF_THE_LINK, *_ON_REQUEST)},
+        "held_out_share": getattr(explanation.held_out_share, "share", None),
+        "held_out_predictions": getattr(explanation.held_out_share, "num_predictions", None),
         **{name: getattr(explanation.evidence, name, None) for name in _OF_ITS_EVIDENCE},
         **_beside_the_paths(explanation),
     }

@@ -8,15 +8,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from pagelink.explain.result import Explanation, Node, Path, PathEdge, sigmoid
+from pagelink.explain.result import Explanation, Node, Path, PathEdge
 from pagelink.graph.labels import relation_label
 from pagelink.views.text import (
     clean,
-    count,
     enumerated,
     isolate,
     number_word,
     numbers,
+    ordinal,
+    plural,
     shorten,
     type_words,
     words,
@@ -26,6 +27,8 @@ _WORDS_BEFORE_QUOTES = 3
 _CHARACTERS_BEFORE_QUOTES = 32
 _SHORT_WIDTH = 25.0  # in letter heights, some forty letters
 _MINUS = "\u2212"
+_RANK_NOT_SAID = ("structure_not_used", "degree_only")
+"""Verdicts whose sentences have no rank."""
 IDLE = "Connecting step (no effect by itself)"
 """What is said of a fact that moves the score in no graph that was tried."""
 
@@ -44,12 +47,12 @@ class NodeWords:
     phrase: str
     """How sentences call it: quoted if long, with its type if the name alone is not clear."""
     degree: int | None
-    """Its number of links in the whole graph, if a path tells it."""
+    """Its number of facts in the whole graph, if a path has it."""
 
     @property
     def links(self) -> str:
         """The degree in words, empty if it is not known."""
-        return "" if self.degree is None else count(self.degree, "link")
+        return "" if self.degree is None else f"degree {self.degree:,}"
 
     @property
     def isolated(self) -> str:
@@ -64,7 +67,7 @@ class NodeWords:
 
 
 def node_words(explanation: Explanation) -> dict[Node, NodeWords]:
-    """Return what each node that an explanation names is called, like names told apart."""
+    """Return what each node that an explanation names is called, equal names distinguished."""
     names: dict[Node, str] = {}
     degrees: dict[Node, int] = {}
     relations = {words(relation_label(explanation.link_type))}
@@ -239,77 +242,85 @@ def these_facts(paths: Iterable[Path]) -> str:
     return "this one fact" if num_facts(known) == 1 else f"these {counted_facts(known)}"
 
 
-# The model's word on a link in plain words: a chance where it is one, otherwise a score.
+# The model's word on a link: where the link ranks, and its score. A sigmoid of the score is no
+# chance, so that none is shown.
 
 
 @dataclass(frozen=True)
 class ScoreWords:
-    """The model's word on the link, under one circumstance."""
+    """The model's score of the link, under one circumstance."""
 
     circumstance: str
     """Empty, or whether the link itself was part of the graph."""
-    chance: str
-    """For example "93 in 100"."""
-    raw: str
-    probability: float
+    score: str
 
 
 def score_words(explanation: Explanation) -> tuple[ScoreWords, ...]:
-    """Return the chances of the link: with it in place, if the graph has it, and without it."""
-    if explanation.threshold is None:
-        return ()  # what a ranking model returns is no chance
-    answers = {"": (explanation.logit, explanation.probability)}
+    """Return the scores of the link: with it in place, if the graph has it, and without it."""
+    answers = {"": explanation.logit}
     if explanation.link_in_graph:
-        deployed = explanation.logit_deployed, explanation.probability_deployed
-        answers = {"with the link in place": deployed, "with the link taken out": answers[""]}
+        deployed = explanation.logit_deployed
+        answers = {"with the link in place": deployed, "without it": answers[""]}
     return tuple(
-        ScoreWords(circumstance, chance(probability), f"{logit:.2f}", probability)
-        for circumstance, (logit, probability) in answers.items()
-        if logit is not None and probability is not None and math.isfinite(logit)
+        ScoreWords(circumstance, numbers(logit)[0])
+        for circumstance, logit in answers.items()
+        if logit is not None and math.isfinite(logit)
     )
 
 
-def chance(probability: float) -> str:
-    """Return a probability in words."""
-    # Rounding must not turn a strong opinion into a certainty.
-    if probability > 0.99:
-        return "more than 99 in 100"
-    if probability < 0.01:
-        return "less than 1 in 100"
-    return f"{round(100 * probability)} in 100"
+def score_sentence(explanation: Explanation, link: Fact, scores: tuple[ScoreWords, ...]) -> str:
+    """Return where the link ranks, if that is known, and its score.
 
-
-def score_sentence(explanation: Explanation, scores: tuple[ScoreWords, ...]) -> str:
-    """Return what the model says of the link; `scores` are those of `score_words`.
-
-    A model that only ranks says a score, which is high or low beside others.
+    Args:
+        explanation: the explanation.
+        link: the link in words.
+        scores: those of `score_words`.
     """
-    about = "The explanation is about the model with the link taken out."
-    logit, deployed = explanation.logit, explanation.logit_deployed
-    if explanation.threshold is None and logit is not None:
-        if not explanation.link_in_graph or deployed is None:
-            return f"The model scores this link with {logit:.2f}."
-        return (
-            f"The link is already part of the graph. The model scores it with {deployed:.2f} with "
-            f"the link in place and {logit:.2f} with the link taken out. {about}"
-        )
     if not scores:
-        return "There is no score of the model for this link."
-    told = [f"{score.chance} (raw score {score.raw}) {score.circumstance}" for score in scores]
+        return "The model gives no score for this link."
     if not scores[0].circumstance:
-        return f"The model puts the chance of this link at {told[0].rstrip()}."
+        if explanation.rank is None:
+            return f"The model's score for this link is {scores[0].score}."
+        ranks = f"{_ranked_end(explanation, link)}, with a score of {scores[0].score}"
+        return f"{ranks}{_rank_without(explanation)}."
+    told = enumerated(f"{score.score} {score.circumstance}" for score in scores)
+    rank = ""
+    if explanation.rank is not None:
+        rank = f" {_ranked_end(explanation, link)}{_rank_without(explanation)}."
     return (
-        "The link is already part of the graph. The model puts its chance at "
-        f"{enumerated(told)}. {about}"
+        f"The link is already part of the graph. Its score is {told}. This explanation is about "
+        f"the graph without the link.{rank}"
     )
+
+
+def _ranked_end(explanation: Explanation, link: Fact) -> str:
+    """Return "Alien ranks 2nd of 9,726 movies for User 3"."""
+    own, other = link.object, link.subject
+    if explanation.rank_end == "src":
+        own, other = other, own
+    return f"{own.short} ranks {place(explanation, explanation.rank)} for {other.short}"
+
+
+def _rank_without(explanation: Explanation) -> str:
+    """Return the rank without the paths, where the verdict does not say it."""
+    evidence, rank = explanation.evidence, explanation.rank_without_these
+    if rank is None or (evidence and evidence.verdict not in _RANK_NOT_SAID):
+        return ""
+    these = "this path" if len(explanation.paths) == 1 else "these paths"
+    still = "still " if rank == explanation.rank else ""
+    return f"; without {these} it would {still}rank {ordinal(rank)}"
+
+
+def place(explanation: Explanation, rank: int | None) -> str:
+    """Return a rank of the ranked end of the link: "2nd of 9,726 movies"."""
+    ranked = explanation.src if explanation.rank_end == "src" else explanation.dst
+    return f"{ordinal(rank or 0)} of {explanation.rank_of or 0:,} {plural(words(ranked[0]))}"
 
 
 @dataclass(frozen=True)
 class Compared:
-    """Two answers of the model, in the same words."""
+    """Two scores, in as many decimals as it takes to tell them apart."""
 
-    noun: str
-    """What is compared: the "estimate" if the chances can be told apart, or a score."""
     before: str
     after: str
     direction: int
@@ -317,47 +328,35 @@ class Compared:
 
     @property
     def change(self) -> str:
-        """For example "falls from 93 in 100 to 41 in 100"."""
+        """For example "falls from 6.10 to 1.57"."""
         if self.direction == 0:
             return f"stays at {self.before}"
         return f"{'falls' if self.direction < 0 else 'rises'} from {self.before} to {self.after}"
 
 
-def score_noun(threshold: float | None) -> str:
-    """Return what a logit is called, in all views: beside chances it is the raw score."""
-    return "score" if threshold is None else "raw score"
+def compared(before: float, after: float) -> Compared:
+    """Return two scores in words."""
+    direction = (after > before) - (after < before)
+    first, second = numbers(before, after)
+    return Compared(first, second, direction * (first != second))
 
 
-def compared(threshold: float | None, before: float, after: float) -> Compared:
-    """Return two logits in words: chances, unless they would read the same or are none.
+def support(influence: float | None) -> str:
+    """Return what supports the link with a plus, what speaks against it with a minus.
 
     Args:
-        threshold: None if the model only ranks, so that what it returns is no chance.
-        before: the first logit.
-        after: the second.
+        influence: by how much the score falls without it.
+
+    Returns:
+        Empty if that is not known, or nothing.
+
+    Example:
+        >>> support(4.35), support(0.0)
+        ('+4.35', '')
     """
-    direction = (after > before) - (after < before)
-    if threshold is not None and math.isfinite(before) and math.isfinite(after):
-        words = chance(sigmoid(before)), chance(sigmoid(after))
-        if words[0] != words[1]:
-            return Compared("estimate", *words, direction)
-    first, second = numbers(before, after)
-    return Compared(score_noun(threshold), first, second, direction * (first != second))
-
-
-def in_words(threshold: float | None, logit: float) -> str:
-    """Return one answer of the model: "93 in 100 (raw score 2.59)"."""
-    (raw,) = numbers(logit)
-    if threshold is None or not math.isfinite(logit):
-        return raw
-    return f"{chance(sigmoid(logit))} (raw score {raw})"
-
-
-def signed_change(influence: float | None) -> str:
-    """Return how the score changes without what has this influence; empty if that is not known."""
     if influence is None:
         return ""
     (size,) = numbers(abs(influence))
     if float(size) == 0:
-        return "0"
-    return f"{_MINUS if influence > 0 else '+'}{size}"
+        return ""
+    return f"{'+' if influence > 0 else _MINUS}{size}"

@@ -6,6 +6,7 @@ How wide text is must be known without a font at hand: it is estimated so that i
 from __future__ import annotations
 
 import functools
+import math
 import unicodedata
 from collections.abc import Iterable
 
@@ -30,6 +31,7 @@ _NUMBERS = (
 )  # fmt: skip
 _MOST_DECIMALS = 6
 _LONG_NUMBER = 1e6
+_TELLING = 20  # two decimals have this many steps to tell, at least
 
 
 def isolate(text: str) -> str:
@@ -101,6 +103,33 @@ def number_word(number: int) -> str:
     return _NUMBERS[number] if number < len(_NUMBERS) else f"{number:,}"
 
 
+def ordinal(number: int) -> str:
+    """Return a place in an order.
+
+    Example:
+        >>> ordinal(2), ordinal(1212), ordinal(1203)
+        ('2nd', '1,212th', '1,203rd')
+    """
+    last = number % 10 if number % 100 // 10 != 1 else 0
+    return f"{number:,}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(last, 'th') }"
+
+
+def plural(noun: str) -> str:
+    """Return the plural of a regular noun, such as the words of a node type.
+
+    Example:
+        >>> plural("movie"), plural("category"), plural("class"), plural("series")
+        ('movies', 'categories', 'classes', 'series')
+    """
+    if noun.endswith("person"):
+        return f"{noun.removesuffix('person')}people"
+    if noun.endswith("s") and not noun.endswith(("ss", "us", "is")):
+        return noun  # "series", or a type that is named in the plural
+    if noun.endswith("y") and noun[-2:-1] not in "aeiou":
+        return f"{noun[:-1]}ies"
+    return f"{noun}es" if noun.endswith(("s", "x", "z", "ch", "sh")) else f"{noun}s"
+
+
 def percent(share: float) -> str:
     """Return a share from 0 to 1 in percent; a small one is not rounded to nothing.
 
@@ -139,6 +168,18 @@ def numbers(*values: float) -> tuple[str, ...]:
         if len(set(rounded)) == len(set(values)):
             return tuple(f"{value:.{decimals}f}" for value in rounded)
     return tuple(f"{round(value, 2) + 0.0:.2f}" for value in values)
+
+
+def decimals_for(size: float) -> int:
+    """Return the number of decimals for numbers that differ by this: two, or more if small.
+
+    Example:
+        >>> decimals_for(3.2), decimals_for(0.004), decimals_for(0.0)
+        (2, 4, 2)
+    """
+    if not 0 < size < 1 / _TELLING:
+        return 2
+    return min(_MOST_DECIMALS, 1 + math.ceil(-math.log10(size)))
 
 
 def text_width(text: str, size: float, *, bold: bool = False) -> float:

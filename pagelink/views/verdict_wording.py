@@ -13,20 +13,20 @@ from pagelink.measure.verdict import Evidence, Verdict
 from pagelink.views.beyond_wording import other_facts_count_more, what_counts_most
 from pagelink.views.control_wording import Measured, degree_only, led_to, of_at_most, one_end
 from pagelink.views.path_wording import MOST, bundled, counts_together
+from pagelink.views.sentences import because
 from pagelink.views.statements import (
     Fact,
     PathGroup,
     compared,
     counted_facts,
     num_facts,
-    score_noun,
 )
 from pagelink.views.text import number_word, percent
 
 
 @dataclass(frozen=True)
 class VerdictWords:
-    """How a verdict is told."""
+    """How a verdict is said."""
 
     short: str
     """The verdict in a few words, for a list of verdicts."""
@@ -46,16 +46,19 @@ def is_relied(evidence: Evidence) -> bool:
 def verdict_sentences(explanation: Explanation, link: Fact) -> tuple[str, ...]:
     """Return whether the model relies on the paths; nothing if that was not measured.
 
-    The verdict comes first, then, where the model does not rely on paths, what it does rely on.
+    What the prediction rests on comes first: the first path in one sentence or, where the model
+    does not rely on paths, what it does rely on; then the verdict with its figures.
     """
     evidence, logit = explanation.evidence, explanation.logit
     if evidence is None or logit is None:
         return ()
     measured = Measured(explanation, evidence, logit, link)
     verdict = VERDICT_WORDS[evidence.verdict].sentences(measured)
-    instead = "" if is_relied(evidence) else what_counts_most(explanation, link)
-    more = instead, _longer(measured), other_facts_count_more(explanation)
-    return (*verdict, *(sentence for sentence in more if sentence))
+    first = because(explanation)
+    if not is_relied(evidence):
+        first = what_counts_most(explanation, link)
+    told = first, *verdict, _longer(measured), other_facts_count_more(explanation)
+    return tuple(sentence for sentence in told if sentence)
 
 
 def groups(explanation: Explanation, link: Fact) -> tuple[PathGroup[Path], ...]:
@@ -84,7 +87,7 @@ def _longer(measured: Measured) -> str:
     if searched <= length:
         return ""
     return (
-        f"Paths {of_at_most(length)} did not carry the {measured.noun}, so longer ones were "
+        f"Paths {of_at_most(length)} did not explain the score, so longer ones were "
         f"searched, {of_at_most(searched)}."
     )
 
@@ -93,34 +96,34 @@ def _against(measured: Measured) -> tuple[str, ...]:
     """All paths together lower the score, and yet those shown may raise it: both are said."""
     bare, without = measured.without_paths, measured.without_these
     if bare.direction:
-        what = f"all of them together lower its {bare.noun}, without any of them it is higher, "
-        what += f"{bare.after} instead of {bare.before}"
+        what = "together they lower the score, which is "
+        what += f"{bare.after} instead of {bare.before} without any of them"
     else:
-        what = f"without any of them its {bare.noun} is as high, {bare.before}"
+        what = f"without any of them the score is still {bare.before}"
     told = [f"The model does not rely on paths {measured.length} here: {what}."]
     if not measured.explanation.paths:
         pass
     elif measured.is_noticed and without.direction < 0:
         others = "lower it by more" if bare.direction else "lower it by as much"
         told.append(
-            f"Some raise it: without {measured.these}, all others left in place, "
-            f"its {without.noun} {without.change}. The other paths {others}."
+            f"Some of them raise it: without {measured.these}, all others left in place, "
+            f"the {measured.falls}. The other paths {others}."
         )
     elif measured.evidence.rho_reached is None:
-        told.append("No combination of paths that was tried raises it.")
+        told.append("None of the combinations of paths that were tested raises it.")
     return tuple(told)
 
 
 def _not_used(measured: Measured) -> tuple[str, ...]:
     answers, sets = measured.without_paths, measured.evidence.num_sets
     if sets == 0:
-        return (f"The model does not rely on paths here: its {answers.noun} uses no fact at all.",)
-    tried = f"{sets:,} {'was' if sets == 1 else 'were'} tried"
+        return ("The model does not rely on paths here: its score uses no fact at all.",)
+    tested = f"{sets:,} {'was' if sets == 1 else 'were'} tested"
     instead = f"{answers.after} instead of {answers.before}"
     bare = instead if answers.direction else f"still {answers.before}"
     return (
         f"The model does not rely on paths {measured.length} here: no combination of them changes "
-        f"its {answers.noun} noticeably ({tried}), and without any it is {bare}.",
+        f"the score noticeably ({tested}), and without any it is {bare}.",
     )
 
 
@@ -128,11 +131,12 @@ def _not_by_these(measured: Measured) -> tuple[str, ...]:
     """All paths at once carry the prediction; those shown do not."""
     if not measured.explanation.paths:
         return ()
-    bare, without = measured.without_paths, measured.without_these
+    bare, do = measured.without_paths, "do" if len(measured.explanation.paths) > 1 else "does"
     return (
-        f"Not by {_these_paths(measured)}: without {measured.these} the model's {without.noun} "
-        f"{without.change}. Without any path {measured.length} it would be {bare.after} instead of "
-        f"{bare.before}, so it relies on others, or on very many at once.",
+        f"{_these_paths(measured).capitalize()} alone {do} not carry the prediction: without "
+        f"{measured.these} the {measured.falls}. Without any path {measured.length} the score "
+        f"is {bare.after} instead of {bare.before}, so the model relies on other paths, or on many "
+        "at once.",
     )
 
 
@@ -148,15 +152,16 @@ def _supported(measured: Measured) -> tuple[str, ...]:
         return one_end(measured)
     if measured.evidence.inserted:
         return (*_redundant(measured), *led_to(measured))
-    answers, (reasons, _) = measured.without_these, _reasons_and_others(paths)
+    reasons, _ = _reasons_and_others(paths)
     if 0 < len(reasons) < len(paths):
         all_ = number_word(len(paths))
         relied = f"{number_word(len(reasons))} of these {all_} paths"
-        without = f"the {counted_facts(paths)} of all {all_}"
+        both = "both" if len(paths) == 2 else f"all {all_}"
+        without = f"the {counted_facts(paths)} of {both} paths"
     else:
         relied = _these_paths(measured) + ("" if reasons else " together")
         without = measured.these
-    relies = f"The model relies on {relied}: without {without} its {answers.noun} {answers.change}."
+    relies = f"The model relies on {relied}: without {without} its {measured.falls}."
     return (relies, *_not_sufficient(measured), *led_to(measured))
 
 
@@ -172,20 +177,20 @@ def _not_sufficient(measured: Measured) -> tuple[str, ...]:
     brings = "brings" if num_facts(paths) == 1 else "bring"
     back = f"only {percent(share)}" if round(share, 2) > 0 else "nothing"
     return (
-        f"{are} necessary, not sufficient alone: put into the graph without any path, "
+        f"{are} necessary, but not sufficient alone: added to the graph without any path, "
         f"{measured.these} {brings} back {back} of what all paths add.",
     )
 
 
 def _redundant(measured: Measured) -> tuple[str, ...]:
-    removed, bare = measured.without_these, measured.evidence.logit_without_paths
-    added = compared(measured.explanation.threshold, bare, bare + measured.evidence.influence)
+    bare = measured.evidence.logit_without_paths
+    added = compared(bare, bare + measured.evidence.influence)
     raises = "raises" if num_facts(measured.explanation.paths) == 1 else "raise"
     return (
-        "The model relies on paths here, but many of them stand in for each other, so that taking "
-        f"away a few changes little: without {measured.these} its {removed.noun} {removed.change}.",
-        f"Put into the graph without any path, {measured.these} {raises} its {added.noun} "
-        f"from {added.before} to {added.after}.",
+        "The model relies on paths here, but many of them stand in for each other, so removing a "
+        f"few changes little: without {measured.these} its {measured.falls}.",
+        f"Added to the graph without any path, {measured.these} {raises} its score from "
+        f"{added.before} to {added.after}.",
     )
 
 
@@ -198,7 +203,7 @@ def _context(paths: tuple[Path, ...], one: str, many: str, rest: str = "") -> Pa
 def _no_reasons(measured: Measured) -> list[PathGroup[Path]]:
     one, many = "is not the model's reason", "are not the model's reasons"
     paths = measured.explanation.paths
-    return [_context(paths, f"of the graph that {one}", f"of the graph that {many}")]
+    return [_context(paths, f"in the graph that {one}", f"in the graph that {many}")]
 
 
 def _where_they_are(measured: Measured) -> list[PathGroup[Path]]:
@@ -218,15 +223,14 @@ def _for_and_against(paths: tuple[Path, ...]) -> list[PathGroup[Path]]:
 def _raising_or_not(measured: Measured) -> list[PathGroup[Path]]:
     """Under a verdict against the link: what raises the score all the same, and what does not."""
     paths, bar = measured.explanation.paths, measured.explanation.noise
-    noun = score_noun(measured.explanation.threshold)
     raising = _with_bundles(
         paths, [path for path in paths if path.is_evidence or (path.influence or 0.0) > bar]
     )
     others = tuple(path for path in paths if path not in raising)
-    rest = f" the {noun}, though all together lower it"
+    rest = " the score, though all paths together lower it"
     return [
         _context(raising, "that raises", "that raise", rest),
-        _context(others, "that does", "that do", f" not raise the {noun}"),
+        _context(others, "that does", "that do", " not raise the score"),
     ]
 
 
@@ -237,10 +241,8 @@ def _reasons_and_context(measured: Measured) -> list[PathGroup[Path]]:
     reasons, others = _reasons_and_others(paths)
     loose = tuple(path for path in others if {0, len(path) - 1} & {*path.idle})
     others = tuple(path for path in others if path not in loose)
-    unused = _context(
-        loose, "of which the model does not use", "of which the model does not use",
-        " that it reaches both ends",
-    )  # fmt: skip
+    no_effect = "whose first or last fact has no effect"
+    unused = _context(loose, no_effect, no_effect)
     if not reasons and len(others) > 1 and measured.is_noticed:
         many, rest = "that count only together: none adds to the others by itself", ""
     else:
@@ -285,13 +287,13 @@ VERDICT_WORDS: dict[Verdict, VerdictWords] = {
         "without any path the score is as high or higher", False, _against, _raising_or_not
     ),
     "not_by_these": VerdictWords(
-        "paths carry the prediction, but no few of them that were found",
+        "all paths together carry the prediction, but none of the sets found does",
         False,
         _not_by_these,
         _no_reasons,
     ),
     "degree_only": VerdictWords(
-        "what counts is how much is known of an end, not what it is connected to",
+        "what counts is how much is known about an end, not what it is connected to",
         False,
         degree_only,
         _where_they_are,

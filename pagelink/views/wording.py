@@ -29,16 +29,15 @@ from pagelink.views.statements import (
     PathGroup,
     ScoreWords,
     Step,
-    in_words,
     link_words,
     node_words,
+    num_facts,
     path_steps,
-    score_noun,
     score_sentence,
     score_words,
     these_facts,
 )
-from pagelink.views.text import clean, count, enumerated, percent
+from pagelink.views.text import clean, count, decimals_for, enumerated, percent
 from pagelink.views.verdict_wording import groups, is_relied, verdict_sentences
 
 
@@ -46,79 +45,79 @@ def caveat(explanation: Explanation) -> str:
     """Return what the choice of the paths does and does not say; empty if there are none."""
     if not explanation.paths:
         return ""
-    noun = score_noun(explanation.threshold)
     if explanation.is_negative:
         return (
-            "The facts of each path were taken out of the graph and the model was asked again: a "
-            f"path speaks for the link if its {noun} then falls, and against it if it rises."
+            "Each path was removed from the graph and the link scored again: a path speaks for the "
+            "link if the score then falls, and against it if it rises."
         )
     if explanation.evidence is not None:
         return rule(explanation, explanation.evidence)
-    preferred = ["few facts", "nodes with few links"]
+    preferred = ["few facts", "nodes of low degree"]
     if explanation.epochs:
-        preferred.append("links to which the learned mask gives weight")
+        preferred.append("edges to which the learned mask gives weight")
     chain = "Each path is a chain of facts of the graph."
     if any(path.influence is not None for path in explanation.paths):
         return (
-            f"{chain} The facts of some of them were taken out of the graph, one path at a time, "
-            "and the model was asked again; what they are worth together was not measured."
+            f"{chain} Some of them were removed from the graph, one path at a time, and the link "
+            "scored again; what they are worth together was not measured."
         )
     return (
         f"{chain} The ranking prefers {enumerated(preferred)}."
-        " How much the model's answer depends on a path was not measured."
+        " How much the score depends on a path was not measured."
     )
 
 
 def rule(explanation: Explanation, evidence: Evidence) -> str:
     """Return what was measured, and by what rule the paths were chosen."""
     number = evidence.num_sets
-    both = "by removing the facts, and by adding them to the graph without any path"
-    told = [f"{count(number, 'combination')} of paths were measured both ways: {both}."]
+    both = "by removing it from the graph, and by adding it to the graph without any path"
     if number == 1:
-        told = [f"Only one combination of paths could be measured, both ways: {both}."]
+        told = [f"Only one combination of paths could be tested: {both}."]
     else:
-        told.append(_choice(explanation.settings.rho, evidence))
-    if number > 1 and evidence.worth:
-        told.append(_worth(explanation, evidence))
+        told = [_choice(explanation.settings.rho, evidence, number)]
+        told.append(_worth(explanation, evidence) if evidence.worth else f"Each was tested {both}.")
     if evidence.inserted:
         told.append(
-            "Paths stand in for each other here, so that the influence of these is what they add "
-            "to the graph without any path."
+            "Since paths stand in for each other here, their influence is what they add to the "
+            "graph without any path."
         )
     return " ".join(told)
 
 
-def _choice(rho: float, evidence: Evidence) -> str:
-    reached = evidence.rho_reached
+def _choice(rho: float, evidence: Evidence, number: int) -> str:
+    reached, tested = evidence.rho_reached, f"We tested {count(number, 'combination')} of paths"
     if reached is None:
-        return "None speaks for the link, and the most concise paths are shown."
+        return f"{tested}; none speaks for the link, and the most concise paths are shown."
     if rho == 0:
         return (
-            "The most concise paths by the learned mask are shown; their worth is "
-            f"{percent(reached)} of the largest."
+            f"{tested} and show the most concise paths by the learned mask, with "
+            f"{percent(reached)} of the largest worth."
         )
     if rho == 1:
-        return "The one of the largest worth is shown."
+        return f"{tested} and show the one of the largest worth."
     return (
-        f"Of those with at least {percent(rho)} of the largest worth the simplest is shown (fewest "
-        f"hubs, then fewest facts); it has {percent(reached)}."
+        f"{tested} and show the simplest one with at least {percent(rho)} of the largest worth "
+        f"(fewest hubs, then fewest facts); it has {percent(reached)}."
     )
 
 
 def _worth(explanation: Explanation, evidence: Evidence) -> str:
     """Return what worth counts: paths of some worth, but no gain (or effect), have it one-sided."""
-    noun, bar = score_noun(explanation.threshold), explanation.noise
+    bar = explanation.noise
     if evidence.gain <= bar:
         return (
-            "Worth counts removing alone, since adding no combination that was measured raises the "
-            f"{noun} noticeably."
+            "Worth is what removing a combination takes from the score: adding one to the graph "
+            "without any path does not raise it noticeably."
         )
     if (explanation.logit or 0.0) - evidence.logit_without_these <= bar:
         return (
-            "Worth counts adding alone, since removing no combination that was measured lowers the "
-            f"{noun} noticeably."
+            "Worth is what adding a combination to the graph without any path gives: removing one "
+            "does not lower the score noticeably."
         )
-    return "Worth counts removing and adding alike."
+    return (
+        "Worth counts equally what removing a combination takes from the score, and what adding it "
+        "to the graph without any path gives."
+    )
 
 
 def figures(explanation: Explanation) -> tuple[tuple[str, str], ...]:
@@ -127,6 +126,7 @@ def figures(explanation: Explanation) -> tuple[tuple[str, str], ...]:
     if evidence is None or logit is None or not explanation.paths:
         return ()
     these = these_facts(explanation.paths)
+    restore = "restores" if num_facts(explanation.paths) == 1 else "restore"
     whole = "with all facts but the link itself" if explanation.link_in_graph else "with all facts"
     answers = {
         whole: logit,
@@ -135,12 +135,13 @@ def figures(explanation: Explanation) -> tuple[tuple[str, str], ...]:
         "without any fact at all": evidence.logit_without_edges,
         f"with only {these}": evidence.logit_only_these,
     }
-    noun = score_noun(explanation.threshold)
-    missing = f"cannot be said, since without the paths the {noun} is hardly lower, or higher"
+    lower = "hardly lower" if evidence.logit_without_paths < logit else "no lower"
+    missing = f"not defined, since the score is {lower} without any path"
     share = missing if evidence.sufficiency is None else _share(evidence.sufficiency)
+    digits = decimals_for(max(answers.values()) - min(answers.values()))
     return (
-        *((about, in_words(explanation.threshold, answer)) for about, answer in answers.items()),
-        ("of the difference that all paths make, these bring back", share),
+        *((about, f"{round(each, digits) + 0.0:.{digits}f}") for about, each in answers.items()),
+        (f"share of the effect of all paths that {these} alone {restore}", share),
     )
 
 
@@ -148,39 +149,19 @@ def _share(sufficiency: float) -> str:
     """The share that is brought back: no percentage can be read below 0 and above 100."""
     if round(sufficiency, 2) > 1:
         return "more than all of it"
-    return "nothing of it" if round(sufficiency, 2) < 0 else percent(max(sufficiency, 0.0))
+    return "none of it" if round(sufficiency, 2) < 0 else percent(max(sufficiency, 0.0))
 
 
-# What was requested beside the paths, in words: the target's rank, how stable the paths are.
-
-
-def rank_sentence(explanation: Explanation, link: Fact) -> str:
-    """Say where the target (or source) ranks, with and without the facts of the returned paths.
-
-    Returns:
-        A sentence, empty if no rank was requested.
-    """
-    if explanation.rank is None:
+def held_out_sentence(explanation: Explanation) -> str:
+    """Say how many predictions like this one were held-out links; empty if that is not known."""
+    found = explanation.held_out_share
+    if found is None:
         return ""
-    ends = ("targets", link.subject.short, link.object.short)
-    if explanation.rank_end == "src":
-        ends = ("sources", link.object.short, link.subject.short)
-    what, stays, own = ends
-    said = (
-        f"Of the {explanation.rank_of} {what} that were ranked for {stays}, {own} is number "
-        f"{explanation.rank}"
+    like = {"rank": "ranked", "score": "scored"}[found.by]
+    return (
+        f"Of predictions {like} this high, {percent(found.share)} were held-out links (a lower "
+        "bound: not every true link is known)."
     )
-    others = {
-        "the facts of these paths": explanation.rank_without_these,
-        "the strongest facts": explanation.rank_without_strongest,
-    }
-    places = {
-        what: "just the same" if rank == explanation.rank else f"number {rank}"
-        for what, rank in others.items()
-        if rank is not None
-    }
-    told = [f"without {what} it would be {place}" for what, place in places.items()]
-    return f"{'; '.join([said, *told])}."
 
 
 def runs_sentence(runs: int | None, paths: Sequence[Path]) -> str:
@@ -198,9 +179,10 @@ def runs_sentence(runs: int | None, paths: Sequence[Path]) -> str:
         return ""
     if all(count == runs for count in counts):
         these = "This path was" if len(counts) == 1 else "All these paths were"
-        return f"{these} returned in each of {runs} runs, each with a seed of its own."
+        every = "both" if runs == 2 else f"all {runs}"
+        return f"{these} returned in {every} runs, each with its own seed."
     each = [f"path {i} was returned in {count}" for i, count in enumerate(counts, start=1)]
-    return f"Of {runs} runs, each with a seed of its own, {enumerated(each)}."
+    return f"Of {runs} runs, each with its own seed, {enumerated(each)}."
 
 
 # Everything that is said, put together.
@@ -218,7 +200,7 @@ class PathWords:
     runs: str
     """In how many runs it was returned, "in 3 of 5 runs"; empty if there was but one."""
     share: str
-    """Its part in what the paths do, "42 % of what these paths do"; may be empty."""
+    """Its part in what the paths do, "42 % of the effect of these paths"; may be empty."""
     together: str
     """Why it is one item with its neighbours of the same bundle; empty if it stands for itself."""
     path: Path
@@ -239,10 +221,8 @@ class Wording:
     """What a reader has to know before all else: the verdict, or why there are no paths."""
     scores: tuple[ScoreWords, ...]
     score_sentence: str
-    noun: str
-    """What a logit is called."""
     requests: tuple[str, ...]
-    """What was requested beside the paths: a rank, how stable the paths are."""
+    """What was requested beside the paths: how stable they are."""
     groups: tuple[PathGroup[PathWords], ...]
     """The paths by what they are: first those that the model relies on."""
     caveat: str
@@ -275,16 +255,15 @@ def wording(explanation: Explanation) -> Wording:
     scores = score_words(explanation)
     told = _groups(explanation, nodes)
     paths = [path.path for group in told for path in group.paths]
-    requests = rank_sentence(explanation, link), runs_sentence(explanation.runs, paths)
+    requests = held_out_sentence(explanation), runs_sentence(explanation.runs, paths)
     relied = evidence is not None and is_relied(evidence)
     later = explanation.notes[bool(explanation.direct_relations) :]
     return Wording(
         link=link,
         opening=_opening(explanation, link),
         scores=scores,
-        score_sentence=score_sentence(explanation, scores),
-        noun=score_noun(explanation.threshold),
-        requests=tuple(sentence for sentence in requests if sentence),
+        score_sentence=score_sentence(explanation, link, scores),
+        requests=tuple(filter(None, requests)),
         groups=told,
         caveat=caveat(explanation),
         equally_good=equally_good(explanation, nodes),
@@ -326,8 +305,10 @@ def _path_words(
 ) -> PathWords:
     nodes = tuple(words[node] for node in path.nodes)
     steps = path_steps(path, nodes)
-    inner = [f"{node.short} with {node.links}" for node in nodes[1:-1]]
-    remark = f"Passes through {enumerated(inner)}." if inner else "A direct link between the two."
+    inner = [f"{node.short} ({node.links})" for node in nodes[1:-1]]
+    remark = (
+        f"Passes through {enumerated(inner)}." if inner else "A fact that joins the two directly."
+    )
     remarks = (remark, *path_remarks(explanation, path, steps, is_reason))
     known = None not in (explanation.runs, path.runs)
     runs = f"in {path.runs} of {explanation.runs} runs" if known else ""
@@ -347,10 +328,10 @@ def _opening(explanation: Explanation, link: Fact) -> tuple[str, ...]:
         state = ""
     # That the paths may merely restate the link has to be known before what they are worth.
     restated = explanation.notes[:1] if explanation.direct_relations else ()
-    # Without a verdict, what the score rests on still comes before any figure.
+    # Without a verdict, what the score rests on comes before why there is none.
     rests = what_counts_most(explanation, link) if explanation.evidence is None else ""
     verdict = verdict_sentences(explanation, link)
-    sentences = (*map(clean, restated), *verdict, state, message, rests)
+    sentences = (*map(clean, restated), *verdict, rests, state, message)
     return tuple(sentence for sentence in sentences if sentence)
 
 
@@ -361,10 +342,10 @@ def _reason_in_words(explanation: Explanation, link: Fact) -> str:
         None: "",
         "not_connected": f"No chain of facts in the graph leads {ends}.",
         "beyond_max_length": f"Every chain of facts {ends} has more than {longest}.",
-        "pruned_away": f"Pruning has cut every chain of facts {ends}.",
-        "excluded": f"What was excluded leaves no chain of facts {ends}.",
+        "pruned_away": f"Pruning removed every chain of facts {ends}.",
+        "excluded": f"The exclusions leave no chain of facts {ends}.",
         "predicted_negative": "The model does not predict this link.",
-        "invalid": "This link cannot be explained as it was given.",
+        "invalid": "This link cannot be explained as given.",
         "out_of_time": "The time ran out.",
     }
     return in_words[explanation.reason]

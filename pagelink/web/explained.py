@@ -56,9 +56,7 @@ class Circumstance(Answer):
     """The model's word on the link under one circumstance, in words."""
 
     circumstance: str
-    chance: str
-    raw: str
-    probability: float
+    score: str
 
 
 class Figure(Answer):
@@ -132,6 +130,7 @@ class Explained(Answer):
     opening: list[str] = Field(description="What a reader has to know before all else.")
     scores: list[Circumstance]
     score_sentence: str
+    requests: list[str] = Field(description="What is known of the score beside it; may be empty.")
     noun: str = Field(description="What a logit is called.")
     influence: float | None = Field(description="Of the paths together.")
     groups: list[Group]

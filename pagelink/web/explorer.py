@@ -314,11 +314,11 @@ class Explorer:
         """
         link = self.explainer.link(src, dst)
         before, after = self._edited(link, np.array([link.dst]), off, add)[:, 0].tolist()
-        answers = compared(self.explainer.threshold, before, after)
+        answers = compared(before, after)
         chances = torch.sigmoid(torch.tensor([before, after], dtype=torch.float64)).tolist()
         return contract.Score(
             off=list(off), logit=after, probability=chances[1], logit_before=before,
-            probability_before=chances[0], sentence=f"The {answers.noun} {answers.change}.",
+            probability_before=chances[0], sentence=f"The score {answers.change}.",
         )  # fmt: skip
 
     def rank(

@@ -418,7 +418,8 @@ def test_every_verdict_is_counted_with_its_words() -> None:
     finding = check_verdicts(answers)
     assert set(finding.figures["shares"]) == set(VERDICTS)
     assert (
-        "33 % degree only: what counts is how much is known of an end, not what it is connected to."
+        "33 % degree only: what counts is how much is known about an end, not what it is "
+        "connected to."
     ) in finding.details
     assert finding.mark == "warning"
 

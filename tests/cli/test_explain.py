@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from support.shell import shell
 from pagelink.datasets.useritemattr import generate_useritemattr
 from pagelink.models.checkpoint import load_checkpoint
 from pagelink.tables.load import load_graph, save_graph
+from pagelink.views.text import ordinal
 
 EXPLAIN = ("explain", "graph", "--model", "model.pt")
 
@@ -49,10 +51,11 @@ def test_everything_at_once(folder: Path) -> None:
     held_out = liked - set(checkpoint.split.train[1, checkpoint.split.train[0] == 3].tolist())
     assert held_out
     assert found["rank_of"] == checkpoint.data["item"].num_nodes - len(liked)
-    assert f"{name} is number {values['rank']}" in done.stdout
+    ranks = f"{name} ranks {ordinal(values['rank'])} of {values['rank_of']} items for User 3, with"
+    assert ranks in done.stdout
     assert values["runs"] == 2
     assert {path["runs"] for path in values["paths"]} == {2}
-    assert "in each of 2 runs" in done.stdout
+    assert "in both runs" in done.stdout
 
 
 def test_sources_of_a_target(folder: Path) -> None:
@@ -66,7 +69,7 @@ def test_sources_of_a_target(folder: Path) -> None:
         *EXPLAIN, "--src", rows[0][13:], "--dst", "Item 3", "--rank-only", "--rank", "--rank-end",
         "src", cwd=folder,
     )  # fmt: skip
-    assert "sources that were ranked for Item 3" in done.stdout
+    assert re.search(r"\nUser \d+ ranks \d+\w\w of \d+ users for Item 3, with", done.stdout)
     for wrong in ([], ["--src", "User 3", "--dst", "Item 3"]):
         done = shell("recommend", "graph", "--model", "model.pt", *wrong, cwd=folder)
         assert done.returncode == 2

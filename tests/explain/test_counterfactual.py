@@ -36,8 +36,8 @@ def test_the_prediction_turns_without_one_fact() -> None:
     assert found.smallest
     assert str(found) == (
         "Without the fact that Ann rated Film A, the model would not predict Film D for Ann: its "
-        "estimate would fall from 62 in 100 to 38 in 100, and its rank would go from 1 to 3 of 5. "
-        "Film C would take its place."
+        "score would fall from 0.50 to -0.50, and its rank would fall from 1st to 3rd of 5. Film C "
+        "would take its place."
     )
 
 
@@ -53,7 +53,7 @@ def test_the_target_drops_out_of_the_first() -> None:
         assert (fact.type, fact.index, fact.src, fact.dst) == (RATED, 0, ("user", 0), ("item", 0))
     other = explainer.counterfactual("Ann", "Film E", top_k=1)
     assert (other.reason, other.rank, other.facts) == ("not_in_top_k", 2, ())
-    assert "has rank 2 of 2" in str(other)
+    assert "it ranks 2nd of 2." in str(other)
 
 
 def test_facts_that_stand_in_for_each_other_go_together() -> None:
@@ -66,16 +66,15 @@ def test_facts_that_stand_in_for_each_other_go_together() -> None:
     assert (found.logit, found.logit_without) == pytest.approx((0.5, -0.3))
     assert found.smallest
     assert "facts that Ann rated Film A and that Ann rated Film B" in str(found)
-    assert "Fewer facts do not do it" in str(found)
+    assert "Fewer facts are not enough: all combinations were tried." in str(found)
     one = explainer.counterfactual(0, 3, budget=1)
     assert one.reason == "none_found"
     assert one.logit_without == pytest.approx(0.5)
     assert one.instead is None
     assert str(one) == (
-        "None of the 3 facts at Ann was found to turn the prediction alone (all were tried). The "
-        "removal of the fact that Ann rated Film A comes nearest: its raw score would stay at "
-        "0.50, and it would keep rank 1 of 4. Without all 3 facts its estimate would be 38 in 100 "
-        "(raw score -0.50)."
+        "No fact at Ann was found whose removal reverses the prediction (of 3 facts, all were "
+        "tried). Removing the fact that Ann rated Film A comes closest: its score would stay at "
+        "0.50, and it would still rank 1st of 4. Without all 3 facts its score would be -0.50."
     )
 
 
@@ -88,9 +87,7 @@ def test_what_is_predicted_whatever_is_removed() -> None:
     assert found.num_facts == 3
     negative = PaGELink(Taste(bias=-9.0), shop(SEEN, FILMS), LIKES).counterfactual(0, 3)
     assert negative.reason == "already_negative"
-    assert str(negative).endswith(
-        "in the first place: it puts the chance at less than 1 in 100 (raw score -7.50)."
-    )
+    assert str(negative).endswith(" for Ann anyway: the score is -7.50.")
     empty = PaGELink(Taste(bias=1.0), shop([(0, 0), (0, 1), (1, 2)], FILMS, 3), LIKES)
     alone = empty.counterfactual("Cem", "Film D")
     assert (alone.reason, alone.num_facts) == ("no_facts", 0)
@@ -112,13 +109,11 @@ def test_with_few_sets_to_measure_it_says_that_not_all_were_tried() -> None:
     assert (len(one.facts), one.smallest) == (1, True)  # there is nothing smaller than one fact
 
 
-def test_scores_of_a_model_that_ranks_are_no_chances() -> None:
+def test_a_model_that_only_ranks_is_told_by_score_and_rank() -> None:
     explainer = PaGELink(Taste(), shop(SEEN, FILMS), RATED, threshold=None)
     found = explainer.counterfactual("Ann", "Film D", top_k=1)
-    assert "its score would fall from 1.50 to 0.50, and its rank would go from 1 to 2 of 2" in str(
-        found
-    )
-    assert "in 100" not in str(found)
+    falls = "its score would fall from 1.50 to 0.50, and its rank would fall from 1st to 2nd of 2."
+    assert falls in str(found)
 
 
 def test_a_known_link_that_is_held_out_takes_nothings_place() -> None:

@@ -16,6 +16,7 @@ from torch_geometric.nn import SimpleConv
 from pagelink import Explanation, PaGELink, Path, Settings
 from pagelink.errors import SettingsError
 from pagelink.explain.options import facts_of
+from pagelink.views.text import ordinal
 
 NOISE = Settings(start="noise", epochs=0, measure=False, num_paths=2, core=0)
 
@@ -152,16 +153,18 @@ def test_with_the_even_start_all_runs_are_equal() -> None:
 def test_words() -> None:
     data, model = random_case(0)
     explainer = PaGELink(model, data, LIKES, NOISE, threshold=None)
-    assert "ranked" not in str(explainer.explain(0, 1))
+    assert "item 1 ranks" not in str(explainer.explain(0, 1))
     asked = explainer.explain(0, 1, rank=True, runs=5)
-    assert f"item 1 is number {asked.rank}; without the facts of these paths" in str(asked)
-    assert "5 runs, each with a seed of its own" in str(asked)
+    place = f"{ordinal(asked.rank or 0)} of {asked.rank_of} items"
+    assert f"item 1 ranks {place} for user 0, with a score of " in str(asked)
+    assert "; without this path it would " in str(asked)
+    assert "5 runs, each with its own seed" in str(asked)
 
 
 def test_runs_of_a_predicted_negative_are_all_alike() -> None:
     found = PaGELink(Votes(), market(), LIKES).explain(0, 0, negatives=True, runs=3)
     assert [path.runs for path in found.paths] == [3, 3]
-    assert "All these paths were returned in each of 3 runs" in str(found)
+    assert "All these paths were returned in all 3 runs" in str(found)
     assert "The path that speaks against the link" in str(found)
 
 

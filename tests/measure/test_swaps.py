@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from support.chains_of_books import LINK, WalkModel, scenes
 from support.zoo import ZOO, links_of, make_case
 
 from pagelink import PaGELink, Settings
@@ -173,3 +174,16 @@ def test_draws_depend_on_the_link_and_the_seed_alone() -> None:
 
 def test_every_model_of_the_list_is_in_the_zoo() -> None:
     assert set(MODELS) <= set(ZOO)
+
+
+def test_a_connection_for_which_others_stand_in_counts() -> None:
+    # Reader 0 owns books 1, 2 and 4, all by the author of book 3; any one of them is enough.
+    facts = [(0, "owns", 1), (0, "owns", 2), (0, "owns", 4)]
+    facts += [(book, "by", 0) for book in (1, 2, 3, 4)]
+    model = WalkModel("owns by rev_by", slope=4.0, saturates=True)
+    answer = PaGELink(model, scenes(facts), LINK).explain(0, 3)
+    path = answer.paths[0]
+    assert path.influence == pytest.approx(4.0)  # by its last fact, which all paths share
+    assert path.edges[1].influence == 0
+    assert path.connection == pytest.approx(1.0)
+    assert "that they are connected adds nothing" not in str(answer)

@@ -51,4 +51,4 @@ def test_facts_in_any_order_are_shown_alike(words: Words) -> None:
 
 
 def test_what_the_model_says(words: Words) -> None:
-    assert words.score(0.0) == "The model puts the chance of this link at 50 in 100 (score 0.00)."
+    assert words.score(0.0) == "The model's score for this link is 0.00."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 from typing import Any
 from xml.etree import ElementTree
@@ -23,7 +24,7 @@ from support.explanations import (
     worth,
 )
 
-from pagelink.explain.result import Explanation, Path
+from pagelink.explain.result import Explanation, NamedFact, Path, StrongestFacts
 from pagelink.measure.verdict import PARTS, VERDICTS
 from pagelink.settings import Settings
 from pagelink.views.pages import to_html, to_html_fragment, to_svg, to_text
@@ -54,7 +55,7 @@ def degree_only(ends: str | None = "dst", **changes: Any) -> Explanation:
 
 
 EXCHANGED = (
-    "but exchanging them for others of the same kind, which keeps every degree, lowers the raw "
+    "but exchanging them for random ones of the same kind, which keeps all degrees, lowers the "
     "score by 0.01 (95 % interval -0.02 to 0.04, 20 draws)."
 )
 
@@ -71,8 +72,8 @@ EXCHANGED = (
 def test_that_only_the_number_of_facts_counts_is_said_first(ends: str | None, who: str) -> None:
     explanation = degree_only(ends)
     sentence = (
-        f"What counts is how much is known of {who} connected to: removing these five facts lowers "
-        f"the raw score by 2.95, {EXCHANGED}"
+        f"What counts is how much is known about {who} connected to: removing these five facts "
+        f"lowers the score by 2.95, {EXCHANGED}"
     )
     assert wording(explanation).opening == (sentence,)
     said_in(explanation, sentence)
@@ -86,8 +87,8 @@ def test_where_only_degrees_count_paths_are_context() -> None:
     assert group.heading == "2 paths that show where these facts are"
     assert group.is_context
     assert "relies on" not in to_text(degree_only())
-    assert " of what these paths do" not in to_text(degree_only())
-    assert "connected adds" not in to_text(degree_only())
+    assert " of the effect of these paths" not in to_text(degree_only())
+    assert "connection between" not in to_text(degree_only())
     (one,) = wording(
         make_explanation(strong(), evidence=make_evidence("degree_only", ends="src"))
     ).groups
@@ -98,11 +99,32 @@ def test_degrees_by_insertion_and_a_rise() -> None:
     control = make_control(-0.01, low=-0.04, high=0.02, num_placebo=0)
     (sentence,) = wording(degree_only(inserted=True, influence=1.9, control=control)).opening
     assert sentence.endswith(
-        "putting these five facts into the graph without any path raises the raw score by 1.90, "
-        "but exchanging them for others of the same kind, which keeps every degree, raises the raw "
-        "score by 0.01 (95 % interval -0.02 to 0.04, 20 draws; no facts on no path to compare "
+        "adding these five facts to the graph without any path raises the score by 1.90, but "
+        "exchanging them for random ones of the same kind, which keeps all degrees, raises the "
+        "score by 0.01 (95 % interval -0.02 to 0.04, 20 draws; no facts off the paths to compare "
         "with)."
     )
+
+
+def test_degrees_beside_what_speaks_against_the_link() -> None:
+    control = make_control(-1.3, low=-1.7, high=-0.9)
+    (sentence,) = wording(degree_only(control=control)).opening
+    assert sentence.startswith(
+        "What counts is how much is known about Item 35; what it is connected to speaks against the "
+        "link: removing these five facts lowers the score by "
+    )
+    assert "raises the score by 1.30 (95 % interval 0.90 to 1.70" in sentence
+
+
+def test_small_figures_are_distinguished() -> None:
+    changes = {"logit_without_these": 3.4990, "logit_without_paths": 3.4985, "influence": 0.001,
+               "logit_without_edges": 3.4985, "logit_only_these": 3.5,
+               "control": make_control(0.001, low=0.0008, high=0.0012)}  # fmt: skip
+    told = wording(make_explanation(strong(), logit=3.5, evidence=make_evidence(**changes)))
+    assert "by 0.0010 (95 % interval 0.0008 to 0.0012" in told.opening[2]
+    assert [answer for _, answer in told.figures[:4]] == [
+        "3.5000", "3.4990", "3.4985", "3.4985",
+    ]  # fmt: skip
 
 
 # What the facts lead to
@@ -111,29 +133,29 @@ def test_degrees_by_insertion_and_a_rise() -> None:
 @pytest.mark.parametrize(
     ("control", "swaps", "said"),
     [
-        (None, 20, "Whether it matters what these facts lead to, or only how many there are, was "
-                   "not decided: too few exchanges with other facts of the same kind are "
+        (None, 20, "Whether it matters what these facts lead to, or only how many there are, could "
+                   "not be decided: too few exchanges with other facts of the same kind are "
                    "possible."),
         (make_control(num_draws=4), 20, "Whether it matters what these facts lead to, or only how "
-                                        "many there are, was not decided: too few exchanges with "
-                                        "other facts of the same kind are possible."),
+                                        "many there are, could not be decided: too few exchanges "
+                                        "with other facts of the same kind are possible."),
         (None, 0, "Whether it matters what these facts lead to, or only how many there are, was "
                   "not measured."),
         (make_control(num_draws=5), 20, "What these facts lead to matters: exchanging them for "
-                                        "others of the same kind, which keeps every degree, lowers "
-                                        "the raw score by 2.10 (95 % interval 1.80 to 2.40, 5 "
+                                        "random ones of the same kind, which keeps all degrees, "
+                                        "lowers the score by 2.10 (95 % interval 1.80 to 2.40, 5 "
                                         "draws)."),
         (make_control(0.5, low=-0.2, high=1.2), 20,
-         "It is not certain that what these facts lead to matters: exchanging them for others of "
-         "the same kind, which keeps every degree, lowers the raw score by 0.50 (95 % interval "
-         "-0.20 to 1.20, 20 draws)."),
+         "It is not certain that what these facts lead to matters: exchanging them for random ones "
+         "of the same kind, which keeps all degrees, lowers the score by 0.50 (95 % interval -0.20 "
+         "to 1.20, 20 draws)."),
     ],
 )  # fmt: skip
 def test_whether_it_matters_what_facts_lead_to(control: Any, swaps: int, said: str) -> None:
     explanation = make_explanation(
         strong(), evidence=make_evidence(control=control), settings=Settings(swaps=swaps)
     )
-    assert wording(explanation).opening[1:] == (said,)
+    assert wording(explanation).opening[2:] == (said,)
     said_in(explanation, said)
     redundant = make_evidence(control=control, inserted=True)
     again = make_explanation(strong(), evidence=redundant, settings=Settings(swaps=swaps))
@@ -143,7 +165,7 @@ def test_whether_it_matters_what_facts_lead_to(control: Any, swaps: int, said: s
 def test_one_fact_is_told_as_one() -> None:
     path = worth(through(), 2.0, 2.0)
     told = wording(make_explanation(path, evidence=make_evidence(control=None))).opening
-    assert told[1].startswith("Whether it matters what this fact leads to, or only that it is ")
+    assert told[2].startswith("Whether it matters what this fact leads to, or only that it is ")
 
 
 # Length
@@ -154,7 +176,7 @@ def test_longer_paths_are_said_to_have_been_searched(verdict: str) -> None:
     changes = {"logit_without_paths": 3.6} if verdict == "structure_against" else {}
     longer = make_explanation(strong(), evidence=make_evidence(verdict, max_length=4, **changes))
     sentence = (
-        "Paths of at most three facts did not carry the raw score, so longer ones were searched, "
+        "Paths of at most three facts did not explain the score, so longer ones were searched, "
         "of at most four facts."
     )
     said_in(longer, sentence)
@@ -174,18 +196,18 @@ def test_longer_paths_are_said_to_have_been_searched(verdict: str) -> None:
 def test_shares_are_told_and_only_between_nothing_and_all() -> None:
     explanation = make_explanation(strong(), weaker(), idle(), evidence=make_evidence())
     assert [path.share for path in wording(explanation).paths] == [
-        "42 % of what these paths do", "30 % of what these paths do", "",
+        "42 % of the effect of these paths", "30 % of the effect of these paths", "",
     ]  # fmt: skip
-    assert "\n   42 % of what these paths do.\n" in to_text(explanation)
-    assert "30 % of what these paths do" in Page(to_html(explanation)).text("span")
+    assert "\n   42 % of the effect of these paths.\n" in to_text(explanation)
+    assert "30 % of the effect of these paths" in Page(to_html(explanation)).text("span")
     assert [row["path_share"] for row in to_rows(explanation)] == [0.42, 0.3, -0.1]
 
     def share(value: float | None) -> str:
         path = dataclasses.replace(strong(), share=value)
         return wording(make_explanation(path, weaker(), evidence=make_evidence())).paths[0].share
 
-    assert share(1.0) == "100 % of what these paths do"
-    assert share(8.34) == "more than these paths do together"
+    assert share(1.0) == "100 % of the effect of these paths"
+    assert share(8.34) == "more effect than these paths together"
     assert share(None) == share(-3.0) == ""
     assert wording(make_explanation(strong(), evidence=make_evidence())).paths[0].share == ""
 
@@ -279,6 +301,7 @@ def test_of_many_sets_the_first_are_listed() -> None:
 # The strongest facts
 
 
+SIGNS = "(+ supports the link, \u2212 speaks against it)"
 OFF_PATH = (("artist", 5), "made", ("item", 35), 1.6)
 
 
@@ -291,14 +314,14 @@ def with_strongest(share: float | None, *paths: Path, **changes: Any) -> Explana
 def test_the_strongest_facts_are_listed_and_compared() -> None:
     explanation = with_strongest(0.72)
     sentence = (
-        "Removing these two facts together lowers the raw score by 3.40. The paths carry 72 % of "
-        "what the same number of facts can do."
+        "Removing these two facts together lowers the score by 3.40. Removing the paths has 72 % "
+        "of this effect."
     )
     text = to_text(explanation)
     assert (
-        f"The strongest facts:\n{sentence}\n"
-        "- User 3 buys Item 54 (alone: raw score \u22120.90 without it, on paths 1, 2)\n"
-        "- Artist 5 made Item 35 (alone: raw score \u22121.60 without it)\n"
+        f"The strongest facts {SIGNS}:\n{sentence}\n"
+        "- User 3 buys Item 54 (alone: +0.90, on paths 1, 2)\n"
+        "- Artist 5 made Item 35 (alone: +1.60)\n"
     ) in text
     page = Page(to_html(explanation))
     assert sentence in page.text("p")
@@ -316,12 +339,12 @@ def test_the_strongest_facts_are_listed_and_compared() -> None:
 @pytest.mark.parametrize(
     ("share", "said"),
     [
-        (0.31, "Other facts count more: the paths carry only 31 % of what the same number of facts "
-               "can do."),
-        (0.003, "Other facts count more: removing two of them lowers the raw score by 3.40, and "
-                "the paths carry nothing of that."),
-        (-0.4, "Other facts count more: removing two of them lowers the raw score by 3.40, and the "
-               "paths carry nothing of that."),
+        (0.31, "Other facts count more: removing these paths has only 31 % of the effect of "
+               "removing the two strongest facts."),
+        (0.003, "Other facts count more: removing these paths has none of the effect of removing "
+                "the two strongest facts."),
+        (-0.4, "Other facts count more: removing these paths has none of the effect of removing "
+               "the two strongest facts."),
         (0.5, ""),
         (None, ""),
     ],
@@ -330,6 +353,7 @@ def test_the_first_lines_say_that_other_facts_count_more(share: float | None, sa
     explanation = with_strongest(share)
     if said:
         said_in(explanation, said)
+        assert "of this effect" not in to_text(explanation)  # once is enough
     else:
         assert "Other facts" not in to_text(explanation)
 
@@ -337,12 +361,10 @@ def test_the_first_lines_say_that_other_facts_count_more(share: float | None, sa
 @pytest.mark.parametrize(
     ("share", "said"),
     [
-        (None, "No facts were found whose removal lowers the raw score noticeably."),
-        (1.0, "The paths carry all of it: no set of the same number of facts was found that does "
-              "more."),
-        (3.2, "The paths carry all of it: no set of the same number of facts was found that does "
-              "more."),
-        (-0.2, "The paths carry nothing of what the same number of facts can do."),
+        (None, "No facts were found whose removal lowers the score noticeably."),
+        (1.0, "Removing the paths does as much."),
+        (3.2, "Removing the paths does more."),
+        (-0.2, "Removing these two facts together lowers the score by 3.40."),
     ],
 )  # fmt: skip
 def test_a_share_beyond_sense_is_told_in_words(share: float | None, said: str) -> None:
@@ -352,22 +374,29 @@ def test_a_share_beyond_sense_is_told_in_words(share: float | None, said: str) -
     assert "%" not in told.sentence
 
 
-def test_strongest_facts_that_are_on_the_paths_are_not_listed_again() -> None:
-    found = strongest(1.0, 0.9)
-    explanation = make_explanation(strong(), evidence=make_evidence(), strongest=found)
-    told = wording(explanation).strongest
+def test_strongest_facts_are_listed_unless_they_are_all_facts_of_the_paths() -> None:
+    path = worth(through(("item", 54)), 1.0, 0.9, 0.8)
+    one = strongest(1.0, 0.9)
+    told = wording(make_explanation(path, evidence=make_evidence(), strongest=one)).strongest
+    assert told is not None
+    assert told.sentence.startswith("Removing this one fact lowers the score by 0.90. ")
+    assert [str(fact) for fact in told.facts] == ["User 3 buys Item 54 (alone: +0.90, on path 1)"]
+    ends = itertools.pairwise(path.nodes)
+    every = [NamedFact(nodes, ("", ""), edge) for nodes, edge in zip(ends, path.edges, strict=True)]
+    both = StrongestFacts(tuple(every), 1.0, 1.0)
+    told = wording(make_explanation(path, evidence=make_evidence(), strongest=both)).strongest
     assert told is not None
     assert told.facts == ()
-    assert told.sentence.startswith("Removing this one fact lowers the raw score by 0.90. ")
-    assert told.sentence.endswith("They are on these paths.")
+    assert told.heading == "The strongest facts"
+    assert told.sentence.endswith("They are the facts of this path.")
 
 
 def test_the_rank_without_the_strongest_facts_is_said() -> None:
     ranks = {"rank": 4, "rank_without_these": 31, "rank_without_strongest": 55, "rank_of": 100}
     explanation = with_strongest(0.72, **ranks)
     assert (
-        "Item 35 is number 4; without the facts of these paths it would be number 31; without the "
-        "strongest facts it would be number 55."
+        "Removing these two facts together lowers the score by 3.40 and moves the link to 55th of "
+        "100 items. "
     ) in to_text(explanation)
     assert to_rows(explanation)[0]["rank_without_strongest"] == 55
 
@@ -387,32 +416,33 @@ def features_only(**changes: Any) -> Explanation:
 
 
 RESTS = (
-    "The raw score rests mostly on the features of Item 35: with those of a similar item instead "
-    "it falls by 3.20 ± 0.31."
+    "The score rests mostly on the features of Item 35: with those of a similar item instead it "
+    "falls by 3.20 ± 0.31."
 )
 
 
-def test_what_the_score_rests_on_comes_right_after_the_verdict() -> None:
+def test_what_the_score_rests_on_comes_before_the_verdict() -> None:
     explanation = features_only(strongest=strongest(0.1, 0.5, OFF_PATH))
-    assert wording(explanation).opening[1] == RESTS
+    assert wording(explanation).opening[0] == RESTS
+    assert wording(explanation).opening[1].startswith("The model does not rely on paths")
     said_in(explanation, RESTS)
-    lines = to_text(explanation).split(
-        "What the raw score rests on (its change without each part):\n"
-    )[1]
+    lines = to_text(explanation).split(f"What the score rests on {SIGNS}:\n")[1]
     assert lines.split("\n\n")[0].splitlines() == [
-        "- what lies on paths of at most 3 facts (12 facts): nothing",
-        "- what is known of User 3 beyond paths (12 facts): +0.40",
-        "- what is known of Item 35 beyond paths (12 facts): \u22120.50",
-        "- what is known beyond paths of nodes as near to one end as to the other (12 facts): "
-        "nothing",
+        "- paths of at most three facts (12 facts): nothing",
+        "- facts near User 3 that are on no path (12 facts): \u22120.40",
+        "- facts near Item 35 that are on no path (12 facts): +0.50",
+        "- facts as near to User 3 as to Item 35 that are on no path (12 facts): nothing",
         "- the features of User 3: nothing",
-        "- the features of Item 35: \u22123.20 ± 0.31",
-        "- the features of all other nodes (31 nodes): \u22120.20 ± 0.05",
+        "- the features of Item 35: +3.20 ± 0.31",
+        "- the features of all other nodes (31 nodes): +0.20 ± 0.05",
     ]
     page = Page(to_html(explanation))
     assert "the features of Item 35" in page.text("th")
-    assert "\u22123.20 ± 0.31" in page.text("td")
+    assert "+3.20 ± 0.31" in page.text("td")
     assert to_text(explanation).count(RESTS) == 1
+    empty = [dataclasses.replace(part, size=0) if part.name == "facts_between" else part
+             for part in explanation.what_else]  # fmt: skip
+    assert "as near to" not in to_text(dataclasses.replace(explanation, what_else=tuple(empty)))
     row = json.loads(to_rows(explanation)[0]["what_else"])
     assert row[5] == {"name": "features_dst", "size": 1, "effect": 3.2, "error": 0.31}
     assert [part["name"] for part in row] == list(PARTS)
@@ -422,19 +452,22 @@ def test_what_the_score_rests_on_comes_right_after_the_verdict() -> None:
     ("found", "said"),
     [
         (parts(facts_near_dst=(1.5, None)),
-         "The raw score rests mostly on what is known of Item 35 beyond paths (12 facts): without "
+         "The score rests mostly on facts near Item 35 that are on no path (12 facts): without "
          "these facts it falls by 1.50."),
+        (parts(path_facts=(1.5, None)),
+         "The score rests mostly on paths of at most three facts (12 facts): without these facts "
+         "it falls by 1.50."),
         (parts(features_others=(1.5, 0.2)),
-         "The raw score rests mostly on the features of all other nodes (31 nodes): with those of "
+         "The score rests mostly on the features of all other nodes (31 nodes): with those of "
          "similar nodes instead it falls by 1.50 ± 0.20."),
         (parts(features_src=(1.0, 0.1), features_dst=(1.2, 0.1), path_facts=(0.9, None)),
-         "The raw score rests on several parts, most of all on the features of Item 35: with those "
+         "The score rests on several parts, most of all on the features of Item 35: with those "
          "of a similar item instead it falls by 1.20 ± 0.10."),
         (parts(features_src=(-1.0, 0.1), path_facts=(0.002, None)),
-         "No part of what the model sees raises the raw score by itself; the features of User 3 "
+         "No part of what the model sees raises the score by itself; the features of User 3 "
          "lower it most: with those of a similar user instead it rises by 1.00 ± 0.10."),
         (parts(features_src=(0.001, 0.1)),
-         "No part of what the model sees changes the raw score noticeably by itself."),
+         "No part of what the model sees changes the score noticeably by itself."),
     ],
 )  # fmt: skip
 def test_what_counts_most_is_named(found: Any, said: str) -> None:
@@ -443,7 +476,7 @@ def test_what_counts_most_is_named(found: Any, said: str) -> None:
 
 def test_what_else_is_said_without_a_verdict_and_beside_one_that_relies_on_paths() -> None:
     bare = make_explanation(reason="not_connected", what_else=parts(features_dst=(3.2, 0.31)))
-    assert wording(bare).opening[-1] == RESTS
+    assert wording(bare).opening[:2] == (RESTS, "There are no paths to show.")
     relied = make_explanation(
         strong(), evidence=make_evidence(), what_else=parts(features_dst=(3.2, 0.31))
     )

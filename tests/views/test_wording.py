@@ -1,4 +1,4 @@
-"""Words for what was asked for, for predicted negatives, and for paths that only count together."""
+"""Words for what was requested, for predicted negatives, and for paths that only count together."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ def shown(explanation: Explanation) -> dict[str, str]:
     }
 
 
-# What was asked for
+# What was requested
 
 
-def asked(**changes: Any) -> Explanation:
+def requested(**changes: Any) -> Explanation:
     runs = {0: 5, 1: 2, 2: 3}
     paths = [
         dataclasses.replace(path, runs=runs[at])
@@ -58,25 +58,24 @@ def asked(**changes: Any) -> Explanation:
 
 
 def test_rank_and_runs_are_in_every_view() -> None:
-    rank = (
-        "Of the 100 targets that were ranked for User 3, Item 35 is number 4; without the facts of "
-        "these paths it would be number 31."
-    )
+    falls = "its score falls from 2.59 to -0.36, and its rank falls from 4th to 31st of 100 items."
+    rank = "Item 35 ranks 4th of 100 items for User 3, with a score of 2.59."
     # The path that is only context comes last, and its number goes with it.
     runs = (
-        "Of 5 runs, each with a seed of its own, path 1 was returned in 2, path 2 was returned in "
-        "3 and path 3 was returned in 5."
+        "Of 5 runs, each with its own seed, path 1 was returned in 2, path 2 was returned in 3 and "
+        "path 3 was returned in 5."
     )
-    for name, said in shown(asked()).items():
-        assert rank in said, name
-        assert runs in said, name
-    assert "PaGE-Link score -5.25 · in 2 of 5 runs" in to_html(asked())
-    values = json.loads(json.dumps(asked().to_dict()))
+    for name, said in shown(requested()).items():
+        assert falls in said, name
+        assert rank in said or name == "svg", name
+        assert runs in said or name == "svg", name
+    assert "PaGE-Link score -5.25 · in 2 of 5 runs" in to_html(requested())
+    values = json.loads(json.dumps(requested().to_dict()))
     assert [values[name] for name in ("rank", "rank_without_these", "rank_of", "runs")] == [
         4, 31, 100, 5,
     ]  # fmt: skip
     assert [path["runs"] for path in values["paths"]] == [5, 2, 3]
-    rows = to_rows(asked())
+    rows = to_rows(requested())
     assert {(r["rank"], r["rank_without_these"], r["rank_of"], r["runs"]) for r in rows} == {
         (4, 31, 100, 5)
     }
@@ -86,22 +85,26 @@ def test_rank_and_runs_are_in_every_view() -> None:
 
 
 def test_what_stays_the_same_is_said_to() -> None:
-    same = asked(rank_without_these=4)
-    assert "without the facts of these paths it would be just the same." in to_text(same)
+    same = requested(rank_without_these=4)
+    still = "its score falls from 2.59 to -0.36; it still ranks 4th of 100 items."
+    assert still in to_text(same)
+    assert "its rank rises from 4th to 1st of 100 items." in to_text(
+        requested(rank_without_these=1)
+    )
     alone = make_explanation(rank=7, rank_of=9, runs=3, reason="not_connected")
-    assert "Item 35 is number 7.\n" in f"{to_text(alone)}\n"
+    assert "Item 35 ranks 7th of 9 items for User 3, with a score of 2.59." in to_text(alone)
     assert "runs" not in to_text(alone)
     (row,) = to_rows(alone)
     assert (row["rank"], row["runs"], row["path_runs"]) == (7, 3, None)
     path = dataclasses.replace(strong(), runs=3)
     all_ = make_explanation(path, evidence=make_evidence(), runs=3)
-    assert "This path was returned in each of 3 runs, each with a seed" in to_text(all_)
+    assert "This path was returned in all 3 runs, each with its own seed." in to_text(all_)
 
 
-def test_nothing_is_said_of_what_was_not_asked_for() -> None:
+def test_nothing_is_said_of_what_was_not_requested() -> None:
     for name, said in shown(simple()).items():
         assert "runs" not in said, name
-        assert "ranked for" not in said, name
+        assert "Item 35 ranks" not in said, name
     for row in to_rows(simple()):
         assert {row[name] for name in ("rank", "rank_of", "runs", "path_runs")} == {None}
 
@@ -114,7 +117,7 @@ def negative(*effects: float) -> Explanation:
         dataclasses.replace(through(("item", at)), influence=effect, is_evidence=effect > 0)
         for at, effect in enumerate(effects)
     )
-    message = "The model does not predict this link: its raw score is -0.5."
+    message = "The model does not predict this link: its score is -0.5."
     return make_explanation(
         *paths, logit=-0.5, logit_deployed=-0.5, reason="predicted_negative", message=message
     )
@@ -128,10 +131,10 @@ def test_a_predicted_negative_says_what_speaks_for_the_link_and_what_against() -
         for wrong in ("not complete", "only for context", "not measured", "relies", "rank best"):
             assert wrong not in said, (name, wrong)
     text = to_text(explanation)
-    assert text.startswith("The model does not predict this link: its raw score is -0.5.\n")
-    assert "alone the raw score falls by 0.40 (from -0.50 to -0.90)." in text
-    assert "alone the raw score rises by 0.90 (from -0.50 to 0.40)." in text
-    assert "a path speaks for the link if its raw score then falls" in text
+    assert "\nThe model does not predict this link: its score is -0.5.\n" in text
+    assert "Removing this path lowers the score by 0.40." in text
+    assert "Removing this path raises the score by 0.90." in text
+    assert "a path speaks for the link if the score then falls" in text
     assert "pagelink-context" not in [v for _, _, v in Page(to_html(explanation)).attributes]
     assert [row["path_influence"] for row in to_rows(explanation)] == [0.4, 0.2, -0.9]
 
@@ -147,10 +150,10 @@ def test_a_predicted_negative_says_what_speaks_for_the_link_and_what_against() -
 def test_one_side_may_be_empty(effects: tuple[float, ...], headings: list[str]) -> None:
     explanation = negative(*effects)
     assert [group.heading for group in wording(explanation).groups] == headings
-    assert to_text(explanation).startswith("There are no paths") == (not effects)
+    assert ("There are no paths" in to_text(explanation)) == (not effects)
 
 
-@pytest.mark.parametrize("make", [asked, lambda: negative(0.4, 0.2, -0.9)])
+@pytest.mark.parametrize("make", [requested, lambda: negative(0.4, 0.2, -0.9)])
 def test_drawings_have_room_for_what_they_say(make: Any) -> None:
     assert_nodes_have_room(make())
     assert_lettering_has_room(make())
@@ -169,32 +172,34 @@ def remark(path: Path, *others: Path, **changes: Any) -> str:
     ("influence", "marginal", "said"),
     [
         (0.8, 0.81, ""),
-        (0.8, 1.5, "Once the other path is gone, taking it out too lowers the raw score by 1.50."),
-        (0.8, -0.3, "Once the other path is gone, taking it out too raises the raw score by 0.30."),
-        (0.0, 2.2, "Once the other path is gone, taking it out too lowers the raw score by 2.20: "
-                   "they stand in for each other."),
-        (0.0, 0.1, "Once the other path is gone, taking it out too lowers the raw score by 0.10."),
-        (2.9, 0.0, "It is necessary, not sufficient alone: once the other path is gone, it adds "
-                   "nothing."),
-        (0.8, 0.01, "Once the other path is gone, taking it out too hardly changes anything."),
+        (0.8, 1.5, "With the other path removed, this one is worth another 1.50."),
+        (0.8, -0.3, "With the other path removed, removing this one too raises the score by 0.30."),
+        (0.0, 2.2, "With the other path removed, this one is worth another 2.20: they stand in for "
+                   "each other."),
+        (0.0, 0.1, "With the other path removed, this one is worth another 0.10."),
+        (2.9, 0.0, "It is necessary, but not sufficient alone: with the other path removed, this "
+                   "one is worth nothing."),
+        (0.8, 0.01, "With the other path removed, this one is worth nothing more."),
     ],
 )  # fmt: skip
 def test_what_a_path_adds_to_the_others_is_said_where_it_differs(
     influence: float, marginal: float, said: str
 ) -> None:
     path = worth(through(("item", 1)), influence, 0.1, 0.1, marginal=marginal)
-    assert remark(path, strong()).endswith(said or ").")
-    assert "gone" not in remark(path)
+    assert remark(path, strong()).endswith(said or "by 0.80.")
+    assert "other path" not in remark(path)
 
 
 def test_what_redundant_paths_add_alone_is_said() -> None:
     path = worth(through(("item", 1)), 0.0, 0.0, 0.0, marginal=1.9, gain=1.9)
     assert remark(path, strong(), inserted=True) == (
-        "Put alone into the graph without any path, it raises the raw score by 1.90 (from -1.20 to "
-        "0.70). Without this path's facts alone the raw score does not change."
+        "Added alone to the graph without any path, it raises the score by 1.90. Removing this "
+        "path does not change the score."
     )
     less = dataclasses.replace(path, marginal=0.4)
-    assert remark(less, strong(), inserted=True).endswith("Beside the other it adds 0.40.")
+    assert remark(less, strong(), inserted=True).endswith(
+        "Added after the other path, it adds 0.40."
+    )
     (row, _) = to_rows(make_explanation(path, strong(), evidence=make_evidence(inserted=True)))
     assert row["path_gain"] == 1.9
 
@@ -202,7 +207,7 @@ def test_what_redundant_paths_add_alone_is_said() -> None:
 def test_weak_paths_are_not_relied_on() -> None:
     weak = worth(through(("item", 1)), 0.01, 0.0, 0.0, marginal=0.012, is_evidence=False)
     text = to_text(make_explanation(strong(), weak, evidence=make_evidence()))
-    assert text.startswith("The model relies on one of these two paths: ")
+    assert "The model relies on one of these two paths: without the five facts of both " in text
     assert "A path that adds next to nothing to the other, only for context:" in text
 
 
@@ -217,10 +222,10 @@ def test_weak_paths_are_not_relied_on() -> None:
 )
 def test_necessary_but_not_sufficient(changes: dict[str, Any], said: str) -> None:
     head, *_ = to_text(make_explanation(strong(), evidence=make_evidence(**changes))).split(
-        "The link:"
+        "The model's score"
     )
     if said:
-        assert "It is necessary, not sufficient alone: put into the graph without any path" in head
+        assert "It is necessary, but not sufficient alone: added to the graph without any" in head
         assert f"these three facts {said}\n" in head
     else:
         assert "necessary" not in head
@@ -232,7 +237,7 @@ def test_a_conjunction_of_a_real_model_is_said_to_be_one() -> None:
 
     planted = plant("both", num_links=6)
     for answer in PaGELink(planted.model, planted.data, LINK_TYPE).explain_many(planted.pairs):
-        assert "necessary, not sufficient alone" in str(answer)
+        assert "necessary, but not sufficient alone" in str(answer)
 
 
 # Against the link
@@ -242,23 +247,23 @@ def test_all_paths_lower_the_score_and_one_raises_it() -> None:
     evidence = make_evidence("structure_against", logit_without_paths=3.6, sufficiency=None)
     explanation = make_explanation(strong(), idle(), evidence=evidence)
     assert [group.heading for group in wording(explanation).groups] == [
-        "A path that raises the raw score, though all together lower it",
-        "A path that does not raise the raw score",
+        "A path that raises the score, though all paths together lower it",
+        "A path that does not raise the score",
     ]
     for name, said in shown(explanation).items():
-        assert "all of them together lower its estimate" in said, name
+        assert "together they lower the score, which is 3.60 instead of 2.59" in said, name
         assert "The other paths lower it by more." in said, name
     nothing = dataclasses.replace(evidence, influence=-0.3, rho_reached=None)
     text = to_text(make_explanation(idle(), evidence=nothing))
-    assert "No combination of paths that was tried raises it." in text
-    assert "Some raise it" not in text
+    assert "None of the combinations of paths that were tested raises it." in text
+    assert "Some of them raise it" not in text
 
 
 def test_paths_that_do_something_only_all_at_once_are_not_said_to_do_nothing() -> None:
     evidence = make_evidence("not_by_these", influence=-0.5)
-    (first, *_) = to_text(make_explanation(idle(), evidence=evidence)).splitlines()
-    assert first.startswith("Not by this path: without these three facts the model's estimate")
-    assert "so it relies on others, or on very many at once." in first
+    (first, *_) = wording(make_explanation(idle(), evidence=evidence)).opening
+    assert first.startswith("This path alone does not carry the prediction: without these three")
+    assert first.endswith("so the model relies on other paths, or on many at once.")
     assert "does not rely on paths" not in first
 
 

@@ -33,7 +33,7 @@ def test_the_answer_says_what_the_other_views_say() -> None:
     assert [path.bundle for path in group.paths] == [1, 1, None]
     assert [bool(path.together) for path in group.paths] == [True, True, False]
     assert [path.share for path in group.paths] == [
-        "42 % of what these paths do", "", "30 % of what these paths do",
+        "42 % of the effect of these paths", "", "30 % of the effect of these paths",
     ]  # fmt: skip
     assert [step.active for step in group.paths[0].steps] == [True, False, True]
     assert [step.role for step in group.paths[0].steps] == [
@@ -48,13 +48,13 @@ def test_the_answer_says_what_the_other_views_say() -> None:
          "User 3 buys Item 8; Item 8 is similar to Item 35"],
     ]  # fmt: skip
     assert strongest is not None
-    assert strongest.sentence.endswith("31 % of what the same number of facts can do.")
+    assert strongest.sentence.endswith("lowers the score by 3.40.")
     assert [fact.sentence for fact in strongest.facts] == [
         "User 3 buys Item 54", "Artist 5 made Item 35",
     ]  # fmt: skip
     assert rests is not None
     assert [(part.name, part.change) for part in rests.parts] == [
-        ("facts_near_dst", "\u22120.50"), ("features_dst", "\u22123.20 ± 0.31"),
+        ("facts_near_dst", "+0.50"), ("features_dst", "+3.20 ± 0.31"),
     ]  # fmt: skip
 
 
@@ -68,5 +68,5 @@ def test_the_end_that_counts_is_in_the_answer() -> None:
     path = dataclasses.replace(strong(), is_evidence=False)
     answer = answered(make_explanation(path, evidence=evidence))
     assert (answer.verdict, answer.ends) == ("degree_only", "dst")
-    assert answer.opening[0].startswith("What counts is how much is known of Item 35, not what")
+    assert answer.opening[0].startswith("What counts is how much is known about Item 35, not what")
     assert answer.groups[0].is_context

@@ -138,7 +138,7 @@ def test_what_counts_beside_the_paths_is_shown(watched: Watched) -> None:
     )
     expect(bundle.locator(".card")).to_have_count(2)
     expect(page.locator(".card-share")).to_have_text(
-        ["42 % of what these paths do", "30 % of what these paths do"]
+        ["42 % of the effect of these paths", "30 % of the effect of these paths"]
     )
     idle = page.locator(".card").first.locator(".step.is-idle")
     expect(idle).to_have_count(1)
@@ -146,12 +146,13 @@ def test_what_counts_beside_the_paths_is_shown(watched: Watched) -> None:
     expect(idle.locator(".step-effect")).to_have_count(0)
     beyond = page.locator(".beyond")
     expect(beyond.locator(".heading")).to_have_text([
-        "Equally good", "The strongest facts",
-        "What the raw score rests on (its change without each part)",
+        "Equally good",
+        f"The strongest facts (+ supports the link, {MINUS} speaks against it)",
+        f"What the score rests on (+ supports the link, {MINUS} speaks against it)",
     ])  # fmt: skip
     expect(beyond).to_contain_text("User 3 buys Item 8; Item 8 is similar to Item 35")
-    expect(beyond).to_contain_text("Artist 5 made Item 35 (alone: raw score")
-    expect(beyond.locator("tr").nth(1)).to_have_text(f"the features of Item 35{MINUS}3.20 ± 0.31")
+    expect(beyond).to_contain_text("Artist 5 made Item 35 (alone: +1.60)")
+    expect(beyond.locator("tr").nth(1)).to_have_text("the features of Item 35+3.20 ± 0.31")
     page.set_viewport_size({"width": 360, "height": 780})
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 

@@ -43,7 +43,7 @@ def tables(runs: Iterable[Run]) -> list[Table]:
 
 
 def random_name(size: int) -> str:
-    """How the training without so many random facts is called."""
+    """The name of the training without this number of random facts."""
     return f"random {size}"
 
 
@@ -148,7 +148,7 @@ def _side(found: Interval) -> int:
 
 
 def in_words(beyond: Beyond, seed: int) -> str:
-    """What the intervals say: which rankings are told from random facts, and from the default.
+    """What the intervals say: which rankings differ from random facts, and from the default.
 
     A difference shows if the interval over links excludes 0 and, where there are several trainings,
     so does the one over trainings: links of one training move together.

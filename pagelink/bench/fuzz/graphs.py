@@ -152,7 +152,7 @@ def _watched(explainer: PaGELink) -> list[str]:
 
 
 def _beginning(error: Exception) -> str:
-    """The first words of a message, without what is told of this very case."""
+    """The first words of a message, without what is particular to the case."""
     words = str(error).split(":")[0].split(".")[0].split()
     return " ".join(word for word in words if word.isalpha())[:60]
 

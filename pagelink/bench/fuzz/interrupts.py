@@ -46,7 +46,7 @@ RIVALS: dict[str, dict[str, Any]] = {
 COUNTED, TWICE, CHECKED_AGAIN = 0.5, 0.25, 0.05
 """Shares of the cases."""
 EVENTS = ("call", "c_return")
-"""What a profile function is told where the interpreter looks for signals."""
+"""The events of a profile function where the interpreter looks for signals."""
 
 
 class WithFeatures(nn.Module):

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from pagelink.views.statements import Step
-from pagelink.views.text import isolate, numbers, wrap
+from pagelink.views.statements import Step, support
+from pagelink.views.text import isolate, wrap
 from pagelink.views.wording import Wording
 
 LABEL_SIZE, LABEL_LINE, LONGEST_LABEL = 12.0, 14.5, 140.0
@@ -19,25 +19,9 @@ _LEAST_OF_ALL = 0.1
 """A fact has the thickest line only if it does this share of what all paths do together."""
 EVERY_LINE = 99
 """Names of relations are wrapped into as many lines as they need: none is cut."""
-_MINUS = "\N{MINUS SIGN}"
 Side = Literal["supports", "against", ""]
 Place = tuple[int, int]
 """A step of a path: the number of the path, from 1, and the step's, from 0."""
-
-
-def support(influence: float | None) -> tuple[str, Side]:
-    """Return what a fact does for the score, with its sign, and in which direction.
-
-    Example:
-        >>> support(5.37), support(-0.2), support(0.001)
-        (('+5.37', 'supports'), ('\u22120.20', 'against'), ('', ''))
-    """
-    if influence is None:
-        return "", ""
-    (size,) = numbers(abs(influence))
-    if float(size) == 0:
-        return "", ""
-    return (f"+{size}", "supports") if influence > 0 else (f"{_MINUS}{size}", "against")
 
 
 @dataclass(frozen=True)
@@ -76,7 +60,8 @@ def largest_effect(said: Wording) -> float:
 def arrow_of(step: Step, ends: tuple[float, float], largest: float, off: bool) -> Arrow:
     """Return the arrow of a step between two places; `largest` has the thickest line."""
     idle = bool(step.role)
-    effect, side = support(None if idle else step.edge.influence)
+    effect = "" if idle else support(step.edge.influence)
+    side: Side = "" if not effect else "supports" if effect.startswith("+") else "against"
     thickness = _thickness(step.edge.influence, 0 if idle else largest)
     label = tuple(map(isolate, relation_lines(step)))
     return Arrow(*ends, step.backwards, label, str(step), effect, side, thickness, idle, off)

@@ -134,7 +134,9 @@ class _Measures:
         most = _VERDICT_LINES if wordy else _MESSAGE_LINES
         self.message = wrap(message, self.middle_width - 56, TEXT_SIZE, most)
         room = self.middle_width - 110
-        self.label = wrap(said.link.relation, room, LABEL_SIZE, EVERY_LINE, bold=True)
+        score = f" · score {said.scores[-1].score}" if alone and said.scores else ""
+        label = isolate(said.link.relation) + score
+        self.label = wrap(label, room, LABEL_SIZE, EVERY_LINE, bold=True)
         self.question_row = _QUESTION_SPACE + 13 + LABEL_LINE * len(self.label)
 
     @property

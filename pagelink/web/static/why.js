@@ -125,7 +125,7 @@ export function createWhy(root, about) {
     document.title = `${explained.link} · pagelink`;
     const [first, others] = opening(explained);
     verdict.replaceChildren(...first);
-    rest.replaceChildren(...others.map((sentence) => el("p", { text: sentence, dir: "auto" })));
+    rest.replaceChildren(...[...others, ...explained.requests].map((sentence) => el("p", { text: sentence, dir: "auto" })));
     bar.show(explained);
     explanation.hidden = tools.hidden = false;
     explanation.classList.remove("is-old");

@@ -64,7 +64,7 @@ def check_scores(explanation: Explanation, link: LinkTruth) -> Iterator[str]:
 
 
 def facts_of_all_paths(explanation: Explanation, link: LinkTruth) -> Facts:
-    """Every fact on a walk of at most so many facts, which G0 has not."""
+    """Every fact on a walk of at most `max_length` facts, which G0 has not."""
     drawn = link.truth.drawn
     walked = steps_on_walks(
         drawn, DrawnLink(link.src, link.dst, link.link_type),

@@ -1,4 +1,4 @@
-"""Whether the paths of an explanation are paths of the graph, within what was asked for."""
+"""Whether the paths of an explanation are paths of the graph, within what was requested."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def check_paths(
     most = settings.replace(max_length=length).paths_within_budget * (1 + both_sides)
     paths = explanation.paths
     if len(paths) > most:
-        yield f"{len(paths)} paths, {most} at most were asked for"
+        yield f"{len(paths)} paths, at most {most} were requested"
     if len(set(paths)) < len(paths) and not both_sides:
         yield "the same path twice"
     own = drawn.link_fact(explanation.src, explanation.dst, explanation.link_type)

@@ -14,7 +14,7 @@ from pagelink.measure.verdict import Evidence
 TENTH, ONLY_DEGREE, LEAST_DRAWS = 0.1, 0.2, 5
 EVIDENCE = 0.05
 FURTHER = 3
-"""Facts that a path may have more than was asked for, where the model sees the whole graph."""
+"""Facts that a path may have more than was requested, where the model sees the whole graph."""
 ROUNDING = 1e-6
 
 
@@ -78,7 +78,7 @@ def _check_verdict(evidence: Evidence, logit: float, noise: Noise) -> Iterator[s
 
 
 def _check_control(explanation: Explanation, evidence: Evidence) -> Iterator[str]:
-    """Swaps are made where the verdict hangs on them, as many as were asked for at most."""
+    """Swaps are made where the verdict hangs on them, at most as many as were requested."""
     control, most = evidence.control, explanation.settings.swaps
     if evidence.verdict == "supported":
         # The one end at which facts count, if those at the other are idle on every path.
@@ -101,14 +101,14 @@ def _check_control(explanation: Explanation, evidence: Evidence) -> Iterator[str
 
 
 def _check_length(explanation: Explanation, evidence: Evidence) -> Iterator[str]:
-    """Paths are longer than was asked for only where that is allowed, and they are needed."""
+    """Paths are longer than was requested only where that is allowed, and they are needed."""
     settings, length, hops = explanation.settings, evidence.max_length, explanation.num_hops
     if length == settings.max_length:
         return
     most = settings.max_length + FURTHER if hops is None else 2 * hops
     most = most if settings.budget is None else min(most, settings.budget)
     if not settings.longer or not settings.max_length < length <= most:
-        yield f"max_length is {length}, asked for were {settings.max_length}"
+        yield f"max_length is {length}, requested were {settings.max_length}"
     if evidence.verdict != "supported":
         yield f"longer paths under {evidence.verdict}"
 

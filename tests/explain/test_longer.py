@@ -1,0 +1,33 @@
+"""Longer paths where shorter ones only share facts with them."""
+
+from __future__ import annotations
+
+import pytest
+from support.chains_of_books import LINK, WalkModel, scenes
+
+from pagelink import PaGELink, Settings
+
+USED = [(0, "owns", 1), (1, "by", 0), (2, "by", 0), (2, "cites", 3)]
+"""Reader 0 owns book 1, whose author wrote book 2, which cites book 3."""
+DECOYS = {
+    "both first facts": [(3, "by", 0)],
+    "the last fact": [(0, "owns", 4), (4, "cites", 2)],
+    "the first and the last fact": [(1, "cites", 2)],
+    "all facts, on two paths": [(3, "by", 0), (0, "owns", 4), (4, "cites", 2)],
+}
+
+
+@pytest.mark.parametrize("shared", DECOYS)
+def test_paths_that_share_facts_with_a_longer_one_give_way_to_it(shared: str) -> None:
+    data = scenes(USED + DECOYS[shared])
+    explainer = PaGELink(WalkModel("owns by rev_by cites"), data, LINK)
+    answer = explainer.explain(0, 3)
+    assert answer.evidence is not None
+    assert (answer.evidence.verdict, answer.evidence.ends) == ("supported", None)
+    assert answer.evidence.max_length == 4
+    (path,) = answer.paths
+    assert [node for _, node in path.nodes] == [0, 1, 0, 2, 3]
+    assert not path.idle
+
+    short = PaGELink(explainer.predictor.model, data, LINK, Settings(longer=False)).explain(0, 3)
+    assert all(path.idle for path in short.paths)  # what there is to show otherwise
