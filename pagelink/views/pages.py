@@ -17,10 +17,12 @@ from markupsafe import Markup
 from pagelink.errors import need
 from pagelink.explain.counterfactual import Counterfactual, RemovedFact
 from pagelink.explain.result import Explanation
-from pagelink.views import layout
 from pagelink.views.beyond_wording import EquallyGood
+from pagelink.views.drawing import arrows as arrow_sizes
+from pagelink.views.drawing import layout, stacked
+from pagelink.views.drawing.arrows import Arrow, Place
 from pagelink.views.statements import IDLE, compared, support
-from pagelink.views.templates import Colour, render, type_colours
+from pagelink.views.templates import AGAINST, SUPPORTS, Colour, render, type_colours
 from pagelink.views.text import (
     clean,
     count,
@@ -37,44 +39,89 @@ from pagelink.views.wording import PathWords, Wording, items, wording
 _LEGEND_SIZE, _LEGEND_LINE = 12.0, 24.0
 _SWATCH, _BETWEEN = 26.0, 20.0
 _SMALLEST_SCALE = 0.75
-"""In a narrow window a drawing shrinks to this share of its size, then it scrolls."""
-Sign = Colour | Literal["question", "fact", "idle", "effect", "together"]
-"""What the legend explains: the colour of a node type, or a kind of line."""
+"""In a frame where the wide drawing would shrink below this share of its size, the narrow one is
+shown."""
+_FRAMES = range(300, 2001, 50)
+"""Widths of frames that a page tells apart."""
+_INK = {"": "#6b7785", "supports": SUPPORTS, "against": AGAINST}
+"""Of lines, by what their facts do."""
+Sign = Colour | Literal["question", "fact", "idle", "supports", "against", "together"]
+"""What the legend explains: the sign of a node type, or a kind of line."""
 LegendEntry = tuple[float, float, str, Sign]
 """Where a sign stands, and what it means."""
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """A drawing, and how wide it is meant to be shown, in pixels."""
+    """A drawing for wide windows and one for narrow ones."""
 
     svg: str
+    narrow: str
+    """Paths under each other; the wide drawing again, if there are no paths."""
     width: float
+    """How wide the wide drawing is meant to be shown, in pixels."""
+
+    @property
+    def smallest(self) -> int:
+        """In a frame of fewer pixels, the narrow drawing is the one to show."""
+        wanted = self.width * _SMALLEST_SCALE
+        return next((frame for frame in _FRAMES if frame >= wanted), _FRAMES[-1])
 
 
-def to_svg(explanation: Explanation) -> str:
-    """Draw the paths as a standalone SVG that needs neither fonts nor network."""
-    return draw(wording(explanation), type_colours(explanation)).svg
+def to_svg(explanation: Explanation, off: frozenset[Place] = frozenset()) -> str:
+    """Draw the paths as a standalone SVG that needs neither fonts nor network.
+
+    Args:
+        explanation: what is drawn.
+        off: facts that are drawn as switched off.
+    """
+    return _wide(wording(explanation), type_colours(explanation), True, off)[0]
 
 
-def draw(said: Wording, colours: dict[str, Colour]) -> Drawing:
-    """Draw what an explanation says; `colours` are those of its node types."""
-    placed = layout.place(said)
+def draw(said: Wording, colours: dict[str, Colour], off: frozenset[Place] = frozenset()) -> Drawing:
+    """Draw what an explanation says, for a page that has its verdict in words.
+
+    Args:
+        said: what the explanation says.
+        colours: those of its node types.
+        off: facts that are drawn as switched off.
+    """
+    svg, width = _wide(said, colours, False, off)
+    placed = stacked.stack(said, off)
+    if not placed.paths:
+        return Drawing(svg, svg, width)
+    room = stacked.WIDTH - 2 * stacked.MARGIN
+    arrows = [arrow for path in placed.paths for arrow in path.arrows]
+    kinds = {box.words.node[0] for path in placed.paths for box in path.boxes}
+    signs = _signs({kind: colours[kind] for kind in colours if kind in kinds}, arrows)
+    legend = _legend(signs, (stacked.MARGIN, placed.height), room)
+    narrow = render(
+        "stacked.svg", placed=placed, colours=colours, legend=legend, title=_title(said), ink=_INK,
+        height=legend[-1][1] + stacked.MARGIN + 4, sizes=stacked, common=layout,
+        legend_size=_LEGEND_SIZE, arrows=arrow_sizes,
+    )  # fmt: skip
+    return Drawing(svg, narrow, width)
+
+
+def _wide(
+    said: Wording, colours: dict[str, Colour], alone: bool, off: frozenset[Place]
+) -> tuple[str, float]:
+    placed = layout.place(said, alone, off)
     kinds = {box.words.node[0] for box in placed.boxes}
     drawn = {kind: colour for kind, colour in colours.items() if kind in kinds}
-    legend = _legend(drawn, placed)
+    arrows = [arrow for row in placed.rows for arrow in row.arrows]
+    signs = _signs(drawn, arrows)
+    signs.insert(len(drawn), ("the predicted link", "question"))
+    if placed.brackets:
+        signs.append(("paths that count together", "together"))
+    corner = layout.MARGIN, placed.height + _LEGEND_LINE / 4
+    legend = _legend(signs, corner, placed.width - 2 * layout.MARGIN)
     svg = render(
-        "paths.svg",
-        placed=placed,
-        colours=colours,
-        legend=legend,
-        height=legend[-1][1] + layout.MARGIN,
-        title=_title(said),
-        link=str(said.link),
-        sizes=layout,
-        legend_size=_LEGEND_SIZE,
-    )
-    return Drawing(svg, placed.width)
+        "paths.svg", placed=placed, colours=colours, legend=legend, title=_title(said), ink=_INK,
+        height=legend[-1][1] + layout.MARGIN, link=str(said.link), sizes=layout,
+        legend_size=_LEGEND_SIZE, arrows=arrow_sizes,
+    )  # fmt: skip
+    return svg, placed.width
 
 
 def _title(said: Wording) -> str:
@@ -83,26 +130,32 @@ def _title(said: Wording) -> str:
     return " ".join([f"{said.link}.", said.score_sentence, *said.requests, *shown])
 
 
-def _legend(colours: dict[str, Colour], placed: layout.Layout) -> list[LegendEntry]:
-    """Place the legend below the drawing, in as many lines as it needs."""
+def _signs(colours: dict[str, Colour], arrows: list[Arrow]) -> list[tuple[str, Sign]]:
+    """Return what is to be explained of a drawing."""
     signs: list[tuple[str, Sign]] = [(words(kind), colour) for kind, colour in colours.items()]
-    signs.append(("the link in question", "question"))
-    if placed.rows:
+    sides = {arrow.side for arrow in arrows}
+    if "supports" in sides:
+        signs.append(("+ supports (lower score without it)", "supports"))
+    if "against" in sides:
+        signs.append(("\N{MINUS SIGN} speaks against (higher without it)", "against"))
+    if not sides - {""} and arrows:
         signs.append(("a fact, read along the arrow", "fact"))
-    if any(arrow.idle for row in placed.rows for arrow in row.arrows):
+    if any(arrow.idle for arrow in arrows):
         signs.append((IDLE[0].lower() + IDLE[1:], "idle"))
-    if placed.brackets:
-        signs.append(("paths that count together", "together"))
-    if any(arrow.effect for row in placed.rows for arrow in row.arrows):
-        signs.append(("what a fact alone adds to the score: + supports the link", "effect"))
+    return signs
+
+
+def _legend(
+    signs: list[tuple[str, Sign]], corner: tuple[float, float], room: float
+) -> list[LegendEntry]:
+    """Place the legend from a corner on, in as many lines as it needs."""
     entries = []
-    x, y = layout.MARGIN, placed.height + _LEGEND_LINE / 4
-    room = placed.width - 2 * layout.MARGIN
+    x, y = left, _ = corner
     for meaning, sign in signs:
         text = shorten(meaning, room - _SWATCH, _LEGEND_SIZE)
         width = _SWATCH + text_width(text, _LEGEND_SIZE)
-        if x > layout.MARGIN and x + width > layout.MARGIN + room:
-            x, y = layout.MARGIN, y + _LEGEND_LINE
+        if x > left and x + width > left + room:
+            x, y = left, y + _LEGEND_LINE
         entries.append((x, y, text, sign))
         x += width + _BETWEEN
     return entries
@@ -111,9 +164,11 @@ def _legend(colours: dict[str, Colour], placed: layout.Layout) -> list[LegendEnt
 # The drawing as a PNG, with a font that is always there.
 
 
-def to_png(explanation: Explanation, zoom: float = 2.0) -> bytes:
-    """Draw the paths as a PNG; see `painted`."""
-    return painted(to_svg(explanation), zoom)
+def to_png(
+    explanation: Explanation, zoom: float = 2.0, off: frozenset[Place] = frozenset()
+) -> bytes:
+    """Draw the paths as a PNG; see `painted` and `to_svg`."""
+    return painted(to_svg(explanation, off), zoom)
 
 
 def painted(svg: str, zoom: float = 2.0) -> bytes:
@@ -184,9 +239,9 @@ def _equally_good_text(found: EquallyGood) -> str:
     return "\n".join([*lines, *([f"- {found.more}"] if found.more else [])])
 
 
-def to_html(explanation: Explanation) -> str:
-    """Return one self-contained page that needs no network."""
-    return render("page.html", **_content(explanation))
+def to_html(explanation: Explanation, off: frozenset[Place] = frozenset()) -> str:
+    """Return one self-contained page that needs no network; `off` as in `to_svg`."""
+    return render("page.html", **_content(explanation, off))
 
 
 def to_html_fragment(explanation: Explanation) -> str:
@@ -194,19 +249,21 @@ def to_html_fragment(explanation: Explanation) -> str:
     return render("fragment.html", **_content(explanation))
 
 
-def _content(explanation: Explanation) -> dict[str, Any]:
+def _content(explanation: Explanation, off: frozenset[Place] = frozenset()) -> dict[str, Any]:
     """Return what the templates show."""
     said = wording(explanation)
     colours = type_colours(explanation)
-    drawing = draw(said, colours)
+    drawing = draw(said, colours, off)
     return {
         "said": said,
         "items": items,
         "support": support,
         "colours": colours,
         "drawing": Markup(drawing.svg),  # escaped where it was filled in
+        "narrow_drawing": Markup(drawing.narrow),
         "drawing_width": round(drawing.width),
-        "smallest_width": round(drawing.width * _SMALLEST_SCALE),
+        "smallest_width": drawing.smallest,
+        "frames": _FRAMES,
         "made": _how_it_was_made(explanation),
         "settings": {
             name: "not set" if value is None else str(value)

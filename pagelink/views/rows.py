@@ -251,6 +251,13 @@ def write_rows(tables: Iterable[pa.Table], out: Path) -> None:
                     writer.write_table(_flat(table))
 
 
+def to_csv(table: pa.Table) -> bytes:
+    """Return rows as the bytes of a CSV file, as `write_rows` writes it."""
+    target = pa.BufferOutputStream()
+    pa.csv.write_csv(_flat(table), target)
+    return bytes(target.getvalue())
+
+
 def _flat(table: pa.Table) -> pa.Table:
     """Return a table of numbers and texts that a spreadsheet takes for numbers and texts."""
     for i, column in enumerate(table.schema):

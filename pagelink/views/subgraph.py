@@ -8,13 +8,13 @@ from itertools import pairwise
 
 from pagelink.views.layers import Layers, NamedFact, Node, Place, is_node, layers_of
 from pagelink.views.templates import Colour, colours_of, render
-from pagelink.views.text import shorten, text_width, wrap
+from pagelink.views.text import text_width, wrap
 
 WIDTH, MARGIN = 760.0, 16.0
 BOX_WIDTH, LINE, PADDING, BETWEEN, SMALLEST_GAP = 132.0, 15.0, 9.0, 16.0, 60.0
 NAME_SIZE, LABEL_SIZE = 12.5, 11.0
 NOTHING = "This explanation shows no facts."
-_LINES = 3
+_LINES, _EVERY_LINE, _LABEL_LINE = 3, 99, 12.5
 _PORTS, _TIP = 14.0, 7.0
 _TRIED = (0.5, 0.38, 0.62, 0.28, 0.72)
 """Where on its line a label may stand, as a share of it, best first."""
@@ -53,8 +53,8 @@ class Label:
 
     x: float
     y: float
-    text: str
-    title: str
+    """Of the first of its lines."""
+    lines: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ class _Lines:
         self._at, self._heights, self._gap = at, heights, gap
         self.curves: list[Curve] = []
         self.labels: list[Label] = []
-        self._taken: list[tuple[Point, float]] = []
+        self._taken: list[tuple[Point, float, float]] = []
         ports = self._ports(layers)
         for ends, route in layers.routes.items():
             told = sorted({(fact.src, fact.relation) for fact in facts if fact.ends == ends})
@@ -187,19 +187,22 @@ class _Lines:
         return [_bent(a, b) for a, b in pairwise(points)]
 
     def _label(self, parts: list[Curved], words: str) -> None:
-        text = shorten(words, self._gap - 4, LABEL_SIZE)
-        half = text_width(text, LABEL_SIZE) / 2
+        # Wrapped, never cut: a relation that is cut may read as another one.
+        lines = wrap(words, self._gap - 4, LABEL_SIZE, _EVERY_LINE)
+        half = max(text_width(line, LABEL_SIZE) for line in lines) / 2
+        tall = (len(lines) - 1) * _LABEL_LINE / 2
         places = [_on(part, share) for share in _TRIED for part in parts]
         free = [
             point for point in places
             if all(
-                abs(point[1] - y) > LABEL_SIZE + 2 or abs(point[0] - x) > half + other
-                for (x, y), other in self._taken
+                abs(point[1] - y) > LABEL_SIZE + 2 + tall + others
+                or abs(point[0] - x) > half + other
+                for (x, y), other, others in self._taken
             )
         ]  # fmt: skip
         x, y = (free or places)[0]
-        self._taken.append(((x, y), half))
-        self.labels.append(Label(x, y + LABEL_SIZE * 0.35, text, words))
+        self._taken.append(((x, y), half, tall))
+        self.labels.append(Label(x, y - tall + LABEL_SIZE * 0.35, lines))
 
 
 def _bent(a: Point, b: Point) -> Curved:

@@ -1,7 +1,8 @@
-"""How templates are filled, and the colours of node types in them.
+"""How templates are filled, and the colours and signs of node types in them.
 
-Everything that is filled in is escaped, and no illegal character gets through. Colours are
-distinct also for colour-blind readers, and are the same on every run.
+Everything that is filled in is escaped, and no illegal character gets through. A node type has the
+same colour and the same sign in every drawing of a graph: they depend on the names of the graph's
+node types alone.
 """
 
 from __future__ import annotations
@@ -14,13 +15,30 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from pagelink.explain.edge_mask import EdgeType
 from pagelink.explain.result import Explanation
 from pagelink.views.statements import node_words
 from pagelink.views.text import legal
 
-# Okabe and Ito's palette without black, in an order that keeps the first few far apart. Views also
-# write each node's type, since more types than colours may come.
-_OKABE_ITO = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#F0E442")
+# Okabe and Ito's palette without black and yellow, and four more. Any two of these are at least 16
+# apart in CIELAB for normal sight and for the three kinds of colour blindness.
+PALETTE = (
+    "#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#8020dd", "#664422",
+    "#882266", "#8f7cf0",
+)  # fmt: skip
+# Drawn around (0, 0), five units to each side. With ten colours, the first 40 types differ.
+SIGNS = (
+    "M-5 0a5 5 0 1 0 10 0a5 5 0 1 0 -10 0z",  # circle
+    "M-4.4 -4.4h8.8v8.8h-8.8z",  # square
+    "M0 -5.2L5.2 4.4H-5.2z",  # triangle
+    "M0 -5.8L5.8 0L0 5.8L-5.8 0z",  # diamond
+    "M-1.8 -5.2h3.6v3.4h3.4v3.6h-3.4v3.4h-3.6v-3.4h-3.4v-3.6h3.4z",  # cross
+    "M-5 -4.4H5L0 5.2z",  # triangle, pointing down
+    "M0 -5.6L5.3 -1.7L3.3 4.5H-3.3L-5.3 -1.7z",  # pentagon
+    "M0 -6L1.5 -1.9L5.7 -1.9L2.4 0.8L3.5 4.9L0 2.5L-3.5 4.9L-2.4 0.8L-5.7 -1.9L-1.5 -1.9z",  # star
+)
+SUPPORTS, AGAINST = "#0069a6", "#b84a00"
+"""Of facts by the sign of what they do; blue and orange are told apart by all readers."""
 _WHITE = 255
 _DARK = 30
 
@@ -34,25 +52,32 @@ class Colour:
     """A light tint, behind dark text."""
     text: str
     """A dark shade, readable on white and on the tint."""
+    sign: str
+    """The outline of the sign of the type, as path data around (0, 0)."""
 
 
 def type_colours(explanation: Explanation) -> dict[str, Colour]:
-    """Return a colour for each node type that an explanation names, by their sorted names."""
-    return colours_of(kind for kind, _ in node_words(explanation))
+    """Return a colour for each node type that an explanation names, by those of its whole graph."""
+    named = {kind for kind, _ in node_words(explanation)}
+    graph = connected_types([*explanation.edge_mask, explanation.link_type])
+    return {kind: each for kind, each in colours_of(graph | named).items() if kind in named}
+
+
+def connected_types(edge_types: Iterable[EdgeType]) -> set[str]:
+    """Return the node types that some edge types connect."""
+    return {end for src, _, dst in edge_types for end in (src, dst)}
 
 
 def colours_of(kinds: Iterable[str]) -> dict[str, Colour]:
-    """Return a colour for each of some node types, by their sorted names."""
-    return {kind: _shades(_OKABE_ITO[place]) for kind, place in colour_places(kinds).items()}
+    """Return a colour and a sign for each of some node types, by their sorted names."""
+    return {kind: colour_at(place) for place, kind in enumerate(sorted(set(kinds)))}
 
 
-def colour_places(kinds: Iterable[str]) -> dict[str, int]:
-    """Return the place in the palette of each of some node types, from 0 to 6."""
-    return {kind: place % len(_OKABE_ITO) for place, kind in enumerate(sorted(set(kinds)))}
-
-
-def _shades(main: str) -> Colour:
-    return Colour(main, _mix(main, _WHITE, 0.12), _mix(main, _DARK, 0.38))
+def colour_at(place: int) -> Colour:
+    """Return the colour and the sign of the node type at a place, from 0."""
+    main = PALETTE[place % len(PALETTE)]
+    sign = SIGNS[place % len(SIGNS)]
+    return Colour(main, _mix(main, _WHITE, 0.12), _mix(main, _DARK, 0.38), sign)
 
 
 def _mix(colour: str, other: int, share: float) -> str:

@@ -20,6 +20,7 @@ from torch import Tensor
 from pagelink.errors import LinkError
 from pagelink.explain.building import versions
 from pagelink.explain.explainer import PaGELink
+from pagelink.views.templates import render
 from pagelink.views.verdict_wording import VERDICT_WORDS
 from pagelink.web import contract
 from pagelink.web.answers import MEDIA_TYPES, Format, saved
@@ -69,8 +70,13 @@ def make_app(
 
     @api.get("/api/nodes", responses=QUICK)
     def nodes(given: Annotated[contract.SearchAsked, Query()]) -> contract.Nodes:
-        """Find nodes by name; nothing typed gives those of most facts."""
+        """Find nodes by name; nothing typed gives those of the highest degree."""
         return explorer.search(given.type, given.q, given.limit)
+
+    @api.get("/api/node", responses=QUICK)
+    def node(given: Annotated[contract.NodeAsked, Query()]) -> contract.NodeCard:
+        """What is known of a node: its attributes and its neighbours."""
+        return explorer.card(given.type, given.index, given.limit)
 
     @api.get("/api/sources/{index}", responses=QUICK)
     def source(
@@ -85,6 +91,11 @@ def make_app(
         """List the best new targets of a source."""
         return await answer(questions, request, given, explorer.targets)
 
+    @api.get("/api/sources", response_model=contract.Sources, responses=QUESTION)
+    async def sources(request: Request, given: Annotated[contract.SourcesAsked, Query()]) -> Any:
+        """List the best new sources of a target."""
+        return await answer(questions, request, given, explorer.sources)
+
     @api.get("/api/explanation", response_model=Explained, responses=QUESTION)
     async def explanation(
         request: Request, given: Annotated[contract.ExplanationAsked, Query()]
@@ -94,21 +105,22 @@ def make_app(
 
     @api.get("/api/save/{format}", response_class=Response, responses={**FILES, **QUESTION})
     async def save(
-        request: Request, format: Format, given: Annotated[contract.ExplanationAsked, Query()]
+        request: Request, format: Format, given: Annotated[contract.SaveAsked, Query()]
     ) -> Any:
-        """Give an explanation as a file."""
+        """Give an explanation as a file, with what is switched off."""
         return await answer(
-            questions, request, given, explorer.explain, lambda both: saved(both[0], format)
-        )
+            questions, request, given, explorer.kept,
+            lambda both: saved(both[0], format, both[1]),
+        )  # fmt: skip
 
     @api.get("/api/score", response_model=contract.Score, responses=QUESTION)
     async def score(request: Request, given: Annotated[contract.EditAsked, Query()]) -> Any:
-        """Score a link on the graph without some facts."""
+        """Score a link on the graph without some facts, and with others."""
         return await answer(questions, request, given, explorer.score)
 
     @api.get("/api/rank", response_model=contract.Rank, responses=QUESTION)
-    async def rank(request: Request, given: Annotated[contract.EditAsked, Query()]) -> Any:
-        """Rank the target of a link on the graph without some facts."""
+    async def rank(request: Request, given: Annotated[contract.RankAsked, Query()]) -> Any:
+        """Rank an end of a link on the graph without some facts, and with others."""
         return await answer(questions, request, given, explorer.rank)
 
     @api.get("/api/counterfactual", response_model=contract.WhatIf, responses=QUESTION)
@@ -128,6 +140,11 @@ def make_app(
     def verdicts() -> Response:
         # The page asks which verdicts are good news; their words are in one table, for all views.
         return Response(f"export const RELIED = {json.dumps(relied)};\n", media_type=_SCRIPT)
+
+    @api.get("/static/paths.css", include_in_schema=False)
+    def colours() -> Response:
+        # The drawing looks the same in a saved page, in the dark, too.
+        return Response(render("drawing.css"), media_type="text/css")
 
     api.mount("/static", StaticFiles(directory=STATIC))
 

@@ -11,13 +11,24 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-At = Literal["source", "paths"]
+At = Literal["auto", "source", "paths"]
 ControlName = Literal["paths", "length", "rho"]
 LARGEST = 2**31 - 1
 Index = Annotated[
     int, Field(ge=0, le=LARGEST, description="Its position among the nodes of its type.")
 ]
 Name = Annotated[str, Field(max_length=200)]
+NodeKey = Annotated[
+    str, Field(max_length=240, pattern=r"^.+:\d{1,9}$", description="Node type and index: movie:3.")
+]
+Fact = Annotated[
+    str,
+    Field(
+        max_length=240,
+        pattern=r"^.+:\d{1,9}:\d{1,9}$",
+        description="Relation, source and target, by index: buys:3:35.",
+    ),
+]
 
 
 @dataclass(frozen=True)
@@ -29,6 +40,8 @@ class Choice:
     rho: float = 0.7
     exclude: tuple[str, ...] = ()
     seed: int = 0
+    without: tuple[str, ...] = ()
+    via: tuple[str, ...] = ()
 
 
 class Asked(BaseModel):
@@ -40,9 +53,17 @@ class Asked(BaseModel):
 class SearchAsked(Asked):
     """A search by name."""
 
-    type: Name = Field(description="A node type.")
+    type: Name = Field("", description="A node type; nothing: all of them.")
     q: Name = Field("", description="What was typed of the name.")
     limit: int = Field(20, ge=1, le=100)
+
+
+class NodeAsked(Asked):
+    """What is known of a node."""
+
+    type: Name = Field(description="A node type.")
+    index: Index
+    limit: int = Field(10, ge=1, le=200, description="Neighbours per relation at most.")
 
 
 class ModelRequest(Asked):
@@ -63,6 +84,13 @@ class TargetsAsked(ModelRequest):
     k: int = Field(20, ge=1, le=200, description="How many.")
 
 
+class SourcesAsked(ModelRequest):
+    """The best new sources of a target."""
+
+    dst: Index
+    k: int = Field(20, ge=1, le=200, description="How many.")
+
+
 class LinkAsked(ModelRequest):
     """A link."""
 
@@ -71,20 +99,38 @@ class LinkAsked(ModelRequest):
 
 
 class EditAsked(LinkAsked):
-    """A link, on the graph without some facts."""
+    """A link, on the graph without some facts, and with others."""
 
     off: list[Index] = Field([], max_length=200, description="Numbers of the facts to take away.")
+    add: list[Fact] = Field([], max_length=10, description="Facts to add.")
 
     @property
     def arguments(self) -> tuple[Any, ...]:
         """The link, and the facts, each once."""
-        return self.src, self.dst, tuple(sorted(set(self.off)))
+        return self.src, self.dst, tuple(sorted(set(self.off))), tuple(sorted(set(self.add)))
+
+
+class RankAsked(EditAsked):
+    """Where an end of a link stands, on such a graph."""
+
+    end: Literal["dst", "src"] = Field(
+        "dst", description="Rank the target among targets, or the source among sources."
+    )
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        """The link, the facts, each once, and the end."""
+        return *super().arguments, self.end
 
 
 class WhatIfAsked(LinkAsked):
     """What would have to be different."""
 
-    at: At = Field("source", description="Take away facts at the source, or on paths.")
+    at: At = Field(
+        "auto",
+        description="Take away facts at the source, or on paths; auto: on paths if those at the "
+        "source do not suffice.",
+    )
     top_k: int | None = Field(
         None, ge=1, le=1000, description="The target is to drop out of the first `top_k` targets."
     )
@@ -98,12 +144,30 @@ class ExplanationAsked(LinkAsked):
     rho: float = Field(Choice.rho, ge=0, le=1, description="1: faithful, 0: concise.")
     exclude: list[Name] = Field([], max_length=100, description="Relations that no path uses.")
     seed: int = Field(Choice.seed, ge=0, le=LARGEST)
+    without: list[NodeKey] = Field([], max_length=20, description="Nodes that no path uses.")
+    via: list[NodeKey] = Field(
+        [], max_length=20, description="Only paths through at least one of these nodes."
+    )
 
     @property
     def arguments(self) -> tuple[Any, ...]:
         """The link, and the settings."""
-        exclude = tuple(sorted(set(self.exclude)))
-        return self.src, self.dst, Choice(self.paths, self.length, self.rho, exclude, self.seed)
+        exclude, without, via = (
+            tuple(sorted(set(each))) for each in (self.exclude, self.without, self.via)
+        )
+        choice = Choice(self.paths, self.length, self.rho, exclude, self.seed, without, via)
+        return self.src, self.dst, choice
+
+
+class SaveAsked(ExplanationAsked):
+    """An explanation as a file, with what is switched off."""
+
+    off: list[Index] = Field([], max_length=200, description="Facts that are switched off.")
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        """The link, the settings, and the facts, each once."""
+        return *super().arguments, tuple(sorted(set(self.off)))
 
 
 class Answer(BaseModel):
@@ -127,7 +191,8 @@ class NodeType(Answer):
     type: str
     words: str
     count: int
-    colour: int = Field(description="Which of the palette's seven colours it has, from 0.")
+    colour: str = Field(description="Its colour in all drawings of the graph.")
+    sign: str = Field(description="The outline of its sign, as SVG path data around (0, 0).")
 
 
 class Relation(Answer):
@@ -174,6 +239,7 @@ class Nodes(Answer):
 
     total: int = Field(description="How many there are; `nodes` has the first of them.")
     nodes: list[Node]
+    is_near: bool = Field(description="No name holds what was typed; these are near it.")
 
 
 class Known(Answer):
@@ -192,6 +258,23 @@ class FactGroup(Answer):
     nodes: list[Node] = Field(description="The first of the other ends.")
 
 
+class Attribute(Answer):
+    """What a column of a table says of a node."""
+
+    name: str
+    value: str
+
+
+class NodeCard(Answer):
+    """What is known of a node."""
+
+    node: Node
+    id: str = Field(description="What it is called in the table it comes from.")
+    attributes: list[Attribute]
+    address: str | None = Field(description="Where more is said of it, if a column has that.")
+    facts: list[FactGroup]
+
+
 class Source(Answer):
     """A source: what it is linked to already."""
 
@@ -201,8 +284,16 @@ class Source(Answer):
     facts: list[FactGroup]
 
 
+class Spread(Answer):
+    """How the scores of all targets (or sources) that were ranked are spread."""
+
+    lowest: float
+    highest: float
+    counts: list[int] = Field(description="How many are in each of equal steps between the two.")
+
+
 class Target(Answer):
-    """A target with the model's word on it."""
+    """A target (or a source) with the model's word on it."""
 
     rank: int
     node: Node
@@ -215,7 +306,19 @@ class Targets(Answer):
 
     src: Node
     total: int = Field(description="How many targets were scored.")
+    spread: Spread
     targets: list[Target]
+
+
+class Sources(Answer):
+    """The best new sources of a target, and its known ones."""
+
+    dst: Node
+    total: int = Field(description="How many sources were scored.")
+    spread: Spread
+    sources: list[Target]
+    known_total: int
+    known: list[Known]
 
 
 class Score(Answer):
@@ -230,12 +333,15 @@ class Score(Answer):
 
 
 class Rank(Answer):
-    """Where the target stands among the new targets of the source, without some facts."""
+    """Where the target stands among the new targets of the source (or the source among sources)."""
 
     off: list[int]
     rank: int
     rank_before: int
     of: int
+    logit: float
+    logit_before: float
+    spread: Spread = Field(description="Of the scores without the facts.")
     is_sample: bool = Field(description="Not all targets were ranked, but a random sample.")
 
 
@@ -250,6 +356,7 @@ class WhatIf(Answer):
     """What would have to be different for the model to decide otherwise."""
 
     found: bool
+    at: Literal["source", "paths"] = Field(description="Where the facts are.")
     sentence: str
     facts: list[RemovedFact]
     logit: float | None = Field(description="Null, as what follows: there was no time for it.")

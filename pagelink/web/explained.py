@@ -125,6 +125,7 @@ class Explained(Answer):
     probability: float | None
     verdict: Verdict | None
     ends: Ends | None = Field(description="Which end counts, where only degrees do.")
+    link_in_graph: bool = Field(description="It was taken out to explain it.")
     reason: str | None = Field(description="Why there are no paths, or not all of them.")
     opening: list[str] = Field(description="What a reader has to know before all else.")
     scores: list[Circumstance]
@@ -140,7 +141,10 @@ class Explained(Answer):
     figures: list[Figure]
     notes: list[str]
     svg: str = Field(
-        description="The drawing; `data-path` and `data-step` say what a line belongs to."
+        description="The drawing; `data-path` and `data-step` say what a line belongs to, "
+        "`data-path` and `data-at` which node of a path a box is."
     )
+    svg_narrow: str = Field(description="The same for narrow windows: paths under each other.")
+    svg_smallest: int = Field(description="In a frame of fewer pixels the narrow one is meant.")
     text: str
     seconds: float

@@ -7,6 +7,7 @@ order.
 
 from __future__ import annotations
 
+import difflib
 import unicodedata
 from collections.abc import Sequence
 from functools import cached_property
@@ -22,6 +23,9 @@ from pagelink.views.text import words
 from pagelink.web import contract
 from pagelink.web.answers import node_answer
 
+_NEAR, _LOOKED_AT, _SHORT = 0.6, 300, 3
+"""How like a name has to be what was typed, as on the command line; names that are compared; words
+of at most this many letters are not found with letters missing."""
 _WORD = b"abcdefghijklmnopqrstuvwxyz0123456789"
 
 
@@ -95,6 +99,67 @@ class NameSearch:
         kind[beginning] = np.minimum(kind[beginning], 2)
         kind[beginning[self._length[beginning] == len(wanted)]] = 0
         return len(found), self._first(found, kind[found], limit)
+
+    def near(self, typed: str, limit: int) -> list[int]:
+        """Return names that are like what was typed, best first: typing errors are forgiven.
+
+        What was typed may be like the name, or like a part of it that begins with a word.
+
+        Example:
+            >>> NameSearch(["Heat", "Mad Max 2 (1981)", "Ran"], [1, 1, 1]).near("mad mxa", 3)
+            [1]
+        """
+        whole = fold(typed)
+        wanted = whole.encode("utf-8", "replace")
+        shared = np.zeros(len(self._start), dtype=np.int64)
+        for pair in {wanted[at : at + 2] for at in range(len(wanted) - 1)}:
+            shared[self._holding(self._places(pair))] += 1
+        # Names that have every word but for one slip come before those that merely look alike.
+        words = [word for word in wanted.split() if len(word) > 1]
+        slips = [self._with_slip(word) for word in dict.fromkeys(words)]
+        hit = np.logical_and.reduce(slips) if slips else np.zeros(len(shared), dtype=np.bool_)
+        some = np.flatnonzero(hit | (shared > 0))
+        order = np.lexsort((some, -self._weight[some], -shared[some], ~hit[some]))[:_LOOKED_AT]
+        likeness = {int(i): self._likeness(whole, int(i)) for i in some[order]}
+        found = [i for i, alike in likeness.items() if alike >= _NEAR or hit[i]]
+        return sorted(found, key=lambda i: (not hit[i], -likeness[i], -self._weight[i], i))[:limit]
+
+    def _with_slip(self, word: bytes) -> npt.NDArray[np.bool_]:
+        """Whether a word of each name begins with a word, but for one slip of the keyboard."""
+        found = np.zeros(len(self._start), dtype=np.bool_)
+        swapped = {word[:i] + word[i + 1 : i + 2] + word[i : i + 1] + word[i + 2 :]
+                   for i in range(len(word) - 1)}  # fmt: skip
+        doubled = {word[:i] + word[i + 1 :] for i in range(len(word)) if len(word) > _SHORT}
+        for variant in {word, *swapped, *doubled}:
+            at = self._places(variant)
+            found[self._holding(at[~self._in_word[self._bytes[at - 1]]])] = True
+        for i in range(1, len(word)) if len(word) > _SHORT else ():
+            head = self._places(word[:i])
+            head = head[~self._in_word[self._bytes[head - 1]]]
+            for rest in (word[i + 1 :], word[i:]):  # another letter, and one that is missing
+                at = head[head + i + 1 + len(rest) < len(self._bytes)]
+                for offset, byte in enumerate(rest, start=i + 1):
+                    at = at[self._bytes[at + offset] == byte]
+                found[self._holding(at)] = True
+        return found
+
+    def _holding(self, places: Longs) -> Longs:
+        """The names that hold some places, each once."""
+        return np.unique(np.searchsorted(self._start, places, side="right") - 1)
+
+    def _likeness(self, typed: str, index: int) -> float:
+        start = self._start[index]
+        name = bytes(self._bytes[start : start + self._length[index]]).decode("utf-8", "replace")
+        begins = [0, *(at + 1 for at, letter in enumerate(name) if letter == " ")]
+        parts = {name[at : at + len(typed) + 1] for at in begins}
+        matcher = difflib.SequenceMatcher(b=typed, autojunk=False)
+        matcher.set_seq1(name)
+        whole = best = matcher.ratio()
+        for part in sorted(parts):
+            matcher.set_seq1(part)
+            if matcher.real_quick_ratio() > best and matcher.quick_ratio() > best:
+                best = max(best, matcher.ratio())
+        return best + 0.01 * whole  # of names that hold a like part, the shortest is first
 
     def _first(self, found: Longs, kind: Longs, limit: int) -> list[int]:
         order = np.lexsort((found, -self._weight[found], kind))
@@ -183,6 +248,34 @@ class Neighbours:
         stated = graph.arc_dst[arcs][kinds == self._link_class].astype(np.int64) - self._first_dst
         return np.union1d(self._known_dst[first:last], stated)
 
+    def all_sources(self, dst: int) -> Longs:
+        """All nodes that may be linked to a target: all but itself."""
+        sources = np.arange(self._num_src)
+        others: Longs = sources[self._first_src + sources != self._first_dst + dst]
+        return others
+
+    def known_sources(self, dst: int) -> Longs:
+        """The sources that a target is known to be linked to, ascending."""
+        graph, flat = self._graph, self._first_dst + dst
+        arcs = graph.arcs_of(flat)
+        kinds = graph.relation_class[graph.relation[graph.arc_edge[arcs]]]
+        stated = graph.arc_dst[arcs][kinds == self._link_class].astype(np.int64) - self._first_src
+        # Both ends may be of one type, and a link of the other direction is none to this target.
+        inside = stated[(stated >= 0) & (stated < self._num_src)]
+        linked = [
+            source for source in inside.tolist()
+            if graph.link_fact(self._first_src + source, flat, self._link_type) >= 0
+        ]  # fmt: skip
+        return np.union1d(self._known_src[self._known_dst == dst], np.array(linked, dtype=np.int64))
+
+    def known_source_answers(self, dst: int, sources: Longs) -> list[contract.Known]:
+        """Known sources, and whether the graph holds the links from them."""
+        return [
+            known.model_copy(update={"node": node_answer(self._graph, self._link_type[0], source)})
+            for source in sources.tolist()
+            for known in self.known_answers(source, np.array([dst]))
+        ]
+
     def known_answers(self, src: int, targets: Longs) -> list[contract.Known]:
         """Known targets, and whether the graph holds the links to them."""
         graph, link_type = self._graph, self._link_type
@@ -193,16 +286,15 @@ class Neighbours:
             found.append(contract.Known(node=node, in_graph=graph.link_fact(*ends, link_type) >= 0))
         return found
 
-    def facts_at(self, src: int, limit: int) -> list[contract.FactGroup]:
-        """The facts of a source by relation, but for the predicted one; most facts first."""
+    def facts_at(self, flat: int, limit: int, predicted: bool) -> list[contract.FactGroup]:
+        """The facts of a node by relation, with or without the predicted one; most facts first."""
         graph = self._graph
-        flat = self._first_src + src
         leaving = graph.arcs_of(flat)
         arcs = np.arange(leaving.start, leaving.stop)
         groups: dict[tuple[str, bool], list[int]] = {}
         relations = graph.relation[graph.arc_edge[arcs]]
         for arc, relation in zip(arcs.tolist(), relations.tolist(), strict=True):
-            if graph.relation_class[relation] == self._link_class:
+            if not predicted and graph.relation_class[relation] == self._link_class:
                 continue
             said, turned = graph.relation_words(graph.edge_types[relation])
             key = words(said), bool(graph.arc_reversed[arc]) != turned

@@ -86,7 +86,7 @@ def test_labels_of_a_star_do_not_cover_each_other() -> None:
     labels = placed(facts).labels
     assert len(labels) == 9
     for one, other in combinations(labels, 2):
-        wide = (text_width(one.text, LABEL_SIZE) + text_width(other.text, LABEL_SIZE)) / 2
+        wide = (text_width(one.lines[0], LABEL_SIZE) + text_width(other.lines[0], LABEL_SIZE)) / 2
         assert abs(one.y - other.y) > LABEL_SIZE or abs(one.x - other.x) > wide
 
 
@@ -99,7 +99,7 @@ def test_each_fact_points_the_way_it_reads() -> None:
     both = placed([NamedFact(SRC, "buys", middle), NamedFact(middle, "bought by", SRC)])
     assert len(both.curves) == 1
     assert set(both.curves[0].tips) == {*there.tips, *back.tips}
-    assert both.labels[0].title == "bought by, buys"
+    assert " ".join(both.labels[0].lines) == "bought by, buys"
 
 
 def test_what_hangs_on_neither_end_floats_in_the_middle() -> None:

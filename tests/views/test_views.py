@@ -655,7 +655,7 @@ def test_facts_are_drawn_by_what_they_are_worth() -> None:
         found = {}
         for group in root.iter(f"{SVG}g"):
             line = group.find(f"{SVG}path[@stroke-width]")
-            if group.get("class") == "pagelink-fact" and line is not None:
+            if "pagelink-fact" in group.get("class", "").split() and line is not None:
                 effect = group.findtext(f"{SVG}text[@class='pagelink-effect']", "")
                 title = group.findtext(f"{SVG}title", "")
                 found.setdefault(title, (float(line.get("stroke-width", "")), effect))
@@ -820,8 +820,8 @@ def test_fragment_is_scoped() -> None:
     classes = [value for _, name, value in page.attributes if name == "class"]
     assert all(value.startswith("pagelink-") for value in classes)
     assert not [name for _, name, _ in page.attributes if name == "id"]
-    css = page.text("style")
-    selectors = re.findall(r"([^{}]+)\{", css.replace("@media (prefers-color-scheme: dark) {", ""))
+    css = re.sub(r"@(media|container)[^{]*\{", "", page.text("style"))
+    selectors = re.findall(r"([^{}]+)\{", css)
     assert len(selectors) > 10
     for selector in selectors:
         assert all(part.strip().startswith(".pagelink-view") for part in selector.split(","))
@@ -945,14 +945,15 @@ def test_long_names_are_cut_with_the_whole_name_in_the_title() -> None:
 def test_node_types_have_colours_by_sorted_name_and_a_legend() -> None:
     root = ElementTree.fromstring(to_svg(simple()))
     legend = {
-        group.findtext(f"{SVG}text"): group.find(f"{SVG}rect")
+        group.findtext(f"{SVG}text"): group.find(f"{SVG}path[@class='pagelink-sign']")
         for group in root.iter(f"{SVG}g")
         if group.get("class") == "pagelink-legend"
     }
     kinds = ["attr", "item", "user"]
     assert list(legend)[:3] == kinds
-    strokes = [rect.get("stroke") for rect in legend.values() if rect is not None]
-    assert strokes == ["#0072B2", "#E69F00", "#009E73"]
+    signs = [sign for sign in legend.values() if sign is not None]
+    strokes = [sign.get("fill") for sign in signs]
+    assert len(set(strokes)) == len({sign.get("d") for sign in signs}) == 3
     for group in root.iter(f"{SVG}g"):
         rect = group.find(f"{SVG}rect[@class='pagelink-node']")
         if rect is not None:

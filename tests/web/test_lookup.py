@@ -65,3 +65,15 @@ def test_a_hundred_thousand_names_are_searched_as_one_by_one() -> None:
     assert total == len(plain)
     assert len(found) == 20
     assert set(found) <= plain
+
+
+def test_names_near_what_was_typed() -> None:
+    names = ["Mad Max 2: The Road Warrior (1981)", "Alien (1979)", "Amélie (2001)", "Ran", ""]
+    search = NameSearch(names, [1] * 5)
+    for typed, wanted in (("Mda Max", 0), ("road warior", 0), ("alein", 1), ("ameile", 2)):
+        assert search.find(typed, 5) == (0, [])
+        assert search.near(typed, 5)[0] == wanted
+    assert search.near("quite another thing", 5) == []
+    assert search.near("x", 5) == search.near("", 5) == []
+    like = NameSearch(["Item 38", "Item 3", "Item 30"], [9, 1, 9])
+    assert like.near("itm 3", 1) == [1]

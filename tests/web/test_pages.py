@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterator
 from itertools import pairwise
@@ -103,7 +102,7 @@ def explained(page: Page) -> dict[str, Any]:
     asked = "&".join(
         f"{key}={value}"
         for key, values in query(page).items()
-        if key in ("src", "dst", "paths", "length", "rho", "exclude")
+        if key in ("src", "dst", "paths", "length", "rho", "exclude", "without", "via")
         for value in values
     )
     answer = page.request.get(f"{page.url.split('?')[0]}api/explanation?{asked}")
@@ -161,7 +160,7 @@ def test_what_counts_beside_the_paths_is_shown(watched: Watched) -> None:
 def test_from_a_name_to_the_reasons(watched: Watched) -> None:
     page = watched.open()
     expect(page.get_by_role("heading", name="Why does the model")).to_be_visible()
-    search = page.get_by_role("combobox", name="Find the user to ask about")
+    search = page.get_by_role("combobox", name="Find a user, an item or any other node")
     search.fill("user 17")
     page.get_by_role("option", name="User 17").click()
     expect(page.locator("#who .source-name")).to_have_text("User 17")
@@ -176,7 +175,9 @@ def test_from_a_name_to_the_reasons(watched: Watched) -> None:
     expect(best).to_have_attribute("aria-current", "true")
     answer = explained(page)
     assert page.locator(".opening-first").inner_text() == answer["opening"][0]
-    assert page.locator(".opening-score").inner_text() == answer["score_sentence"]
+    rank = page.locator(".score-rank strong").inner_text()
+    assert re.fullmatch(r"[\d,]+(st|nd|rd|th)", rank)
+    assert "in 100" not in page.locator(".score, .targets").all_inner_texts()
     paths = paths_of(page)
     assert paths
     expect(page.locator(".card")).to_have_count(len(paths))
@@ -199,7 +200,7 @@ def test_by_keyboard_alone(watched: Watched) -> None:
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
     page.keyboard.press("/")
-    search = page.get_by_role("combobox", name="Find the user to ask about")
+    search = page.get_by_role("combobox", name="Find a user, an item or any other node")
     expect(search).to_be_focused()
     page.keyboard.type("USER 8")
     options = page.get_by_role("option")
@@ -219,7 +220,7 @@ def test_by_keyboard_alone(watched: Watched) -> None:
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     expect(page.locator("#who .source-name")).to_have_text(name)
-    other = page.get_by_role("combobox", name="Ask about a certain item")
+    other = page.get_by_role("combobox", name="Find an item")
     other.focus()
     page.keyboard.type("item 3")
     expect(page.get_by_role("option").first).to_contain_text("Item 3")
@@ -244,10 +245,10 @@ def test_by_keyboard_alone(watched: Watched) -> None:
 
 def test_nothing_found_says_what_was_typed(watched: Watched) -> None:
     page = watched.open()
-    search = page.get_by_role("combobox", name="Find the user to ask about")
+    search = page.get_by_role("combobox", name="Find a user, an item or any other node")
     search.fill("<i>nobody</i>")
     expect(page.locator("#who .options-told")).to_have_text(
-        "No user has a name with “<i>nobody</i>” in it."
+        "No node has a name with “<i>nobody</i>” in it."
     )
     expect(search).to_have_attribute("aria-expanded", "false")
     search.press("Enter")
@@ -281,11 +282,9 @@ def test_a_path_off_scores_as_on_a_graph_without_it(watched: Watched, demo: Chec
     knob = page.locator(".card .switch").first
     knob.click()
     settle(page)
-    detail = page.locator(".score-detail")
-    expect(detail).to_have_text(f"raw score {before:.2f} → {after:.2f}".replace("-", MINUS))
-    expect(page.locator(".score-value strong")).to_have_text(
-        f"{round(100 / (1 + math.exp(-after)))} in 100"
-    )
+    detail = page.locator(".score-value")
+    expect(detail).to_contain_text(f"→ {after:.2f}".replace("-", MINUS))
+    expect(detail.locator(".score-before")).to_have_text(f"{before:.2f}".replace("-", MINUS))
     answer = page.request.get(
         f"{watched.address}/api/score?src={SRC}&dst={DST}&" + "&".join(f"off={f}" for f in facts)
     ).json()
@@ -303,7 +302,7 @@ def test_a_path_off_scores_as_on_a_graph_without_it(watched: Watched, demo: Chec
     knob.click()
     settle(page)
     expect(knob).to_have_attribute("aria-checked", "true")
-    expect(detail).to_have_text(f"raw score {before:.2f}")
+    expect(detail).to_have_text(f"score {before:.2f}")
     assert "off" not in query(page)
 
 
@@ -336,7 +335,7 @@ def test_an_address_opens_the_same_elsewhere(
     ("words", "kind", "beginning"),
     [
         ("HTML", "html", b"<!doctype html>"), ("SVG", "svg", b"<svg"),
-        ("PNG", "png", b"\x89PNG"), ("JSON", "json", b"{"),
+        ("PNG", "png", b"\x89PNG"), ("JSON", "json", b"{"), ("CSV", "csv", b'"line",'),
     ],
 )  # fmt: skip
 def test_save(watched: Watched, words: str, kind: str, beginning: bytes) -> None:
@@ -351,6 +350,26 @@ def test_save(watched: Watched, words: str, kind: str, beginning: bytes) -> None
     assert len(content) > 1000
     if kind == "json":
         assert json.loads(content)["logit"] == pytest.approx(explained(page)["logit"])
+        assert json.loads(content)["switched_off"] is None
+
+
+def test_a_file_has_what_is_switched_off(watched: Watched) -> None:
+    page = watched.open(LINK)
+    settle(page)
+    step = paths_of(page)[0]["steps"][0]
+    page.locator(".card .step").first.click()
+    settle(page)
+    files = {}
+    for kind in ("json", "html", "svg", "csv"):
+        page.get_by_text("Save", exact=True).click()
+        with page.expect_download() as download:
+            page.get_by_role("button", name=kind.upper()).click()
+        files[kind] = Path(download.value.path()).read_text("utf-8")
+    off = json.loads(files["json"])["switched_off"]
+    assert (off["facts"], off["sentences"]) == ([step["fact"]], [step["sentence"]])
+    assert f"Switched off: {step['sentence']}." in files["html"]
+    assert "Switched off" in files["csv"]
+    assert "pagelink-off" in files["svg"]
 
 
 def test_settings(watched: Watched) -> None:
@@ -388,21 +407,131 @@ def test_what_would_have_to_be_different(watched: Watched) -> None:
     page = watched.open(LINK)
     settle(page)
     page.get_by_role("tab", name="What if").click()
-    sentence = page.locator(".whatif-sentence")
-    expect(sentence).to_be_visible()
+    facts = page.locator(".whatif-facts li")
+    expect(facts.first).to_be_visible()
     asked = f"{watched.address}/api/counterfactual?src={SRC}&dst={DST}"
-    assert sentence.inner_text() == page.request.get(f"{asked}&at=source").json()["sentence"]
+    answer = page.request.get(asked).json()
+    assert answer["at"] == "paths", "the facts of the source do not suffice"
+    assert facts.all_inner_texts() == [fact["sentence"] for fact in answer["facts"]]
     page.get_by_role("radio", name="facts on paths").check()
     page.get_by_label("until").select_option("3")
     page.wait_for_url("**top=3*at=paths")
     answer = page.request.get(f"{asked}&at=paths&top_k=3").json()
-    expect(sentence).to_have_text(answer["sentence"])
-    page.get_by_role("button", name="Switch these facts off").click()
+    expect(facts).to_have_text([fact["sentence"] for fact in answer["facts"]])
+    page.get_by_role("button", name="Apply").click()
     settle(page)
-    expect(page.locator(".score-detail")).to_contain_text(
+    expect(page.get_by_role("tab", name="Paths")).to_have_attribute("aria-selected", "true")
+    expect(page.locator(".score-value")).to_contain_text(
         f"→ {answer['logit_without']:.2f}".replace("-", MINUS)
     )
-    expect(page.locator(".score-rank")).to_contain_text(f"→ {answer['rank_without']} of")
+    expect(page.locator(".score-rank strong")).to_contain_text(str(answer["rank_without"]))
+
+
+def test_a_fact_can_be_added(watched: Watched) -> None:
+    page = watched.open(LINK + "&view=whatif")
+    settle(page)
+    page.get_by_role("combobox", name="Find the item to add").fill("item 3")
+    page.get_by_role("option", name="Item 3", exact=False).first.click()
+    page.wait_for_url("**add=buys*")
+    answer = page.request.get(
+        f"{watched.address}/api/score?src={SRC}&dst={DST}&add=buys:0:3"
+    ).json()
+    assert answer["logit"] != answer["logit_before"]
+    expect(page.locator(".score-value strong")).to_have_text(
+        f"{answer['logit']:.2f}".replace("-", MINUS)
+    )
+    page.get_by_role("button", name="Remove: added: User 0 buys Item 3").click()
+    expect(page.locator(".score-value .score-before")).to_have_count(0)
+
+
+def test_a_node_has_a_card_that_limits_the_paths(watched: Watched) -> None:
+    page = watched.open(LINK)
+    settle(page)
+    inner = paths_of(page)[0]["nodes"][1]
+    box = page.get_by_role("button", name=f"{inner['name']}, {inner['type']}")
+    box.first.focus()
+    page.keyboard.press("Enter")
+    card = page.get_by_role("dialog")
+    expect(card.get_by_role("heading", name=inner["name"])).to_be_visible()
+    expect(card).to_contain_text(f"{inner['degree']} connections")
+    card.get_by_role("button", name="Explain without it").click()
+    key = f"{inner['type']}:{inner['index']}"
+    page.wait_for_url("**without=*")
+    settle(page)
+    assert query(page)["without"] == [key]
+    drawn = paths_of(page)
+    assert drawn
+    assert all(inner not in path["nodes"] for path in drawn)
+    page.get_by_role("button", name=f"Remove: without {inner['name']}").click()
+    settle(page)
+    page.get_by_role("button", name=f"{inner['name']}, {inner['type']}").first.click()
+    card.get_by_role("button", name="Only paths through it").click()
+    page.wait_for_url("**via=*")
+    settle(page)
+    assert all(inner in path["nodes"] for path in paths_of(page))
+
+
+def test_from_the_target_and_with_typing_errors(watched: Watched) -> None:
+    page = watched.open()
+    search = page.get_by_role("combobox", name="Find a user, an item or any other node")
+    search.fill("itme 36")
+    expect(page.locator("#who .options-told")).to_contain_text("Did you mean")
+    page.get_by_role("option", name="Item 36").click()
+    expect(page.locator("#who .source-name")).to_have_text("Item 36")
+    assert query(page) == {"dst": ["36"]}
+    best = page.locator(".target").first
+    name = best.locator(".node-name").inner_text()
+    best.click()
+    settle(page)
+    assert page.get_by_role("heading", level=2, name=f"{name} likes Item 36").is_visible()
+    expect(best).to_have_attribute("aria-current", "true")
+    expect(page.locator(".score-rank strong")).to_have_text("1st")
+    expect(page.locator(".score-rank")).to_contain_text("users")
+    search.fill("attr 7")
+    page.get_by_role("option", name="Attr 7", exact=False).first.click()
+    expect(page.get_by_role("dialog").get_by_role("heading", name="Attr 7")).to_be_visible()
+
+
+def test_the_drawing_is_zoomed_and_moved(watched: Watched) -> None:
+    page = watched.open(LINK)
+    settle(page)
+    drawing = page.locator(".pagelink-drawing")
+    whole = drawing.get_attribute("viewBox")
+    page.get_by_role("button", name="Zoom in").click()
+    closer = drawing.get_attribute("viewBox")
+    assert closer != whole
+    box = drawing.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 30)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] / 2 - 80, box["y"] + 30)
+    page.mouse.up()
+    assert drawing.get_attribute("viewBox") != closer
+    page.get_by_role("button", name="Fit").click()
+    assert [float(v) for v in (drawing.get_attribute("viewBox") or "").split()] == [
+        float(v) for v in (whole or "").split()
+    ]
+    assert "off" not in query(page)
+
+
+def test_many_paths_are_grouped_by_metapath(watched: Watched) -> None:
+    page = watched.open(LINK)
+    settle(page)
+    prepared = explained(page)
+    path = prepared["groups"][0]["paths"][0]
+    prepared["groups"][0]["paths"] = [{**path, "number": i} for i in range(1, 8)]
+    watched.page.route("**/api/explanation?*", lambda route: route.fulfill(
+        status=200, content_type="application/json", body=json.dumps(prepared)
+    ))  # fmt: skip
+    page = watched.open(LINK)
+    group = page.locator(".metapath")
+    expect(group).to_have_count(1)
+    expect(group.locator("summary").first).to_contain_text("user → buys → item")
+    expect(group.locator(".count")).to_have_text("7 paths")
+    facts = "&".join(f"off={step['fact']}" for step in path["steps"])
+    score = page.request.get(f"{watched.address}/api/score?src={SRC}&dst={DST}&{facts}").json()
+    worth = score["logit_before"] - score["logit"]
+    expect(group.locator(".metapath-worth")).to_have_text(f"{worth:+.2f}".replace("-", MINUS))
 
 
 def test_in_words(watched: Watched) -> None:
@@ -454,7 +583,7 @@ def test_names_stay_text(browser: Browser, odd: Served) -> None:
     assert page.locator("#who .source-name").inner_text() == HTML
     assert page.locator(".why-title .node-name").all_inner_texts() == [HTML, SCRIPT.format(1)]
     page.locator(".group").first.locator("summary").click()
-    page.get_by_role("combobox", name="Ask about a certain item").fill("<script>window.hacked=1")
+    page.get_by_role("combobox", name="Find an item").fill("<script>window.hacked=1")
     expect(page.get_by_role("option").first).to_contain_text("<script>window.hacked=1")
     page.keyboard.press("Escape")
     for view in ("What if", "In words", "Paths"):
@@ -496,12 +625,8 @@ def test_a_narrow_window_shows_one_part_after_the_other(browser: Browser, served
         assert page.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
     settle(page)
     assert not page.locator("#who").is_visible()
-    card = page.locator(".card").first.bounding_box()
-    drawing = page.locator("details.drawing")
-    assert card is not None
-    assert card["y"] < drawing.bounding_box()["y"]  # type: ignore[index]
-    drawing.locator("summary").click()
-    expect(drawing.locator("svg")).to_be_visible()
+    drawing = page.locator(".drawing")
+    expect(drawing.locator("svg.is-narrow")).to_be_visible()
     line = drawing.locator(".pagelink-fact").first
     line.scroll_into_view_if_needed()
     line.tap()
@@ -514,7 +639,7 @@ def test_a_narrow_window_shows_one_part_after_the_other(browser: Browser, served
         assert place["x"] >= 0
         assert place["x"] + place["width"] <= NARROW["width"]
     page.keyboard.press("Escape")
-    page.get_by_role("link", name="All targets of User 0").click()
+    page.get_by_role("link", name="Top predictions for User 0").click()
     expect(page.locator(".target").first).to_be_visible()
     assert not page.locator("#why").is_visible()
     expect(page.locator(".panel-title")).to_be_focused()
@@ -545,7 +670,7 @@ CONTRAST = """
 TEXTS = (
     ".served", ".search-label", "#who .muted", ".target .value", ".target .rank",
     ".target[aria-current] .node-name", ".eyebrow", ".why-title .relation", ".opening-first",
-    ".opening-score", ".score-detail", ".score-rank", ".tab[aria-selected=false]", ".card .muted",
+    ".score-value .muted", ".score-rank", ".tab[aria-selected=false]", ".card .muted",
     ".card strong", ".step-words", ".step.is-off .step-words", ".caveat", ".pagelink-name",
     ".pagelink-label", ".pagelink-detail", ".pagelink-effect", ".pagelink-fact.is-off text",
 )  # fmt: skip
@@ -580,7 +705,7 @@ def test_the_tab_key_reaches_everything(watched: Watched) -> None:
     wanted, missed = page.evaluate("""() => {
         const all = [...document.querySelectorAll(
             'a[href], button:not([role="tab"]), input, select, summary, [role="switch"]')]
-            .filter((e) => e.checkVisibility() && !e.closest("dialog"));
+            .filter((e) => e.checkVisibility() && !e.disabled && !e.closest("dialog"));
         return [all.length, all.filter((e) => !e.dataset.reached).map((e) => e.outerHTML)];
     }""")
     assert missed == []

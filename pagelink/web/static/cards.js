@@ -1,17 +1,26 @@
-// A card for each path: its nodes and facts from source to target, and what it is worth.
+// A card for each path: its nodes and facts from source to target, and what it is worth. Many paths
+// are grouped by their metapath.
 
+import { ask } from "./api.js";
 import { el, named } from "./dom.js";
-import { dot, kindOf } from "./nodes.js";
+import { keyOf, kindOf, learnNode, sign } from "./nodes.js";
+import { current, go } from "./state.js";
 import { isWhole, toggle } from "./switches.js";
-import { change, counted } from "./words.js";
+import { counted, support } from "./words.js";
+
+const MANY = 5;
+const MOST_FACTS = 200;
 
 /** The part of the page with the cards. */
 export function createCards() {
   const root = el("div", { class: "cards" });
   let switches = [];
+  let controller = null;
 
   function show(explained) {
     switches = [];
+    controller?.abort();
+    controller = new AbortController();
     const all = explained.groups.flatMap((group) => group.paths);
     const most = Math.max(0, ...all.flatMap(worths).map(([, value]) => Math.abs(value)));
     root.replaceChildren(
@@ -23,15 +32,55 @@ export function createCards() {
           group.is_context
             ? el("p", { class: "muted", text: "Context: the model does not rely on these." })
             : null,
-          el("ol", { class: "card-list" }, items(group.paths).map((item) => listed(item, most, explained.noun))),
+          all.length > MANY ? metapaths(group.paths, most) : list(group.paths, most),
         ),
       ),
     );
   }
 
+  function list(paths, most) {
+    return el("ol", { class: "card-list" }, items(paths).map((item) => listed(item, most)));
+  }
+
+  /** Paths of one metapath under one heading, which says what they are worth together. */
+  function metapaths(paths, most) {
+    const kinds = new Map();
+    for (const path of paths) {
+      const kind = metapathOf(path);
+      kinds.set(kind, [...(kinds.get(kind) ?? []), path]);
+    }
+    return [...kinds].map(([kind, members]) => {
+      const worth = el("strong", { class: "metapath-worth" });
+      measure(members, worth);
+      return el(
+        "details",
+        { class: "metapath", open: true },
+        el("summary", {}, el("bdi", { text: kind }), el("span", { class: "count", text: counted(members.length, "path") }), worth),
+        list(members, most),
+      );
+    });
+  }
+
+  /** Ask the model what the paths of a group are worth together: their facts are all taken out. */
+  async function measure(paths, place) {
+    const facts = [...new Set(paths.flatMap((path) => path.steps.map((step) => step.fact)))];
+    if (facts.length > MOST_FACTS) return;
+    const { signal } = controller;
+    const { src, dst } = current();
+    try {
+      const score = await (await ask("score", { src, dst, off: facts }, signal)).json();
+      const worth = score.logit_before - score.logit;
+      place.textContent = support(worth) || "0";
+      place.classList.add(worth < 0 ? "is-against" : "is-for");
+      place.title = "What the score loses without all facts of these paths";
+    } catch {
+      place.textContent = "";
+    }
+  }
+
   /** A path by itself, or those that count together as one item. */
-  function listed(item, most, noun) {
-    const cards = item.map((path) => card(path, most, noun));
+  function listed(item, most) {
+    const cards = item.map((path) => card(path, most));
     if (cards.length === 1) return cards[0];
     return el(
       "li",
@@ -41,7 +90,7 @@ export function createCards() {
     );
   }
 
-  function card(path, most, noun) {
+  function card(path, most) {
     const facts = path.steps.map((step) => step.fact);
     const knob = el("button", {
       type: "button", role: "switch", class: "switch", "aria-label": `Path ${path.number}`,
@@ -53,8 +102,8 @@ export function createCards() {
       { class: "card" },
       el("div", { class: "card-head" }, el("span", { class: "number", text: path.number }), state, knob),
       path.share ? el("p", { class: "card-share", text: path.share }) : null,
-      worthRows(path, most, noun),
-      el("ol", { class: "chain" }, path.nodes.map((node, at) => station(node, path.steps[at], noun))),
+      worthRows(path, most),
+      el("ol", { class: "chain" }, path.nodes.map((node, at) => station(node, path.steps[at]))),
       path.remarks.length
         ? el("details", { class: "remarks" }, el("summary", { text: "More about this path" }),
             path.remarks.map((remark) => el("p", { text: remark, dir: "auto" })))
@@ -65,27 +114,32 @@ export function createCards() {
   }
 
   /** A node of the chain, and the fact that leads on from it. */
-  function station(node, step, noun) {
+  function station(node, step) {
+    learnNode(node);
     const place = el(
-      "div",
-      { class: "station", title: `${node.name} (${kindOf(node.type)}, ${counted(node.degree, "fact")})` },
-      dot(node.type),
+      "button",
+      {
+        type: "button", class: "station", onclick: () => go({ node: keyOf(node) }),
+        title: `${node.name} (${kindOf(node.type)}, ${counted(node.degree, "connection")})`,
+      },
+      sign(node.type),
       named(node.name, { class: "station-name" }),
       el("span", { class: "station-kind muted", text: kindOf(node.type) }),
     );
     if (!step) return el("li", {}, place);
-    const effect = step.influence === null || step.role ? "" : change(step.influence);
+    const effect = step.influence === null || step.role ? "" : support(step.influence);
+    const side = !effect ? "" : step.influence > 0 ? " is-for" : " is-against";
     const knob = el(
       "button",
       {
         type: "button", role: "switch", class: step.role ? "step is-idle" : "step", "aria-label": step.sentence,
-        title: effect ? `${step.sentence}: ${noun} ${effect} without it` : [step.sentence, step.role].filter(Boolean).join(": "),
+        title: effect ? `${step.sentence}: ${effect}` : [step.sentence, step.role].filter(Boolean).join(": "),
         onclick: () => toggle([step.fact]),
       },
       el("span", { class: "step-arrow", "aria-hidden": "true", text: step.backwards ? "↑" : "↓" }),
       el("bdi", { class: "step-words", text: step.relation }),
       step.details ? el("bdi", { class: "step-details muted", text: step.details }) : null,
-      effect ? el("span", { class: "step-effect", text: effect }) : null,
+      effect ? el("span", { class: `step-effect${side}`, text: effect }) : null,
       step.role ? el("span", { class: "step-role muted", text: step.role }) : null,
     );
     switches.push({ knob, facts: [step.fact], whole: knob, state: null });
@@ -108,6 +162,13 @@ export function createCards() {
   return { root, show, update };
 }
 
+/** "user → buys → item → bought by → user → buys → item" */
+function metapathOf({ nodes, steps }) {
+  return nodes
+    .flatMap((node, at) => (steps[at] ? [kindOf(node.type), steps[at].relation] : [kindOf(node.type)]))
+    .join(" → ");
+}
+
 /** Paths as they are listed: neighbours of one bundle are one item. */
 function items(paths) {
   const found = [];
@@ -119,24 +180,24 @@ function items(paths) {
   return found;
 }
 
-/** What a path is worth: alone, and where that says something else, once the other paths are gone. */
+/** What a path is worth: alone, and where that says something else, with the other paths removed. */
 function worths({ influence, marginal }) {
-  const rows = influence === null ? [] : [["without it", influence]];
-  const isOther = marginal !== null && (influence === null || change(marginal) !== change(influence));
-  return isOther ? [...rows, ["with the others gone too", marginal]] : rows;
+  const rows = influence === null ? [] : [["This path", influence]];
+  const isOther = marginal !== null && (influence === null || support(marginal) !== support(influence));
+  return isOther ? [...rows, ["With the other paths removed", marginal]] : rows;
 }
 
-function worthRows(path, most, noun) {
+function worthRows(path, most) {
   const rows = worths(path);
-  if (!rows.length) return el("p", { class: "worth muted", text: "Its influence was not measured." });
+  if (!rows.length) return el("p", { class: "worth muted", text: "What it is worth was not measured." });
   return el(
     "div",
     { class: "worth" },
-    rows.map(([when, value], at) => {
-      const bar = el("span", { class: value < 0 ? "bar is-against" : "bar", "aria-hidden": "true" }, el("span"));
+    rows.map(([when, value]) => {
+      const words = support(value);
+      const bar = el("span", { class: value < 0 ? "bar is-against" : "bar is-for", "aria-hidden": "true" }, el("span"));
       bar.firstChild.style.setProperty("inline-size", `${most ? (100 * Math.abs(value)) / most : 0}%`);
-      const words = at === 0 ? `${noun} ${when}` : when;
-      return el("div", {}, el("p", {}, el("span", { class: "muted", text: words }), el("strong", { text: change(value) })), bar);
+      return el("div", {}, el("p", {}, el("span", { class: "muted", text: when }), el("strong", { text: words || "no effect" })), words ? bar : null);
     }),
   );
 }

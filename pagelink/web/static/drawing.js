@@ -1,23 +1,46 @@
-// The drawing of the paths. It comes as a picture from the server; here its lines become switches.
+// The drawing of the paths. It comes as a picture from the server; here its lines become switches,
+// its boxes open the cards of their nodes, and it can be zoomed and moved.
 
-import { el, svg } from "./dom.js";
+import { button, el, svg } from "./dom.js";
+import { keyOf, kindOf } from "./nodes.js";
+import { go } from "./state.js";
 import { isWhole, toggle } from "./switches.js";
 import { counted } from "./words.js";
 
 const ROOM = 6;
+const CLOSEST = 4;
 
-/** The part of the page with the drawing; folded where the window is narrow. */
+/** The part of the page with the drawing. */
 export function createDrawing() {
-  const frame = el("div", { class: "drawing-frame", role: "region", "aria-label": "Drawing of the paths", tabindex: 0 });
-  const root = el("details", { class: "drawing" }, el("summary", { text: "Drawing" }), frame);
+  const stage = el("div", { class: "drawing-stage" });
+  const frame = el("div", { class: "drawing-frame pagelink-view", role: "group", "aria-label": "Drawing of the paths" }, stage);
+  const zoom = createZoom();
+  const hint = el("p", { class: "drawing-hint muted", text: "Click an arrow to ask the model without that fact, or a node to see what is known of it." });
+  const root = el("div", { class: "drawing" }, frame, hint);
+  let explained = null;
+  let isNarrow = null;
   let switches = [];
-  root.addEventListener("toggle", widen);
+  let off = [];
+  new ResizeObserver(() => draw()).observe(frame);
 
-  function show(explained) {
-    const picture = new DOMParser().parseFromString(explained.svg, "image/svg+xml").documentElement;
+  function show(answer) {
+    explained = answer;
+    isNarrow = null;
+    hint.hidden = !answer.groups.length;
+    draw();
+  }
+
+  /** Show the drawing that fits the frame. */
+  function draw() {
+    if (explained === null || !frame.clientWidth) return;
+    const narrow = frame.clientWidth < explained.svg_smallest;
+    if (narrow === isNarrow) return;
+    isNarrow = narrow;
+    const text = narrow ? explained.svg_narrow : explained.svg;
+    const picture = new DOMParser().parseFromString(text, "image/svg+xml").documentElement;
     switches = [];
     if (picture.localName !== "svg") {
-      frame.replaceChildren(el("p", { class: "muted", text: "There is no drawing." }));
+      stage.replaceChildren(el("p", { class: "muted", text: "There is no drawing." }));
       return;
     }
     const drawing = document.adoptNode(picture);
@@ -26,8 +49,10 @@ export function createDrawing() {
     drawing.removeAttribute("height");
     // A picture hides its parts from screen readers; these parts can be switched.
     drawing.setAttribute("role", "group");
-    frame.replaceChildren(drawing);
+    stage.replaceChildren(drawing);
+    zoom.take(drawing);
     const paths = explained.groups.flatMap((group) => group.paths);
+    for (const box of drawing.querySelectorAll("g.pagelink-box")) openCard(box, nodeOf(box, paths));
     for (const path of paths) {
       const facts = path.steps.map((step) => step.fact);
       const own = `[data-path="${path.number}"]`;
@@ -39,19 +64,41 @@ export function createDrawing() {
       }
     }
     widen();
+    mark();
   }
 
-  function add(group, facts, label) {
-    group.setAttribute("role", "switch");
+  function nodeOf(box, paths) {
+    const at = Number(box.dataset.at);
+    if (box.dataset.path === "0") return at ? explained.dst : explained.src;
+    return paths.find((path) => String(path.number) === box.dataset.path)?.nodes[at];
+  }
+
+  function openCard(box, node) {
+    if (!node) return;
+    const open = () => {
+      if (!zoom.wasMoved()) go({ node: keyOf(node) });
+    };
+    act(box, "button", `${node.name}, ${kindOf(node.type)}`, open);
+    box.classList.add("openable");
+  }
+
+  function act(group, role, label, action) {
+    group.setAttribute("role", role);
     group.setAttribute("tabindex", "0");
     group.setAttribute("aria-label", label);
-    group.classList.add("switchable");
-    group.addEventListener("click", () => toggle(facts));
+    group.addEventListener("click", action);
     group.addEventListener("keydown", (event) => {
       if (event.key !== "Enter" && event.key !== " ") return;
       event.preventDefault();
-      toggle(facts);
+      action();
     });
+  }
+
+  function add(group, facts, label) {
+    act(group, "switch", label, () => {
+      if (!zoom.wasMoved()) toggle(facts);
+    });
+    group.classList.add("switchable");
     switches.push({ group, facts });
   }
 
@@ -61,12 +108,12 @@ export function createDrawing() {
       if (group.querySelector(".hit")) continue;
       const { x, y, width, height } = group.getBBox();
       if (!width) return;
-      const place = { x: x - 2, y: y - ROOM, width: width + 4, height: height + 2 * ROOM, rx: 8 };
+      const place = { x: x - 2, y: y - ROOM / 2, width: width + 4, height: height + ROOM, rx: 8 };
       group.prepend(svg("rect", { class: "hit", ...place }));
     }
   }
 
-  function update({ off }) {
+  function mark() {
     for (const { group, facts } of switches) {
       const isOn = isWhole(facts, off);
       group.setAttribute("aria-checked", String(isOn));
@@ -75,5 +122,78 @@ export function createDrawing() {
     widen();
   }
 
-  return { root, show, update };
+  function update(state) {
+    off = state.off;
+    draw();
+    mark();
+  }
+
+  return { root, zoom: zoom.root, show, update };
+}
+
+/** Zoom by buttons and by Ctrl and the wheel, move by dragging; all of it by the view box. */
+function createZoom() {
+  let drawing = null;
+  let whole = null;
+  let scale = 1;
+  let middle = [0, 0];
+  let drag = null;
+  let moved = false;
+  const out = button("−", { class: "button is-small", "aria-label": "Zoom out", onclick: () => set(scale / 1.4) });
+  const into = button("+", { class: "button is-small", "aria-label": "Zoom in", onclick: () => set(scale * 1.4) });
+  const fit = button("Fit", { class: "button is-small", onclick: () => set(1) });
+  const root = el("div", { class: "zoom", role: "group", "aria-label": "Zoom" }, out, into, fit);
+
+  function take(next) {
+    drawing = next;
+    const { width, height } = drawing.viewBox.baseVal;
+    whole = { width, height };
+    middle = [width / 2, height / 2];
+    drawing.addEventListener("wheel", wheel, { passive: false });
+    drawing.addEventListener("pointerdown", (event) => {
+      moved = false;
+      if (scale > 1) drag = { x: event.clientX, y: event.clientY, middle };
+    });
+    set(1);
+  }
+
+  function wheel(event) {
+    if (!event.ctrlKey) return;
+    event.preventDefault();
+    set(scale * (event.deltaY < 0 ? 1.15 : 1 / 1.15));
+  }
+
+  addEventListener("pointermove", (event) => {
+    if (!drag) return;
+    const unit = whole.width / scale / drawing.clientWidth;
+    const by = [event.clientX - drag.x, event.clientY - drag.y];
+    if (Math.hypot(...by) > 4) moved = true;
+    middle = [drag.middle[0] - by[0] * unit, drag.middle[1] - by[1] * unit];
+    set(scale);
+  });
+  addEventListener("pointerup", () => {
+    drag = null;
+  });
+
+  function set(next) {
+    if (!drawing) return;
+    scale = Math.min(CLOSEST, Math.max(1, next));
+    const size = [whole.width / scale, whole.height / scale];
+    middle = [whole.width, whole.height].map((all, at) => Math.min(all - size[at] / 2, Math.max(size[at] / 2, middle[at])));
+    drawing.setAttribute("viewBox", [middle[0] - size[0] / 2, middle[1] - size[1] / 2, ...size].join(" "));
+    drawing.classList.toggle("is-zoomed", scale > 1);
+    out.disabled = fit.disabled = scale === 1;
+    into.disabled = scale === CLOSEST;
+  }
+
+  return {
+    root,
+    take,
+    /** Whether the click that follows ends a move, and means nothing else. */
+    wasMoved() {
+      const was = moved;
+      moved = false;
+      return was;
+    },
+  };
 }

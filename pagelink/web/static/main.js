@@ -3,6 +3,7 @@
 import { get } from "./api.js";
 import { el } from "./dom.js";
 import { createHelp } from "./help.js";
+import { createNodeCard } from "./nodecard.js";
 import { learnTypes } from "./nodes.js";
 import { createSource } from "./source.js";
 import { current, onChange } from "./state.js";
@@ -21,20 +22,22 @@ function begin(about) {
   const source = createSource(part("who"), about);
   const targets = createTargets(part("what"), about);
   const why = createWhy(part("why"), about);
+  const card = createNodeCard(about);
   let before = null;
 
   function update(state) {
     document.body.dataset.stage = stageOf(state);
-    if (state.dst === null) document.title = `${about.title} · pagelink`;
+    if (state.dst === null || state.src === null) document.title = `${about.title} · pagelink`;
     source.update(state);
     targets.update(state);
     why.update(state);
+    card.update(state);
     // On a narrow window the part that was left is gone, and the focus with it.
     if (before && (state.dst !== before.dst || state.src !== before.src)) {
       scrollTo({ top: 0 });
       part("why").scrollTo({ top: 0 });
       if (document.activeElement === document.body || !document.activeElement.checkVisibility())
-        (state.dst === null ? (state.src === null ? source : targets) : why).focus();
+        ({ start: source, what: targets, why })[stageOf(state)].focus();
     }
     before = state;
   }
@@ -45,8 +48,8 @@ function begin(about) {
 }
 
 function stageOf({ src, dst }) {
-  if (src === null) return "start";
-  return dst === null ? "what" : "why";
+  if (src === null && dst === null) return "start";
+  return src === null || dst === null ? "what" : "why";
 }
 
 loader.load((signal) => get("about", {}, signal), begin, skeletonLines(40, 100, 60));

@@ -1,26 +1,32 @@
 // Nodes of the graph as they stand in lists and sentences, and links to what can be asked of them.
 
-import { el, named } from "./dom.js";
+import { el, named, svg } from "./dom.js";
 import { changed, go, write } from "./state.js";
 
-let colours = new Map();
-let kinds = new Map();
+let types = new Map();
 const seen = new Map();
 
-/** Learn the colours and words of the node types. */
+/** Learn the colours, signs and words of the node types. */
 export function learnTypes(nodeTypes) {
-  colours = new Map(nodeTypes.map((known) => [known.type, known.colour]));
-  kinds = new Map(nodeTypes.map((known) => [known.type, known.words]));
+  types = new Map(nodeTypes.map((known) => [known.type, known]));
 }
 
 /** Return a node type in words. */
 export function kindOf(type) {
-  return kinds.get(type) ?? type;
+  return types.get(type)?.words ?? type;
 }
 
-/** The dot in the colour of a node type. */
-export function dot(type) {
-  return el("span", { class: "dot", "aria-hidden": "true", data: { colour: colours.get(type) ?? 0 } });
+/** The sign of a node type, in its colour. */
+export function sign(type) {
+  const root = svg("svg", { class: "sign", viewBox: "-6.5 -6.5 13 13", "aria-hidden": "true" });
+  const known = types.get(type);
+  if (known) root.append(svg("path", { d: known.sign, fill: known.colour }));
+  return root;
+}
+
+/** Remember a node that came in an answer. */
+export function learnNode(node) {
+  seen.set(`${node.type} ${node.index}`, node);
 }
 
 /** Return a node that the page has shown, or undefined. */
@@ -28,14 +34,34 @@ export function seenNode(type, index) {
   return seen.get(`${type} ${index}`);
 }
 
-/** A node: its dot and its name; the whole name and type are in its title. */
+/** "movie:3", as the address and the server name a node. */
+export function keyOf({ type, index }) {
+  return `${type}:${index}`;
+}
+
+/** Return type and index of such a key, or null. */
+export function nodeOf(key) {
+  const parts = /^(.+):(\d+)$/.exec(key ?? "");
+  return parts && { type: parts[1], index: Number(parts[2]) };
+}
+
+/** A node: its sign and its name; the whole name and type are in its title. */
 export function nodeLabel(node) {
-  seen.set(`${node.type} ${node.index}`, node);
+  learnNode(node);
   return el(
     "span",
     { class: "node", title: `${node.name} (${kindOf(node.type)})` },
-    dot(node.type),
+    sign(node.type),
     named(node.name, { class: "node-name" }),
+  );
+}
+
+/** A node that opens its card. */
+export function nodeButton(node) {
+  return el(
+    "button",
+    { type: "button", class: "row-link", onclick: () => go({ node: keyOf(node) }) },
+    nodeLabel(node),
   );
 }
 

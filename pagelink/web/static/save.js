@@ -10,10 +10,11 @@ const FORMATS = [
   ["html", "HTML", "a page to read and print"],
   ["svg", "SVG", "the drawing, sharp at any size"],
   ["png", "PNG", "the drawing, for slides"],
-  ["json", "JSON", "all of it, for programs"],
+  ["json", "JSON", "all figures, for programs"],
+  ["csv", "CSV", "a row per path, for spreadsheets"],
 ];
 
-/** The menu with the four kinds of file. */
+/** The menu with the kinds of file; what is switched off goes into each. */
 export function createSave() {
   const told = el("p", { class: "menu-told muted", role: "status" });
   const controller = { now: null };
@@ -32,7 +33,9 @@ export function createSave() {
     controller.now = new AbortController();
     told.textContent = `Making the ${words} …`;
     try {
-      const response = await ask(`save/${format}`, asked(current()), controller.now.signal);
+      const state = current();
+      const wanted = { ...asked(state), off: state.off };
+      const response = await ask(`save/${format}`, wanted, controller.now.signal);
       const file = await response.blob();
       hand(file, fileName(response, format));
       told.textContent = "";

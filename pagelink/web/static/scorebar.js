@@ -1,26 +1,21 @@
-// The model's score of the link, as it is and with facts switched off: the model itself is asked.
+// Where the link stands: its rank and its score, as it is and with facts switched off or added. The
+// model itself is asked.
 
 import { announce } from "./announce.js";
 import { ask } from "./api.js";
-import { button, el, icon } from "./dom.js";
+import { button, el } from "./dom.js";
+import { kindOf } from "./nodes.js";
+import { createSpread } from "./spread.js";
 import { sentenceOf, switchOff, toggle } from "./switches.js";
-import { chance, counted, grouped, raw } from "./words.js";
+import { counted, grouped, ordinal, plural, raw } from "./words.js";
 
 /** The bar that stays in sight while paths are switched. */
 export function createScoreBar(about) {
   const value = el("p", { class: "score-value" });
-  const detail = el("p", { class: "score-detail muted" });
-  const gauge = createGauge(about);
   const rank = el("p", { class: "score-rank" });
+  const place = el("div", { class: "score-place" });
   const off = el("div", { class: "score-off" });
-  const root = el(
-    "section",
-    { class: "score", "aria-label": "The model's score" },
-    el("div", { class: "score-main" }, value, detail),
-    gauge.root,
-    rank,
-    off,
-  );
+  const root = el("section", { class: "score", "aria-label": "Rank and score" }, rank, value, place, off);
   let explained = null;
   let controller = null;
   let shown = "";
@@ -34,34 +29,40 @@ export function createScoreBar(about) {
 
   function update(state) {
     if (root.hidden || explained === null) return;
-    const key = JSON.stringify([state.src, state.dst, state.off]);
+    const key = JSON.stringify([state.src, state.dst, state.off, state.add, state.side]);
     if (key === shown) return;
     shown = key;
     off.replaceChildren(...offContent(state.off));
-    off.hidden = !state.off.length && !explained.groups.length;
+    off.hidden = !state.off.length;
     controller?.abort();
     controller = new AbortController();
     follow(state, controller.signal);
   }
 
   async function follow(state, signal) {
-    const { logit, probability } = explained;
-    const link = { src: state.src, dst: state.dst, off: state.off };
-    rank.replaceChildren();
+    const link = { src: state.src, dst: state.dst, off: state.off, add: state.add };
+    const isEdited = state.off.length > 0 || state.add.length > 0;
     try {
-      if (state.off.length) {
+      if (isEdited) {
         root.classList.add("is-asking");
         const score = await (await ask("score", link, signal)).json();
         if (signal.aborted) return;
-        tell({ logit: score.logit_before, probability: score.probability_before }, score);
-        announce(score.sentence);
-      } else tell({ logit, probability }, null);
+        tell(score.logit_before, score.logit);
+        announce(`The score goes from ${raw(score.logit_before)} to ${raw(score.logit)}.`);
+      } else tell(explained.logit, explained.logit);
       root.classList.remove("is-asking");
       rank.replaceChildren(el("span", { class: "skeleton-line", "aria-hidden": "true" }));
-      const placed = await (await ask("rank", link, signal)).json();
+      // The end that is ranked is the one that is not given.
+      const end = state.side === "dst" ? "src" : "dst";
+      const placed = await (await ask("rank", { ...link, end }, signal)).json();
       if (signal.aborted) return;
-      rank.replaceChildren(...rankContent(placed));
-      if (state.off.length) announce(rankSentence(placed));
+      const kinds = plural(kindOf(about[`${end}_type`]));
+      rank.replaceChildren(...rankContent(placed, kinds));
+      place.replaceChildren(
+        createSpread(placed.spread, placed.logit, placed.logit_before),
+        el("p", { class: "score-ends muted" }, el("span", { text: raw(placed.spread.lowest) }), el("span", { text: `scores of all ${kinds}` }), el("span", { text: raw(placed.spread.highest) })),
+      );
+      if (isEdited) announce(rankSentence(placed));
     } catch (error) {
       if (error.name === "AbortError" || signal.aborted) return;
       root.classList.remove("is-asking");
@@ -74,21 +75,13 @@ export function createScoreBar(about) {
     }
   }
 
-  function tell(before, after) {
-    const now = after ?? before;
-    const chances = about.threshold === null ? [] : [before, now].map((one) => chance(one.probability));
-    const scores = [before, now].map((one) => raw(one.logit));
-    // Two chances that read the same would hide what happened; the scores behind them do not.
-    const isHidden = chances.length === 0 || (after && chances[0] === chances[1]);
-    const [was, is] = isHidden ? scores : chances;
+  function tell(before, now) {
+    const [was, is] = [raw(before), raw(now)];
     value.replaceChildren(
-      ...(after ? [el("span", { class: "score-before", text: was.replace(" in 100", "") }), ...arrow()] : []),
+      el("span", { class: "muted", text: "score " }),
+      ...(was === is ? [] : [el("span", { class: "score-before", text: was }), ...arrow()]),
       el("strong", { text: is }),
     );
-    if (chances.length === 0) detail.textContent = explained.noun;
-    else if (isHidden) detail.textContent = `${explained.noun}, still ${is === was ? "the same" : chances[1]}`;
-    else detail.textContent = `${explained.noun} ${after ? scores.join(" → ") : scores[0]}`;
-    gauge.set(before.probability, now.probability);
   }
 
   return { root, show, update };
@@ -100,11 +93,11 @@ function arrow() {
   return [el("span", { class: "visually-hidden", text: " to " }), seen];
 }
 
-function rankContent({ rank, rank_before, of, is_sample }) {
-  const among = is_sample ? `of ${grouped(of)} drawn at random` : `of ${grouped(of)}`;
-  const now = el("strong", { text: grouped(rank) });
-  if (rank === rank_before) return ["rank ", now, ` ${among}`];
-  return ["rank ", grouped(rank_before), ...arrow(), now, ` ${among}`];
+function rankContent({ rank, rank_before, of, is_sample }, kinds) {
+  const among = el("span", { class: "muted", text: ` of ${grouped(of)} ${kinds}${is_sample ? ", drawn at random" : ""}` });
+  const now = el("strong", { text: ordinal(rank) });
+  if (rank === rank_before) return [now, among];
+  return [el("span", { class: "score-before", text: ordinal(rank_before) }), ...arrow(), now, among];
 }
 
 function rankSentence({ rank, rank_before, of }) {
@@ -113,8 +106,7 @@ function rankSentence({ rank, rank_before, of }) {
 }
 
 function offContent(facts) {
-  if (!facts.length)
-    return [el("p", { class: "muted" }, icon("info"), " Switch a path or a fact off to ask the model without it.")];
+  if (!facts.length) return [];
   return [
     el(
       "details",
@@ -139,22 +131,4 @@ function offContent(facts) {
     ),
     button("Reset", { class: "button is-small", onclick: () => switchOff([]) }, "undo"),
   ];
-}
-
-/** A bar from 0 to 100 with a mark where the score was, and one where the model decides. */
-function createGauge(about) {
-  const fill = el("span", { class: "gauge-fill" });
-  const before = el("span", { class: "gauge-before" });
-  const edge = el("span", { class: "gauge-edge", title: "From here on the model predicts the link" });
-  const root = el("div", { class: "gauge", "aria-hidden": "true" }, fill, edge, before);
-  if (about.threshold === null) root.hidden = true;
-  else edge.style.setProperty("inset-inline-start", `${100 / (1 + Math.exp(-about.threshold))}%`);
-  return {
-    root,
-    set(was, is) {
-      fill.style.setProperty("inline-size", `${100 * is}%`);
-      before.style.setProperty("inset-inline-start", `${100 * was}%`);
-      before.hidden = was === is;
-    },
-  };
 }

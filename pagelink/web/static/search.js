@@ -4,15 +4,17 @@
 import { announce } from "./announce.js";
 import { get } from "./api.js";
 import { el, icon, named, unique } from "./dom.js";
-import { dot } from "./nodes.js";
+import { kindOf, sign } from "./nodes.js";
 import { counted, grouped } from "./words.js";
 
 const LIMIT = 20;
 const PAUSE = 120;
+// Pixels below the box that are enough for the list; with fewer it may stand above.
+const LOWEST = 240;
 
 /**
  * @param {object} options
- * @param {string} options.type the node type to look among.
+ * @param {string} options.type the node type to look among; "": all of them.
  * @param {string} options.kind the same in words, for the sentences.
  * @param {string} options.label what the box is for.
  * @param {string} options.placeholder
@@ -49,13 +51,16 @@ export function createSearch({ type, kind, label, placeholder, onPick, hint = nu
     activate(-1);
   }
 
-  /** Put the list under the box, outside of any part that scrolls and would cut it. */
+  /** Put the list under the box, or above it where there is more room, outside of any part that scrolls and would cut it. */
   function place() {
     if (!isOpen()) return;
-    const { left, bottom, width } = box.getBoundingClientRect();
-    for (const [name, value] of Object.entries({ left, top: bottom, width }))
-      popup.style.setProperty(name, `${value}px`);
-    popup.style.setProperty("--room", `${Math.max(160, innerHeight - bottom - 24)}px`);
+    const { left, top, bottom, width } = box.getBoundingClientRect();
+    const [above, below] = [top - 24, innerHeight - bottom - 24];
+    const isAbove = below < LOWEST && above > below;
+    const place = isAbove ? { bottom: innerHeight - top + 12, top: null } : { top: bottom, bottom: null };
+    for (const [name, value] of Object.entries({ left, width, ...place }))
+      popup.style.setProperty(name, value === null ? "auto" : `${value}px`);
+    popup.style.setProperty("--room", `${Math.max(160, isAbove ? above : below)}px`);
   }
 
   function open() {
@@ -82,7 +87,7 @@ export function createSearch({ type, kind, label, placeholder, onPick, hint = nu
     onPick(node);
   }
 
-  function show({ nodes, total }, typed) {
+  function show({ nodes, total, is_near }, typed) {
     found = nodes;
     list.replaceChildren(...nodes.map((node, at) => option(node, typed, at)));
     list.hidden = nodes.length === 0;
@@ -90,10 +95,11 @@ export function createSearch({ type, kind, label, placeholder, onPick, hint = nu
       told.textContent = typed
         ? `No ${kind} has a name with “${typed}” in it.`
         : `There is no ${kind} in this graph.`;
+    else if (is_near) told.textContent = `No ${kind} has a name with “${typed}” in it. Did you mean one of these?`;
     else if (total > nodes.length)
       told.textContent = typed
         ? `The first ${nodes.length} of ${grouped(total)}. Type more to narrow them down.`
-        : `The ${nodes.length} with most facts, of ${grouped(total)}. Type a name to find others.`;
+        : `The ${nodes.length} with most connections, of ${grouped(total)}. Type a name to find others.`;
     else told.textContent = "";
     told.hidden = !told.textContent;
     activate(-1);
@@ -108,9 +114,10 @@ export function createSearch({ type, kind, label, placeholder, onPick, hint = nu
         id: `${listId}-${at}`, role: "option", "aria-selected": "false", class: "option",
         title: node.name, onmousedown: (event) => event.preventDefault(), onclick: () => pick(node),
       },
-      dot(node.type),
+      sign(node.type),
       marked(node.name, typed),
-      el("span", { class: "option-degree muted", text: counted(node.degree, "fact") }),
+      type ? null : el("span", { class: "option-kind muted", text: kindOf(node.type) }),
+      el("span", { class: "option-degree muted", text: counted(node.degree, "connection") }),
     );
   }
 

@@ -33,7 +33,7 @@ export function createSettings(about) {
   }
 
   function defaults() {
-    go({ paths: null, length: null, rho: null, seed: null, exclude: [] });
+    go({ paths: null, length: null, rho: null, seed: null, exclude: [], without: [], via: [] });
   }
 
   function update(state) {

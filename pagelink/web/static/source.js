@@ -1,47 +1,63 @@
-// Who: the source, found by its name, and what the graph knows of it.
+// Who: what is asked about, found by its name, and what the graph knows of it.
 
 import { get } from "./api.js";
 import { el } from "./dom.js";
-import { dot, kindOf, nodeLabel, stateLink } from "./nodes.js";
+import { keyOf, kindOf, nodeButton, nodeLabel, sign, stateLink } from "./nodes.js";
 import { createSearch } from "./search.js";
 import { go } from "./state.js";
 import { createLoader, skeletonLines } from "./waiting.js";
-import { counted, grouped } from "./words.js";
+import { counted, grouped, one, plural } from "./words.js";
 
 const SHOWN = 20;
 
 /** Fill the part "who"; returns how to bring it to a state, and its search. */
 export function createSource(root, about) {
-  const kind = kindOf(about.src_type);
+  const kinds = [...new Set([about.src_type, about.dst_type])].map(kindOf);
   const search = createSearch({
-    type: about.src_type,
-    kind,
-    label: `Find the ${kind} to ask about`,
-    placeholder: `Name of the ${kind}`,
+    type: "",
+    kind: "node",
+    label: `Find ${kinds.map(one).join(", ")} or any other node`,
+    placeholder: "Type a name",
     hint: "/",
-    onPick: (node) => go({ src: node.index }),
+    onPick: (node) => go(changesFor(node, about)),
   });
   const content = el("div", { class: "source-content" });
-  const loader = createLoader(content, "Looking up the source");
+  const loader = createLoader(content, "Looking it up");
   root.append(el("h2", { class: "visually-hidden", text: "Who" }), search.root, content);
   let shown;
 
-  function update({ src }) {
-    if (src === shown) return;
-    shown = src;
-    if (src === null) {
+  function update({ src, dst, side }) {
+    const isTarget = dst !== null && (src === null || side === "dst");
+    const key = isTarget ? `dst ${dst}` : src !== null ? `src ${src}` : "";
+    if (key === shown) return;
+    shown = key;
+    if (!key) {
       loader.stop();
       content.replaceChildren(beginning(about));
       return;
     }
-    loader.load(
-      (signal) => get(`sources/${src}`, { limit: SHOWN }, signal),
-      (source) => content.replaceChildren(card(source, about)),
-      skeletonLines(70, 40, 90),
-    );
+    if (isTarget)
+      loader.load(
+        (signal) => get("node", { type: about.dst_type, index: dst, limit: SHOWN }, signal),
+        (found) => content.replaceChildren(card(found.node, [], found.facts, about)),
+        skeletonLines(70, 40, 90),
+      );
+    else
+      loader.load(
+        (signal) => get(`sources/${src}`, { limit: SHOWN }, signal),
+        (found) => content.replaceChildren(card(found.node, [knownOf(found, about)], found.facts, about)),
+        skeletonLines(70, 40, 90),
+      );
   }
 
   return { update, focus: search.focus };
+}
+
+/** What is asked when a node is picked: its predictions, from whichever end it is, or its card. */
+function changesFor(node, about) {
+  if (node.type === about.src_type) return { src: node.index, dst: null };
+  if (node.type === about.dst_type) return { src: null, dst: node.index };
+  return { node: keyOf(node) };
 }
 
 function beginning(about) {
@@ -61,15 +77,26 @@ function beginning(about) {
       "ul",
       { class: "tally" },
       about.node_types.map((known) =>
-        el("li", {}, dot(known.type), el("bdi", { text: known.words }), el("strong", { text: grouped(known.count) })),
+        el("li", {}, sign(known.type), el("strong", { text: grouped(known.count) }), el("bdi", { text: known.count === 1 ? known.words : plural(known.words) })),
       ),
     ),
   );
 }
 
-function card(source, about) {
-  const { node } = source;
-  const known = el(
+function card(node, known, facts, about) {
+  return el(
+    "div",
+    { class: "source" },
+    el("p", { class: "eyebrow", text: kindOf(node.type) }),
+    el("p", { class: "source-name" }, nodeLabel(node)),
+    el("p", { class: "muted", text: `${counted(node.degree, "connection")} in the graph` }),
+    known,
+    facts.map((each) => group(relationOf(each), each.total, ends(each, about), each.nodes.length)),
+  );
+}
+
+function knownOf(source, about) {
+  const list = el(
     "ul",
     { class: "plain" },
     source.known.map((one) =>
@@ -85,15 +112,7 @@ function card(source, about) {
       ),
     ),
   );
-  return el(
-    "div",
-    { class: "source" },
-    el("p", { class: "eyebrow", text: kindOf(node.type) }),
-    el("p", { class: "source-name" }, nodeLabel(node)),
-    el("p", { class: "muted", text: `${counted(node.degree, "fact")} in the graph` }),
-    group(`Known: ${about.relation}`, source.known_total, known, source.known.length),
-    source.facts.map((facts) => group(relationOf(facts), facts.total, ends(facts, about), facts.nodes.length)),
-  );
+  return group(`Known: ${about.relation}`, source.known_total, list, source.known.length);
 }
 
 function heldOut() {
@@ -105,20 +124,8 @@ function relationOf({ words, backwards }) {
   return backwards ? `${words} (by others)` : words;
 }
 
-function ends(facts, about) {
-  return el(
-    "ul",
-    { class: "plain" },
-    facts.nodes.map((node) =>
-      el(
-        "li",
-        {},
-        node.type === about.src_type
-          ? stateLink({ src: node.index }, { class: "row-link" }, nodeLabel(node))
-          : nodeLabel(node),
-      ),
-    ),
-  );
+function ends(facts) {
+  return el("ul", { class: "plain" }, facts.nodes.map((node) => el("li", {}, nodeButton(node))));
 }
 
 /** Facts of one kind, folded; says how many of them are not in the list. */

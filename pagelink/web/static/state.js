@@ -1,8 +1,9 @@
 // What is on the page is what its address says, so that every state can be shared.
 
 const VIEWS = ["paths", "whatif", "words"];
-
+const PLACES = ["auto", "source", "paths"];
 const NUMBERS = ["src", "dst", "paths", "length", "rho", "seed", "top"];
+const LISTS = ["exclude", "without", "via", "add"];
 const listeners = [];
 let state = read(location.search);
 
@@ -15,14 +16,16 @@ export function read(query) {
     const number = text === null || text.trim() === "" ? NaN : Number(text);
     found[key] = Number.isFinite(number) ? number : null;
   }
+  for (const key of LISTS) found[key] = [...new Set(params.getAll(key))];
   const off = (params.get("off") ?? "").split(".").filter((part) => /^\d+$/.test(part));
   return {
     ...found,
-    dst: found.src === null ? null : found.dst,
-    exclude: [...new Set(params.getAll("exclude"))],
     off: sorted(off.map(Number)),
     view: VIEWS.includes(params.get("view")) ? params.get("view") : "paths",
-    at: params.get("at") === "paths" ? "paths" : "source",
+    at: PLACES.includes(params.get("at")) ? params.get("at") : "auto",
+    node: params.get("node"),
+    // Which end the predictions listed are for.
+    side: params.get("side") === "dst" ? "dst" : "src",
   };
 }
 
@@ -30,10 +33,12 @@ export function read(query) {
 export function write(wanted) {
   const params = new URLSearchParams();
   for (const key of NUMBERS) if (wanted[key] !== null) params.set(key, wanted[key]);
-  for (const relation of wanted.exclude) params.append("exclude", relation);
+  for (const key of LISTS) for (const each of wanted[key]) params.append(key, each);
   if (wanted.off.length) params.set("off", sorted(wanted.off).join("."));
   if (wanted.view !== "paths") params.set("view", wanted.view);
-  if (wanted.at !== "source") params.set("at", wanted.at);
+  if (wanted.at !== "auto") params.set("at", wanted.at);
+  if (wanted.node) params.set("node", wanted.node);
+  if (wanted.side === "dst" && wanted.src !== null && wanted.dst !== null) params.set("side", "dst");
   const query = params.toString();
   return query ? `?${query}` : location.pathname;
 }
@@ -47,8 +52,12 @@ export function current() {
 export function changed(changes) {
   const next = { ...state, ...changes };
   if (next.src !== state.src && !("dst" in changes)) next.dst = null;
-  const isOther = next.src !== state.src || next.dst !== state.dst;
-  if (isOther && !("off" in changes)) next.off = [];
+  if (next.src === null) next.side = "dst";
+  else if (next.dst === null) next.side = "src";
+  if (next.src !== state.src || next.dst !== state.dst) {
+    for (const [key, none] of [["off", []], ["without", []], ["via", []], ["add", []], ["node", null]])
+      if (!(key in changes)) next[key] = none;
+  }
   return next;
 }
 
@@ -67,8 +76,8 @@ export function onChange(listener) {
 }
 
 /** Return the parameters of a request for an explanation. */
-export function asked({ src, dst, paths, length, rho, exclude, seed }) {
-  return { src, dst, paths, length, rho, exclude, seed };
+export function asked({ src, dst, paths, length, rho, exclude, seed, without, via }) {
+  return { src, dst, paths, length, rho, exclude, seed, without, via };
 }
 
 function become(next) {

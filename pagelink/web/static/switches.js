@@ -11,7 +11,7 @@ export function learnFacts(facts) {
 
 /** Return what a fact says. */
 export function sentenceOf(fact) {
-  return sentences.get(fact) ?? `Fact ${fact}, on none of these paths`;
+  return sentences.get(fact) ?? `fact ${fact}, which is on none of these paths`;
 }
 
 /** Return whether none of some facts is off: a path that misses one leads nowhere. */

@@ -1,30 +1,36 @@
-// What: the best new targets of the source, by the model, and any other one by name.
+// What: the best new targets of the source by the model (or sources of the target), and any by name.
 
 import { ask } from "./api.js";
 import { el } from "./dom.js";
 import { kindOf, nodeLabel, stateLink } from "./nodes.js";
 import { createSearch } from "./search.js";
+import { createSpread } from "./spread.js";
 import { go } from "./state.js";
 import { createLoader, skeletonLines } from "./waiting.js";
-import { chance, grouped, raw, spokenChance } from "./words.js";
+import { grouped, one, ordinal, plural, raw } from "./words.js";
 
 const SHOWN = 20;
 
 /** Fill the part "what"; returns how to bring it to a state. */
 export function createTargets(root, about) {
-  const kind = kindOf(about.dst_type);
   const content = el("div", { class: "targets" });
-  const search = createSearch({
-    type: about.dst_type,
-    kind,
-    label: `Ask about a certain ${kind}`,
-    placeholder: `Name of the ${kind}`,
-    onPick: (node) => go({ dst: node.index }),
+  // One search for each end that can be chosen; the other end is given.
+  const searches = ["dst", "src"].map((end) => {
+    const type = about[`${end}_type`];
+    const kind = kindOf(type);
+    const search = createSearch({
+      type, kind, label: `Find ${one(kind)}`, placeholder: `Name of the ${kind}`,
+      // Choosing the source keeps the target, which is given.
+      onPick: (node) => go(end === "src" ? { src: node.index, dst: shown.dst, side: "dst" } : { dst: node.index }),
+    });
+    return { end, search };
   });
-  const title = el("h2", { class: "panel-title", tabindex: -1 }, "Most likely: ", el("bdi", { text: about.relation }));
-  const loader = createLoader(content, "Scoring all targets");
-  root.append(search.root, title, content);
-  let shown;
+  const title = el("h2", { class: "panel-title", tabindex: -1, text: "Top predictions" });
+  const relation = el("p", { class: "muted targets-about" });
+  const loader = createLoader(content, "Scoring");
+  root.append(...searches.map(({ search }) => search.root), title, relation, content);
+  let shown = { src: undefined, dst: undefined };
+  let key = "";
   let chosen = null;
 
   function mark() {
@@ -34,71 +40,65 @@ export function createTargets(root, about) {
     }
   }
 
-  function update({ src, dst }) {
-    if (src !== shown) {
-      shown = src;
-      if (src === null) loader.stop();
+  function update({ src, dst, side }) {
+    const isFromTarget = dst !== null && (src === null || side === "dst");
+    shown = { src, dst };
+    for (const { end, search } of searches) search.root.hidden = (end === "src") !== isFromTarget;
+    const next = isFromTarget ? `dst ${dst}` : `src ${src}`;
+    if (next !== key) {
+      key = next;
+      const ends = [kindOf(about.src_type), about.relation, kindOf(about.dst_type)];
+      relation.textContent = isFromTarget ? `… ${ends.slice(1).join(" ")}` : `${ends.slice(0, 2).join(" ")} …`;
+      if (src === null && dst === null) loader.stop();
       else
         loader.load(
           async (signal, onWorking) =>
-            (await ask("targets", { src, k: SHOWN }, signal, onWorking)).json(),
+            (await ask(...(isFromTarget ? ["sources", { dst, k: SHOWN }] : ["targets", { src, k: SHOWN }]), signal, onWorking)).json(),
           (answer) => {
-            content.replaceChildren(...listed(answer, about));
+            content.replaceChildren(...listed(answer, about, isFromTarget));
             mark();
           },
           skeletonLines(90, 82, 86, 74, 80, 70, 77, 66),
         );
     }
-    chosen = dst;
+    chosen = isFromTarget ? src : dst;
     mark();
   }
 
   return { update, focus: () => title.focus({ preventScroll: true }) };
 }
 
-function listed({ targets, total }, about) {
-  if (!targets.length)
-    return [el("p", { class: "empty", text: "There is no new target left: this source is linked to all of them." })];
-  const kind = kindOf(about.dst_type);
+function listed(answer, about, isFromTarget) {
+  const { total, spread } = answer;
+  const best = isFromTarget ? answer.sources : answer.targets;
+  const kinds = plural(kindOf(isFromTarget ? about.src_type : about.dst_type));
+  if (!best.length) return [el("p", { class: "empty", text: `There are no ${kinds} left that are not linked already.` })];
   return [
-    el("ol", { class: "target-list" }, targets.map((target) => row(target, targets, about))),
+    el("ol", { class: "target-list" }, best.map((each) => row(each, spread, isFromTarget, answer))),
     el("p", {
       class: "muted",
-      text: `The first ${targets.length} of ${grouped(total)}: each ${kind} that is not linked yet was scored.`,
+      text: `The first ${best.length} of ${grouped(total)} ${kinds} that are not linked yet. Grey: the scores of all of them, from ${raw(spread.lowest)} to ${raw(spread.highest)}.`,
     }),
   ];
 }
 
-function row({ rank, node, logit, probability }, targets, about) {
-  const ranks = about.threshold === null;
-  const value = ranks ? raw(logit) : chance(probability);
-  const spoken = ranks ? `score ${raw(logit)}` : spokenChance(probability);
-  const bar = el("span", { class: "bar", "aria-hidden": "true" }, el("span"));
-  bar.firstChild.style.setProperty("inline-size", `${100 * share(logit, probability, targets, ranks)}%`);
+function row({ rank, node, logit }, spread, isFromTarget, answer) {
+  const changes = isFromTarget ? { src: node.index, dst: answer.dst.index, side: "dst" } : { dst: node.index };
   return el(
     "li",
     {},
     stateLink(
-      { dst: node.index },
+      changes,
       {
         class: "target",
         "data-index": node.index,
-        "aria-label": `${rank}. ${node.name}, ${spoken}`,
-        title: `${node.name}, raw score ${raw(logit)}`,
+        "aria-label": `${ordinal(rank)}: ${node.name}, score ${raw(logit)}`,
+        title: `${node.name}: ${ordinal(rank)}, score ${raw(logit)}`,
       },
       el("span", { class: "rank", text: grouped(rank) }),
       nodeLabel(node),
-      el("span", { class: "value", text: value }),
-      bar,
+      el("span", { class: "value", text: raw(logit) }),
+      createSpread(spread, logit),
     ),
   );
-}
-
-/** How full a bar is: the chance itself; a model that only ranks gives none, so beside the best. */
-function share(logit, probability, targets, ranks) {
-  if (!ranks) return probability;
-  const scores = targets.map((target) => target.logit);
-  const lowest = Math.min(...scores);
-  const range = Math.max(...scores) - lowest;
-  return range > 0 ? 0.1 + (0.9 * (logit - lowest)) / range : 1;
 }

@@ -1,11 +1,13 @@
-// What would have to be different for the model to decide otherwise.
+// What if: the fewest facts without which the model decides otherwise, and facts that are added.
 
 import { ask } from "./api.js";
 import { button, el, unique } from "./dom.js";
-import { go } from "./state.js";
-import { learnFacts, switchOff } from "./switches.js";
+import { kindOf, learnNode, seenNode } from "./nodes.js";
+import { createSearch } from "./search.js";
+import { current, go } from "./state.js";
+import { learnFacts } from "./switches.js";
 import { createLoader, skeletonLines } from "./waiting.js";
-import { grouped, raw } from "./words.js";
+import { grouped, ordinal, plural, raw } from "./words.js";
 
 const TOPS = [1, 3, 5, 10, 20];
 // A model that only ranks decides nothing: then being among the first k is what can change.
@@ -14,8 +16,10 @@ const USUAL = 10;
 /** The part of the page with the counterfactual. */
 export function createWhatIf(about) {
   const name = unique("at");
+  const source = kindOf(about.src_type);
   const places = [
-    ["source", "facts of the source", "What the source itself would have done differently."],
+    ["auto", "whatever suffices", `Facts of the ${source}; if these do not suffice, facts on paths.`],
+    ["source", `facts of the ${source}`, `What the ${source} itself would have done differently.`],
     ["paths", "facts on paths", "Any fact on a short path between the two."],
   ].map(([value, words, meaning]) => {
     const input = el("input", { type: "radio", name, value, onchange: () => go({ at: value }) });
@@ -33,20 +37,19 @@ export function createWhatIf(about) {
   );
   const content = el("div", { class: "whatif-answer" });
   const loader = createLoader(content, "Searching for the fewest facts");
+  const adding = createAdding(about);
   const root = el(
     "div",
     { class: "whatif" },
-    el("p", {
-      class: "lead",
-      text: "What would have to be different? The fewest facts found without which the model decides otherwise.",
-    }),
+    el("h3", { class: "heading", text: "Take facts away" }),
     el(
       "div",
       { class: "whatif-controls" },
-      el("fieldset", { class: "inline" }, el("legend", { text: "Take away" }), places.map((place) => place.root)),
+      el("fieldset", { class: "inline" }, el("legend", { text: "Remove" }), places.map((place) => place.root)),
       el("div", { class: "inline" }, el("label", { for: goalId, text: "until" }), goal),
     ),
     content,
+    adding.root,
   );
   let shown = "";
 
@@ -62,7 +65,7 @@ export function createWhatIf(about) {
       async (signal, onWorking) => (await ask("counterfactual", asked, signal, onWorking)).json(),
       (answer) => {
         learnFacts(answer.facts);
-        content.replaceChildren(...told(answer));
+        content.replaceChildren(...told(answer, about));
       },
       skeletonLines(80, 55, 62, 40),
     );
@@ -76,31 +79,69 @@ export function createWhatIf(about) {
   return { root, update, stop };
 }
 
-function told(answer) {
+/** A fact of the source to add: a relation and the other end. */
+function createAdding(about) {
+  const relations = about.relations.filter(({ src_type }) => src_type === about.src_type);
+  const id = unique("relation");
+  const choice = el("select", { id }, relations.map(({ name, words, dst_type }) =>
+    el("option", { value: name, text: `${words} (${kindOf(dst_type)})` })));
+  const searches = relations.map(({ name, dst_type }) =>
+    createSearch({
+      type: dst_type,
+      kind: kindOf(dst_type),
+      label: `Find the ${kindOf(dst_type)} to add`,
+      placeholder: `Name of the ${kindOf(dst_type)}`,
+      onPick: (node) => {
+        const { src, add } = current();
+        learnNode(node);
+        go({ add: [...new Set([...add, `${name}:${src}:${node.index}`])], view: "paths" });
+      },
+    }),
+  );
+  const showSearch = () =>
+    searches.forEach((search, at) => {
+      search.root.hidden = relations[at].name !== choice.value;
+    });
+  choice.addEventListener("change", showSearch);
+  showSearch();
+  const root = el(
+    "section",
+    { class: "adding", hidden: !relations.length },
+    el("h3", { class: "heading", text: "Add a fact" }),
+    el("p", { class: "muted", text: `Rank and score are then those of the graph in which this ${kindOf(about.src_type)} has that fact as well.` }),
+    el("div", { class: "inline" }, el("label", { for: id, text: "It also" }), choice),
+    searches.map((search) => search.root),
+  );
+  return { root };
+}
+
+function told(answer, about) {
   // What there was no time to measure is null.
   const figures = [
-    ["raw score", answer.logit, answer.logit_without, raw],
-    [`rank of ${grouped(answer.rank_of)}`, answer.rank, answer.rank_without, grouped],
+    ["score", answer.logit, answer.logit_without, raw],
+    [`rank of ${grouped(answer.rank_of)} ${plural(kindOf(about.dst_type))}`, answer.rank, answer.rank_without, ordinal],
   ].filter(([, before, after]) => before !== null && after !== null);
+  if (!answer.facts.length) return [el("p", { class: "whatif-sentence is-none", text: answer.sentence, dir: "auto" })];
+  const { src, dst } = current();
+  const target = seenNode(about.dst_type, dst)?.name ?? "the target";
+  const head = answer.found
+    ? `Without ${answer.facts.length === 1 ? "this fact" : `these ${answer.facts.length} facts`}${answer.at === "paths" ? " on paths" : ""} the model decides otherwise on ${target}:`
+    : "No facts were found that suffice. These come nearest:";
   return [
-    el("p", { class: answer.found ? "whatif-sentence" : "whatif-sentence is-none", text: answer.sentence, dir: "auto" }),
-    answer.facts.length
-      ? el("ol", { class: "whatif-facts" }, answer.facts.map(({ sentence }) => el("li", { text: sentence, dir: "auto" })))
-      : null,
-    answer.facts.length
-      ? el(
-          "dl",
-          { class: "figures" },
-          figures.map(([about, before, after, shown]) =>
-            el("div", {}, el("dt", { text: about }), el("dd", {}, `${shown(before)} → `, el("strong", { text: shown(after) }))),
-          ),
-        )
-      : null,
-    answer.facts.length
-      ? button("Switch these facts off", {
-          class: "button is-main",
-          onclick: () => switchOff(answer.facts.map(({ fact }) => fact)),
-        })
-      : null,
-  ].filter((part) => part !== null);
+    el("p", { class: answer.found ? "whatif-sentence" : "whatif-sentence is-none", text: head, dir: "auto" }),
+    el("ul", { class: "whatif-facts" }, answer.facts.map(({ sentence }) => el("li", { text: sentence, dir: "auto" }))),
+    el(
+      "dl",
+      { class: "figures" },
+      figures.map(([about, before, after, shown]) =>
+        el("div", {}, el("dt", { text: about }), el("dd", {}, `${shown(before)} → `, el("strong", { text: shown(after) }))),
+      ),
+      answer.instead ? el("div", {}, el("dt", { text: "takes its place" }), el("dd", { text: answer.instead, dir: "auto" })) : null,
+    ),
+    button("Apply: switch these facts off", {
+      class: "button is-main",
+      onclick: () => go({ off: answer.facts.map(({ fact }) => fact), view: "paths", src, dst }),
+    }),
+    el("details", { class: "whatif-more" }, el("summary", { text: "How this was found" }), el("p", { class: "muted whatif-text", text: answer.sentence, dir: "auto" })),
+  ];
 }

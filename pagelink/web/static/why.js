@@ -1,4 +1,4 @@
-// Why: the verdict first, then the score, the drawing, the paths, and what would change it.
+// Why: one sentence, rank and score, the drawing; then the paths, and what would change it.
 
 import { announce } from "./announce.js";
 import { ask } from "./api.js";
@@ -7,7 +7,8 @@ import { createCards } from "./cards.js";
 import { el, icon } from "./dom.js";
 import { createDrawing } from "./drawing.js";
 import { createInWords } from "./inwords.js";
-import { nodeLabel, seenNode, stateLink } from "./nodes.js";
+import { createChips } from "./nodecard.js";
+import { learnNode, nodeLabel, nodeOf, seenNode, stateLink } from "./nodes.js";
 import { createSave, createShare } from "./save.js";
 import { createScoreBar } from "./scorebar.js";
 import { createSettings } from "./settings.js";
@@ -30,11 +31,22 @@ export function createWhy(root, about) {
   const drawing = createDrawing();
   const cards = createCards();
   const beyond = createBeyond();
+  const rest = el("div", { class: "rest" });
   const caveat = el("p", { class: "caveat muted" });
+  const chips = createChips((key) => {
+    const node = nodeOf(key);
+    const added = /^(.+):(\d+):(\d+)$/.exec(key);
+    if (!added) return seenNode(node.type, node.index)?.name ?? key;
+    const relation = about.relations.find(({ name }) => name === added[1]);
+    const [src, dst] = relation
+      ? [seenNode(relation.src_type, Number(added[2])), seenNode(relation.dst_type, Number(added[3]))]
+      : [];
+    return src && dst ? `${src.name} ${relation.words} ${dst.name}` : key;
+  });
   const inWords = createInWords();
   const whatIf = createWhatIf(about);
   const settings = createSettings(about);
-  const answer = el("div", { class: "answer" }, drawing.root, cards.root, beyond.root, caveat);
+  const answer = el("div", { class: "answer" }, drawing.root, rest, cards.root, beyond.root, caveat);
   const tabs = createTabs(
     [
       { key: "paths", words: "Paths", panel: el("div", {}, answer) },
@@ -44,9 +56,9 @@ export function createWhy(root, about) {
     "What to see",
     (view) => go({ view }, { replace: true }),
   );
-  const choices = el("div", { class: "choices" }, tabs.bar, settings.opener);
+  const choices = el("div", { class: "choices" }, tabs.bar, drawing.zoom, settings.opener);
   const panels = [answer, whatIf.root, inWords.root].map((part) => part.parentElement);
-  const explanation = el("div", { class: "explanation" }, verdict, bar.root, choices, settings.body, panels);
+  const explanation = el("div", { class: "explanation" }, verdict, bar.root, chips.root, choices, settings.body, panels);
   const empty = el(
     "div",
     { class: "why-empty" },
@@ -57,26 +69,17 @@ export function createWhy(root, about) {
   const loader = createLoader(waiting, "Looking for paths");
   const head = el("div", { class: "why-head" }, el("div", {}, el("p", { class: "eyebrow", text: "Why this prediction?" }), title), tools);
   root.append(empty, back, head, waiting, explanation);
-  const wide = matchMedia("(min-width: 56rem)");
-  wide.addEventListener("change", arrange);
-  arrange();
   let shown = "";
   let state = null;
-
-  /** Where the window is wide the drawing comes first; where it is narrow, the cards do. */
-  function arrange() {
-    if (wide.matches) cards.root.before(drawing.root);
-    else cards.root.after(drawing.root);
-    drawing.root.open = wide.matches;
-  }
 
   function update(next) {
     const before = state;
     state = next;
     settings.update(next);
-    empty.hidden = next.dst !== null;
-    for (const part of [head, waiting]) part.hidden = next.dst === null;
-    if (next.dst === null) {
+    const isLink = next.src !== null && next.dst !== null;
+    empty.hidden = isLink;
+    for (const part of [head, waiting]) part.hidden = !isLink;
+    if (!isLink) {
       explanation.hidden = true;
       shown = "";
       loader.stop();
@@ -108,16 +111,21 @@ export function createWhy(root, about) {
     const relation = el("span", { class: "relation", text: about.relation });
     title.replaceChildren(...(src && dst ? [nodeLabel(src), " ", relation, " ", nodeLabel(dst)] : []));
     title.classList.toggle("is-long", title.textContent.length > LONG);
-    const words = el("span", { text: "All targets" });
-    if (src) words.append(" of ", el("bdi", { text: src.name }));
-    back.replaceChildren(stateLink({ dst: null }, { class: "button" }, icon("back"), words));
+    const words = el("span", { text: "Top predictions" });
+    const isFromTarget = state.side === "dst";
+    const given = isFromTarget ? dst : src;
+    if (given) words.append(" for ", el("bdi", { text: given.name }));
+    back.replaceChildren(stateLink(isFromTarget ? { src: null, dst: state.dst } : { dst: null }, { class: "button" }, icon("back"), words));
   }
 
   function show(explained) {
     learnFacts(explained.groups.flatMap((group) => group.paths.flatMap((path) => path.steps)));
+    for (const group of explained.groups) for (const path of group.paths) path.nodes.forEach(learnNode);
     entitle(explained.src, explained.dst);
     document.title = `${explained.link} · pagelink`;
-    verdict.replaceChildren(...opening(explained));
+    const [first, others] = opening(explained);
+    verdict.replaceChildren(...first);
+    rest.replaceChildren(...[...others, ...explained.requests].map((sentence) => el("p", { text: sentence, dir: "auto" })));
     bar.show(explained);
     explanation.hidden = tools.hidden = false;
     explanation.classList.remove("is-old");
@@ -127,40 +135,42 @@ export function createWhy(root, about) {
     inWords.show(explained);
     caveat.textContent = explained.caveat;
     mark();
-    announce([...explained.opening, explained.score_sentence].join(" "));
+    announce(explained.opening[0] ?? explained.score_sentence);
   }
 
   function mark() {
     tabs.choose(state.view);
+    drawing.zoom.hidden = state.view !== "paths";
     cards.update(state);
     drawing.update(state);
     bar.update(state);
+    chips.update(state);
     whatIf.update(state);
   }
 
   return { update, focus: () => title.focus({ preventScroll: true }) };
 }
 
-/** The verdict in words, and the score; a reader meets them before any path. */
+/**
+ * The sentence on top, and the sentences that come below the drawing. Where there are no paths, or
+ * not all of them, all is on top: it is what there is to know.
+ */
 function opening(explained) {
   const isRelied = RELIED.includes(explained.verdict) && explained.reason === null;
   const [first, ...others] = explained.opening;
-  const sentences = [explained.score_sentence, ...explained.requests].join(" ");
-  const score = el("p", { class: "opening-score", text: sentences, dir: "auto" });
-  return [
-    first
-      ? el(
-          "div",
-          { class: isRelied ? "opening is-relied" : "opening", role: "note" },
-          icon(isRelied ? "check" : "warn"),
-          el(
-            "div",
-            {},
-            el("p", { class: "opening-first", text: first, dir: "auto" }),
-            others.map((sentence) => el("p", { text: sentence, dir: "auto" })),
-            score,
-          ),
-        )
-      : score,
-  ];
+  const isWhole = explained.reason === null;
+  const sentences = [first ?? explained.score_sentence, ...(isWhole ? [] : others)];
+  if (explained.link_in_graph)
+    sentences.push("This link is in the graph already. All figures are for the graph without it.");
+  const box = el(
+    "div",
+    { class: isRelied ? "opening is-relied" : "opening", role: "note" },
+    icon(isRelied ? "check" : "info"),
+    el(
+      "div",
+      {},
+      sentences.map((sentence, at) => el("p", { class: at === 0 ? "opening-first" : null, text: sentence, dir: "auto" })),
+    ),
+  );
+  return [[box], isWhole ? others : []];
 }

@@ -2,6 +2,8 @@
 
 const MINUS = "\u2212";
 const counts = new Intl.NumberFormat("en-GB");
+const plurals = new Intl.PluralRules("en-GB", { type: "ordinal" });
+const ENDINGS = { one: "st", two: "nd", few: "rd", other: "th" };
 
 /** "4,341" */
 export function grouped(number) {
@@ -10,19 +12,23 @@ export function grouped(number) {
 
 /** "1 fact", "3 facts" */
 export function counted(number, noun) {
-  return `${grouped(number)} ${noun}${number === 1 ? "" : "s"}`;
+  return `${grouped(number)} ${number === 1 ? noun : plural(noun)}`;
 }
 
-/** "93 in 100"; rounding does not turn a strong opinion into a certainty. */
-export function chance(probability) {
-  if (probability > 0.99) return "> 99 in 100";
-  if (probability < 0.01) return "< 1 in 100";
-  return `${Math.round(100 * probability)} in 100`;
+/** "facts", "movies", "diseases", "pathways", "categories" */
+export function plural(noun) {
+  if (/[^aeiou]y$/.test(noun)) return `${noun.slice(0, -1)}ies`;
+  return /(s|x|z|ch|sh)$/.test(noun) ? `${noun}es` : `${noun}s`;
 }
 
-/** The same for ears, which do not hear a sign. */
-export function spokenChance(probability) {
-  return chance(probability).replace("> ", "more than ").replace("< ", "less than ");
+/** "a movie", "an item", "a user" */
+export function one(noun) {
+  return `${/^(?!us|uni|eu)[aeiou]/i.test(noun) ? "an" : "a"} ${noun}`;
+}
+
+/** "2nd", "1,204th" */
+export function ordinal(number) {
+  return `${grouped(number)}${ENDINGS[plurals.select(number)]}`;
 }
 
 /** "4.17", with a true minus. */
@@ -31,9 +37,9 @@ export function raw(logit) {
   return (Math.round(logit * 100) / 100 + 0).toFixed(2).replace("-", MINUS);
 }
 
-/** What becomes of the score without something of this influence: "−4.53", "+0.20", "0". */
-export function change(influence) {
+/** What something of this influence does for the score: "+4.53" supports, "−0.20" speaks against. */
+export function support(influence) {
   const size = Math.abs(influence).toFixed(2);
-  if (Number(size) === 0) return "0";
-  return `${influence > 0 ? MINUS : "+"}${size}`;
+  if (Number(size) === 0) return "";
+  return `${influence > 0 ? "+" : MINUS}${size}`;
 }

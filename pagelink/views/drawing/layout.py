@@ -10,26 +10,33 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from pagelink.explain.result import Node
-from pagelink.views.statements import NodeWords, PathGroup, support
+from pagelink.views.drawing.arrows import (
+    EVERY_LINE,
+    LABEL_LINE,
+    LABEL_SIZE,
+    LONGEST_LABEL,
+    Arrow,
+    Place,
+    arrow_of,
+    largest_effect,
+    relation_lines,
+)
+from pagelink.views.statements import NodeWords, PathGroup
 from pagelink.views.text import isolate, shorten, text_width, wrap
 from pagelink.views.wording import PathWords, Wording, items
 
-NAME_SIZE, DETAIL_SIZE, LABEL_SIZE, TEXT_SIZE = 13.5, 11.0, 12.0, 14.0
+NAME_SIZE, DETAIL_SIZE, TEXT_SIZE = 13.5, 11.0, 14.0
 NAME_LINE, DETAIL_LINE, TEXT_LINE = 17.0, 15.0, 21.0
-MARGIN, PADDING = 28.0, 12.0
-QUESTION_ROW = 64.0
-QUESTION_Y = MARGIN + QUESTION_ROW / 2
-MESSAGE_TOP = MARGIN + QUESTION_ROW + TEXT_LINE / 2 + 4
+SIGN = 16.0
+MARGIN, PADDING = 20.0, 12.0
 BADGE_COLUMN = 34.0
 HEADING_SIZE, _HEADING_ROW = 13.0, 34.0
-_ROW_SPACE, _CAPTION_SPACE = 24.0, 12.0
-_ARROW_SPACE = 48.0
-_END_WIDTHS, _INNER_WIDTHS, _LABEL_WIDTHS = (92.0, 150.0), (88.0, 160.0), (48.0, 150.0)
+_QUESTION_SPACE = 36.0
+_ROW_SPACE, _CAPTION_SPACE = 22.0, 12.0
+_ARROW_SPACE = 40.0
+_END_WIDTHS, _INNER_WIDTHS, _LABEL_WIDTHS = (92.0, 150.0), (88.0, 160.0), (48.0, LONGEST_LABEL)
 _MIDDLE_WIDTH, _VERDICT_WIDTH, _NO_ROWS_HEIGHT = 380.0, 560.0, 44.0
 _END_LINES, _INNER_LINES, _MESSAGE_LINES, _VERDICT_LINES = 4, 2, 6, 18
-_UNMEASURED_THICKNESS, _THICKNESS = 1.6, (1.2, 4.4)
-_LEAST_OF_ALL = 0.1
-"""A fact has the thickest line only if it does this share of what all paths do together."""
 _REPEAT_NAME_AFTER = 640.0
 
 
@@ -44,6 +51,8 @@ class Box:
     height: float
     name: tuple[str, ...]
     detail: str
+    sign_x: float
+    """The middle of the sign of its type, before the detail."""
     text_x: float
     text_ys: tuple[float, ...]
     """Where its lettering starts; a very tall box repeats it."""
@@ -52,23 +61,8 @@ class Box:
     """The source, the target, or a node that several paths share."""
     muted: bool = False
     """Of a path that is only context."""
-
-
-@dataclass(frozen=True)
-class Arrow:
-    """One step of a path, drawn from the left to the right."""
-
-    x1: float
-    x2: float
-    backwards: bool
-    label: str
-    title: str
-    effect: str
-    """How the score changes without the fact alone, with its sign; empty if unmeasured or idle."""
-    thickness: float
-    """Of its line: by that change, as a share of the largest one drawn."""
-    idle: bool
-    """The fact only connects others, and its line is dotted."""
+    place: tuple[int, int] = (0, 0)
+    """The number of a path that it is on, and where on it; of the ends (0, 0) and (0, -1)."""
 
 
 @dataclass(frozen=True)
@@ -99,9 +93,12 @@ class Layout:
     """Between the badges of paths that count together: from where down to where."""
     headings: tuple[tuple[float, str], ...]
     """Above the rows that they are about: how far down, and what they say."""
-    label: str
+    label: tuple[str, ...]
     """Of the explained link, a dashed line."""
     label_width: float
+    question_y: float
+    """Where that line is."""
+    message_top: float
     message: tuple[str, ...]
 
 
@@ -110,9 +107,10 @@ class _Measures:
 
     Args:
         said: what is drawn.
+        alone: the drawing has no page around it, and says itself what the page would.
     """
 
-    def __init__(self, said: Wording) -> None:
+    def __init__(self, said: Wording, alone: bool) -> None:
         inner = [node for path in said.paths for node in path.nodes[1:-1]]
         self.end_width = _box_width(_END_WIDTHS, [said.link.subject, said.link.object])
         self.inner_width = _box_width(_INNER_WIDTHS, inner)
@@ -120,22 +118,32 @@ class _Measures:
         lettering = max(map(len, names), default=1) * NAME_LINE + DETAIL_LINE
         self.inner_height = 2 * PADDING - 2 + lettering
         captions = len({node.node for node in inner}) < len(inner)
-        self.row_height = self.inner_height + _ROW_SPACE + (_CAPTION_SPACE if captions else 0)
+        lines = [len(relation_lines(step)) for path in said.paths for step in path.steps]
+        lettering = (
+            2 * max(lines, default=1) * LABEL_LINE
+        )  # above the arrow, which is in the middle
+        tallest = max(self.inner_height, lettering)
+        self.row_height = tallest + _ROW_SPACE + (_CAPTION_SPACE if captions else 0)
         self.headed = [group.paths[0].rank - 1 for group in said.groups if group.is_drawn]
         """Rows with a heading above them."""
-        wordy = bool(said.verdict is not None or self.headed or said.requests)
+        wordy = alone and bool(said.verdict is not None or self.headed or said.requests)
         widths = [_row_width(path, self.inner_width) for path in said.paths]
         self.middle_left = MARGIN + self.end_width + (BADGE_COLUMN if said.paths else 0)
         self.middle_width = max([_VERDICT_WIDTH if wordy else _MIDDLE_WIDTH, *widths])
-        lines = _VERDICT_LINES if wordy else _MESSAGE_LINES
-        message = " ".join([*said.opening, *said.requests])
-        self.message = wrap(message, self.middle_width - 56, TEXT_SIZE, lines)
+        message = " ".join([*said.opening, *said.requests]) if alone else ""
+        most = _VERDICT_LINES if wordy else _MESSAGE_LINES
+        self.message = wrap(message, self.middle_width - 56, TEXT_SIZE, most)
+        room = self.middle_width - 110
+        score = f" · score {said.scores[-1].score}" if alone and said.scores else ""
+        label = isolate(said.link.relation) + score
+        self.label = wrap(label, room, LABEL_SIZE, EVERY_LINE, bold=True)
+        self.question_row = _QUESTION_SPACE + 13 + LABEL_LINE * len(self.label)
 
     @property
     def top(self) -> float:
         """Where the rows begin: below the question and the message."""
         message = len(self.message) * TEXT_LINE + 20 if self.message else 0
-        return MARGIN + QUESTION_ROW + message
+        return MARGIN + self.question_row + message
 
     @property
     def middle_right(self) -> float:
@@ -153,9 +161,15 @@ class _Measures:
         return self.top + (row + 0.5) * self.row_height + headings * _HEADING_ROW
 
 
-def place(said: Wording) -> Layout:
-    """Return where everything of the drawing goes."""
-    measures = _Measures(said)
+def place(said: Wording, alone: bool = True, off: frozenset[Place] = frozenset()) -> Layout:
+    """Return where everything of the drawing goes.
+
+    Args:
+        said: what is drawn.
+        alone: with the verdict, since no page around the drawing says it.
+        off: facts that are switched off.
+    """
+    measures = _Measures(said, alone)
     last = measures.row_y(len(said.paths) - 1) + measures.row_height / 2
     bottom = last if said.paths else measures.top + (0 if measures.message else _NO_ROWS_HEIGHT)
     height = bottom - MARGIN
@@ -166,9 +180,11 @@ def place(said: Wording) -> Layout:
         _box(words, (x, MARGIN), (measures.end_width, height), middles, _END_LINES)
         for x, words in ends
     )
+    target = replace(target, place=(0, -1))
     if said.paths:
         source = replace(source, width=source.width + BADGE_COLUMN)
-    headings, label = [group.heading for group in said.groups if group.is_drawn], _label(said)
+    headings = [group.heading for group in said.groups if group.is_drawn]
+    widths = [text_width(line, LABEL_SIZE, bold=True) for line in measures.label]
     return Layout(
         width=measures.middle_right + target.width + MARGIN,
         height=height + 2 * MARGIN,
@@ -176,7 +192,7 @@ def place(said: Wording) -> Layout:
         middle=measures.middle_left + measures.middle_width / 2,
         right=measures.middle_right,
         boxes=(source, target, *_inner_boxes(said, measures)),
-        rows=_rows(said, measures),
+        rows=_rows(said, measures, off),
         brackets=tuple(
             (measures.row_y(path.rank - 1), measures.row_y(path.rank))
             for group in said.groups
@@ -190,21 +206,16 @@ def place(said: Wording) -> Layout:
             )
             for row, text in zip(measures.headed, headings, strict=True)
         ),
-        label=label,
-        label_width=text_width(label, LABEL_SIZE, bold=True) + 28,
+        label=measures.label,
+        label_width=max(widths) + 28,
+        question_y=MARGIN + measures.question_row / 2,
+        message_top=MARGIN + measures.question_row + TEXT_LINE / 2 + 4,
         message=measures.message,
     )
 
 
-def _label(said: Wording) -> str:
-    """Return the words of the explained link; its relation is cut, never its score."""
-    score = f" · score {said.scores[-1].score}" if said.scores else ""
-    room = _MIDDLE_WIDTH - 110 - text_width(score, LABEL_SIZE, bold=True)
-    return isolate(shorten(said.link.relation, room, LABEL_SIZE, bold=True)) + score
-
-
 def _row_width(path: PathWords, inner_width: float) -> float:
-    labels = [text_width(step.fact.relation, LABEL_SIZE) for step in path.steps]
+    labels = [text_width(line, LABEL_SIZE) for step in path.steps for line in relation_lines(step)]
     gap = _ARROW_SPACE + _within(_LABEL_WIDTHS, labels)
     return (len(path.nodes) - 2) * inner_width + len(path.steps) * gap
 
@@ -216,7 +227,7 @@ def _within(bounds: tuple[float, float], widths: list[float]) -> float:
 def _box_width(bounds: tuple[float, float], nodes: list[NodeWords]) -> float:
     """Return how wide boxes of these nodes are: as their lettering needs, within bounds."""
     names = [text_width(node.name, NAME_SIZE, bold=True) for node in nodes]
-    details = [text_width(f"{node.kind} · {node.links}", DETAIL_SIZE) for node in nodes]
+    details = [SIGN + text_width(f"{node.kind} · {node.links}", DETAIL_SIZE) for node in nodes]
     return _within(bounds, names + details) + 2 * PADDING
 
 
@@ -224,7 +235,7 @@ def _name(node: NodeWords, width: float, max_lines: int) -> tuple[str, ...]:
     return wrap(node.name, width, NAME_SIZE, max_lines, bold=True)
 
 
-def _detail(node: NodeWords, width: float) -> str:
+def detail_of(node: NodeWords, width: float) -> str:
     """Return type and degree; where there is no room the type is cut, never the degree."""
     links = f" · {node.links}" if node.links else ""
     kind = shorten(node.kind, width - text_width(links, DETAIL_SIZE), DETAIL_SIZE)
@@ -239,6 +250,7 @@ def _box(
     (x, y), (width, height) = corner, size
     name = _name(words, width - 2 * PADDING, max_lines)
     lettering = len(name) * NAME_LINE + DETAIL_LINE
+    detail = detail_of(words, width - 2 * PADDING - SIGN)
     return Box(
         words=words,
         x=x,
@@ -246,7 +258,8 @@ def _box(
         width=width,
         height=height,
         name=name,
-        detail=_detail(words, width - 2 * PADDING),
+        detail=detail,
+        sign_x=x + width / 2 - text_width(detail, DETAIL_SIZE) / 2,
         text_x=x + width / 2,
         text_ys=tuple(middle - lettering / 2 for middle in middles),
     )
@@ -274,7 +287,10 @@ def _inner_boxes(said: Wording, measures: _Measures) -> list[Box]:
                 )  # fmt: skip
                 caption = _caption(others, measures.inner_width + _ARROW_SPACE)
                 strong = bool(others) or path.rank - 1 != last
-                boxes.append(replace(box, caption=caption, strong=strong, muted=group.is_context))
+                own = (path.rank, at)
+                boxes.append(
+                    replace(box, caption=caption, strong=strong, muted=group.is_context, place=own)
+                )
     return boxes
 
 
@@ -300,39 +316,28 @@ def _caption(others: list[int], limit: float) -> str:
     return caption
 
 
-def _rows(said: Wording, measures: _Measures) -> tuple[Row, ...]:
-    effects = [abs(step.edge.influence or 0) for path in said.paths for step in path.steps]
-    # Where paths stand in for each other no fact alone does much, and none looks as if it did.
-    largest = max([abs(said.influence or 0) * _LEAST_OF_ALL, *effects])
+def _rows(said: Wording, measures: _Measures, off: frozenset[Place]) -> tuple[Row, ...]:
+    largest = largest_effect(said)
     return tuple(
         Row(
             path.rank,
             measures.row_y(path.rank - 1),
             group.is_context,
-            _arrows(path, measures, 0 if group.is_context else largest),
+            _arrows(path, measures, 0 if group.is_context else largest, off),
         )
         for group in said.groups
         for path in group.paths
     )
 
 
-def _arrows(path: PathWords, measures: _Measures, largest: float) -> tuple[Arrow, ...]:
+def _arrows(
+    path: PathWords, measures: _Measures, largest: float, off: frozenset[Place]
+) -> tuple[Arrow, ...]:
     num_inner = len(path.nodes) - 2
     lefts = [measures.inner_x(num_inner, at) for at in range(num_inner)]
     starts = [measures.middle_left, *(left + measures.inner_width for left in lefts)]
-    arrows = []
-    for step, start, stop in zip(path.steps, starts, [*lefts, measures.middle_right], strict=True):
-        influence, room = step.edge.influence, stop - start - _ARROW_SPACE
-        label = shorten(step.fact.relation, room, LABEL_SIZE)
-        idle = bool(step.role)
-        effect = "" if idle else shorten(support(influence), room, DETAIL_SIZE)
-        thickness = _thickness(influence, 0 if idle else largest)
-        arrows.append(Arrow(start, stop, step.backwards, label, str(step), effect, thickness, idle))
-    return tuple(arrows)
-
-
-def _thickness(influence: float | None, largest: float) -> float:
-    if influence is None:
-        return _UNMEASURED_THICKNESS
-    thin, thick = _THICKNESS
-    return thin + (thick - thin) * abs(influence) / largest if largest else thin
+    ends = zip(path.steps, starts, [*lefts, measures.middle_right], strict=True)
+    return tuple(
+        arrow_of(step, (start, stop), largest, (path.rank, at) in off)
+        for at, (step, start, stop) in enumerate(ends)
+    )

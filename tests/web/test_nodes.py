@@ -1,0 +1,128 @@
+"""What is asked about nodes: their cards, the sources of a target, and facts that are added."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+from torch_geometric.data import HeteroData
+
+from pagelink import PaGELink
+from pagelink.datasets.useritemattr import UserItemAttr, generate_useritemattr
+from pagelink.errors import LinkError
+from pagelink.models.architectures import RGCN
+from pagelink.models.links import split_links
+from pagelink.web.answers import spread_of
+from pagelink.web.contract import Choice
+from pagelink.web.explorer import Explorer
+
+SEED = 3
+URL = "https://example.org/item/4"
+
+
+@pytest.fixture(scope="module")
+def dataset() -> UserItemAttr:
+    return generate_useritemattr(seed=SEED)
+
+
+@pytest.fixture(scope="module")
+def explorer(dataset: UserItemAttr) -> Explorer:
+    data = dataset.data
+    count = data["item"].num_nodes
+    data["item"].attributes = pa.table(
+        {
+            "year": [1900 + i for i in range(count)],
+            "page": [URL if i == 4 else None for i in range(count)],
+        }
+    )
+    model = RGCN.for_data(data, dataset.link_type, paper_split=True, seed=SEED).eval()
+    explainer = PaGELink(model, data, dataset.link_type, seed=SEED)
+    return Explorer(explainer, split_links(dataset.likes, SEED).all)
+
+
+def logits(explorer: Explorer, data: HeteroData, pairs: torch.Tensor) -> np.ndarray:
+    x_dict = {t: torch.arange(data[t].num_nodes) for t in data.node_types}
+    with torch.no_grad():
+        found = explorer.explainer.predictor.model(x_dict, data.edge_index_dict, pairs)
+    values: np.ndarray = found.double().numpy()
+    return values
+
+
+def test_sources_are_the_models_best_new_ones(explorer: Explorer, dataset: UserItemAttr) -> None:
+    known = set(dataset.likes[0, dataset.likes[1] == 5].tolist())
+    new = [i for i in range(dataset.data["user"].num_nodes) if i not in known]
+    scores = logits(explorer, dataset.data, torch.tensor([new, [5] * len(new)]))
+    best = np.argsort(-scores, kind="stable")[:4]
+    answer = explorer.sources(5, 4)
+    assert [each.node.index for each in answer.sources] == [new[i] for i in best]
+    assert [each.logit for each in answer.sources] == pytest.approx(scores[best], abs=1e-4)
+    assert (answer.total, answer.known_total) == (len(new), len(known))
+    assert sum(answer.spread.counts) == len(new)
+    assert answer.spread.highest == pytest.approx(scores.max(), abs=1e-4)
+    first = answer.sources[1]
+    rank = explorer.rank(first.node.index, 5, (), end="src")
+    assert (rank.rank, rank.of) == (first.rank, len(new))
+
+
+def test_a_card_has_what_the_tables_say(explorer: Explorer) -> None:
+    card = explorer.card("item", 4, 3)
+    assert [(each.name, each.value) for each in card.attributes] == [
+        ("year", "1904"),
+        ("page", URL),
+    ]
+    assert card.address == URL
+    assert sum(group.total for group in card.facts) == card.node.degree
+    assert all(len(group.nodes) <= 3 for group in card.facts)
+    assert explorer.card("item", 5, 3).address is None
+    assert explorer.card("user", 0, 3).attributes == []
+    with pytest.raises(LinkError, match="There is no node type 'book'"):
+        explorer.card("book", 0, 3)
+
+
+def test_an_added_fact_scores_as_in_the_graph_that_has_it(
+    explorer: Explorer, dataset: UserItemAttr
+) -> None:
+    bought = dataset.data["user", "buys", "item"].edge_index
+    new = next(i for i in range(100) if i not in bought[1, bought[0] == 7].tolist())
+    edited = dataset.data.clone()
+    pair = torch.tensor([[7], [new]])
+    edited["user", "buys", "item"].edge_index = torch.cat([bought, pair], dim=1)
+    back = edited["item", "bought_by", "user"].edge_index
+    edited["item", "bought_by", "user"].edge_index = torch.cat([back, pair.flip(0)], dim=1)
+    for target in (3, 8):
+        asked = torch.tensor([[7], [target]])
+        answer = explorer.score(7, target, (), (f"buys:7:{new}",))
+        before = float(logits(explorer, dataset.data, asked)[0])
+        after = float(logits(explorer, edited, asked)[0])
+        assert (answer.logit_before, answer.logit) == pytest.approx((before, after), abs=1e-4)
+        assert before != after
+    # A fact that is off is the same fact in the graph that has more.
+    alone = explorer.score(7, 3, (11, 40))
+    both = explorer.rank(7, 3, (11, 40), (f"buys:7:{new}",))
+    assert both.logit_before == pytest.approx(alone.logit_before, abs=1e-4)
+    assert dataset.data["user", "buys", "item"].edge_index.shape == bought.shape
+    for fact, words in (("by:7:1", "relation 'by'"), ("buys:7:5000", "item index must be")):
+        with pytest.raises(LinkError, match=words):
+            explorer.score(7, 3, (), (fact,))
+
+
+def test_paths_are_limited_by_nodes(explorer: Explorer) -> None:
+    dst = explorer.targets(7, 1).targets[0].node.index
+    (first, *_) = explorer.explanation(7, dst, Choice()).paths
+    key = "{}:{}".format(*first.nodes[1])
+    for path in explorer.explanation(7, dst, Choice(without=(key,))).paths:
+        assert first.nodes[1] not in path.nodes
+    through = explorer.explanation(7, dst, Choice(via=(key,))).paths
+    assert through
+    assert all(first.nodes[1] in path.nodes for path in through)
+    with pytest.raises(LinkError, match="There is no node type"):
+        explorer.explanation(7, dst, Choice(via=("book:1",)))
+
+
+def test_a_spread_counts_all_that_is_finite() -> None:
+    spread = spread_of(np.array([0.0, 1.0, 1.0, 4.0, np.nan]))
+    assert (spread.lowest, spread.highest, sum(spread.counts)) == (0.0, 4.0, 4)
+    assert spread.counts[6] == 2
+    assert sum(spread_of(np.array([2.0, 2.0])).counts) == 2
+    assert sum(spread_of(np.empty(0)).counts) == 0
