@@ -110,8 +110,8 @@ def test_degrees_beside_what_speaks_against_the_link() -> None:
     control = make_control(-1.3, low=-1.7, high=-0.9)
     (sentence,) = wording(degree_only(control=control)).opening
     assert sentence.startswith(
-        "What counts is how much is known about Item 35; what it is connected to speaks against the "
-        "link: removing these five facts lowers the score by "
+        "What counts is how much is known about Item 35; what it is connected to speaks against "
+        "the link: removing these five facts lowers the score by "
     )
     assert "raises the score by 1.30 (95 % interval 0.90 to 1.70" in sentence
 
