@@ -70,6 +70,8 @@ class _Search:
         # 1. The facts that the model sees, each once per link, by one of their edges.
         link = np.repeat(np.arange(batch.num_links), np.diff(batch.edge_ptr))
         seen = np.flatnonzero(graphs.whole & np.isin(link, self._links))
+        reads_first = graphs.graph.representative[batch.edges[seen]]
+        seen = seen[np.argsort(~reads_first, kind="stable")]  # names are in the fact's direction
         fact = graphs.graph.fact[batch.edges[seen]].astype(np.int64)
         key = link[seen] * (int(fact.max(initial=0)) + 1) + fact
         _, first, self._fact_of = np.unique(key, return_index=True, return_inverse=True)
@@ -144,6 +146,11 @@ class _Search:
             self._taken[tried[best]] = True
             self._effects[row].append(float(effect[best]))
 
+    def _fact(self, slots: Longs) -> Longs:
+        """The facts of some edges of the batch."""
+        found: Longs = self._trials.graphs.graph.fact[self._trials.work.batch.edges[slots]]
+        return found
+
     def _measured(self, link: Longs, facts: Csr) -> Doubles:
         """The effects of sets of facts."""
         work = self._trials.work
@@ -163,6 +170,11 @@ class _Search:
             effects[link] = float(reached[size])
             if shown_effect[link] > effects[link] + noise:
                 found[link], effects[link] = shown[link], float(shown_effect[link])
+            # A fact on a path is named as the path names it, not by its reverse.
+            facts, walked = (self._fact(slots) for slots in (found[link], shown[link]))
+            same = dict(zip(walked.tolist(), shown[link].tolist(), strict=True))
+            named = zip(facts.tolist(), found[link].tolist(), strict=True)
+            found[link] = np.array([same.get(f, slot) for f, slot in named], dtype=np.int64)
         each = slots_of_same_facts(
             self._trials.graphs.graph,
             self._trials.work.batch,
