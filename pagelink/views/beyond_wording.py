@@ -241,7 +241,10 @@ def what_counts_most(explanation: Explanation, link: Fact) -> str:
     parts = explanation.what_else
     if not parts:
         return ""
-    noticed = [part for part in parts if abs(part.effect) > explanation.noise]
+    # A mean over draws that is below two of its standard errors may be nothing.
+    noticed = [
+        part for part in parts if abs(part.effect) > max(explanation.noise, 2 * (part.error or 0.0))
+    ]
     if not noticed:
         return "No part of what the model sees changes the score noticeably by itself."
     most = max(noticed, key=lambda part: part.effect)
