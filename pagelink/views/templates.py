@@ -38,7 +38,7 @@ SIGNS = (
     "M0 -6L1.5 -1.9L5.7 -1.9L2.4 0.8L3.5 4.9L0 2.5L-3.5 4.9L-2.4 0.8L-5.7 -1.9L-1.5 -1.9z",  # star
 )
 SUPPORTS, AGAINST = "#0069a6", "#b84a00"
-"""Of facts by the sign of what they do; blue and orange are told apart by all readers."""
+"""Of facts by the sign of what they do; all readers distinguish blue and orange."""
 _WHITE = 255
 _DARK = 30
 

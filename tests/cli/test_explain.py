@@ -62,9 +62,10 @@ def test_sources_of_a_target(folder: Path) -> None:
     done = shell(
         "recommend", "graph", "--model", "model.pt", "--dst", "Item 3", "-k", "2", cwd=folder
     )
-    title, *rows = done.stdout.splitlines()
+    title, *rows, shares = done.stdout.splitlines()
     assert title == "Best new sources of 'Item 3' (user likes):"
     assert len(rows) == 2
+    assert shares.startswith("Share of predictions of these scores that were held-out links")
     done = shell(
         *EXPLAIN, "--src", rows[0][13:], "--dst", "Item 3", "--rank-only", "--rank", "--rank-end",
         "src", cwd=folder,
