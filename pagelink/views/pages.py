@@ -38,7 +38,7 @@ from pagelink.views.wording import PathWords, Wording, items, wording
 
 _LEGEND_SIZE, _LEGEND_LINE = 12.0, 24.0
 _SWATCH, _BETWEEN = 26.0, 20.0
-_SMALLEST_SCALE = 0.75
+_SMALLEST_SCALE = 0.72
 """In a frame where the wide drawing would shrink below this share of its size, the narrow one is
 shown."""
 _FRAMES = range(300, 2001, 50)
@@ -64,8 +64,12 @@ class Drawing:
     @property
     def smallest(self) -> int:
         """In a frame of fewer pixels, the narrow drawing is the one to show."""
-        wanted = self.width * _SMALLEST_SCALE
-        return next((frame for frame in _FRAMES if frame >= wanted), _FRAMES[-1])
+        return round(self.width * _SMALLEST_SCALE)
+
+    @property
+    def frame(self) -> int:
+        """The same, as one of the widths that a page without scripts tells apart."""
+        return next((frame for frame in _FRAMES if frame >= self.smallest), _FRAMES[-1])
 
 
 def to_svg(explanation: Explanation, off: frozenset[Place] = frozenset()) -> str:
@@ -262,7 +266,7 @@ def _content(explanation: Explanation, off: frozenset[Place] = frozenset()) -> d
         "drawing": Markup(drawing.svg),  # escaped where it was filled in
         "narrow_drawing": Markup(drawing.narrow),
         "drawing_width": round(drawing.width),
-        "smallest_width": drawing.smallest,
+        "smallest_width": drawing.frame,
         "frames": _FRAMES,
         "made": _how_it_was_made(explanation),
         "settings": {
