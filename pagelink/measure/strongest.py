@@ -148,8 +148,8 @@ class _Search:
 
     def _fact(self, slots: Longs) -> Longs:
         """The facts of some edges of the batch."""
-        found: Longs = self._trials.graphs.graph.fact[self._trials.work.batch.edges[slots]]
-        return found
+        edges = self._trials.work.batch.edges[slots]
+        return self._trials.graphs.graph.fact[edges].astype(np.int64)
 
     def _measured(self, link: Longs, facts: Csr) -> Doubles:
         """The effects of sets of facts."""
