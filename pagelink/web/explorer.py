@@ -362,13 +362,9 @@ class Explorer:
             return scores.logits(nodes, [(), removed])
         after = added_to(self.explainer, add)
         moved = [after.fact_of(self.graph, fact) for fact in removed]
-        again = after.explainer.link(*self._ends(link))
+        again = after.explainer.link(self.graph.node(link.src)[1], self.graph.node(link.dst)[1])
         edited = EndScores(after.explainer.setup, again, end=end)
         return np.concatenate([scores.logits(nodes, [()]), edited.logits(nodes, [moved])])
-
-    def _ends(self, link: Link) -> tuple[int, int]:
-        (_, src), (_, dst) = self.graph.node(link.src), self.graph.node(link.dst)
-        return src, dst
 
     def what_if(self, src: int, dst: int, at: contract.At, top_k: int | None) -> contract.WhatIf:
         """What would have to be different for the model to decide otherwise.

@@ -12,6 +12,9 @@ from playwright.sync_api import Browser, Page, expect
 from support.browser import Served, chromium
 from support.explanations import everything
 
+from pagelink.datasets.useritemattr import train_useritemattr
+from pagelink.models.checkpoint import save_checkpoint
+from pagelink.tables.load import save_graph
 from pagelink.views.pages import to_html
 
 SIZES = {1440: 900, 1024: 768, 390: 844}
@@ -68,8 +71,14 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    with Served("serve", "--demo") as server:
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    folder, trained = tmp_path_factory.mktemp("served"), train_useritemattr(0)
+    save_graph(trained.data, folder / "graph")
+    model = save_checkpoint(
+        folder / "model.pt", trained.model, trained.data, trained.link_type, trained.split,
+        trained.report, trained.settings, trained.calibration,
+    )  # fmt: skip
+    with Served("serve", folder / "graph", "--model", model) as server:
         yield server
 
 
