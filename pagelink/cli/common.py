@@ -24,7 +24,7 @@ errors = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
 Graph = Annotated[Path, typer.Argument(help="Folder of tables, a file of triples, or a store.")]
 MaybeModel = Annotated[Path | None, typer.Option(help="Checkpoint that `pagelink train` wrote.")]
 Demo = Annotated[
-    bool, typer.Option("--demo", help="On a generated graph, with a model trained on the spot.")
+    bool, typer.Option("--demo", help="On a graph of books, with a model trained on the spot.")
 ]
 Host = Annotated[
     str, typer.Option(help="Address to serve on; beyond this machine it takes a --token.")

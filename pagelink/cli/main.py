@@ -59,6 +59,15 @@ def useritemattr(out: Out, seed: Seed = 0) -> None:
 
 
 @dataset.command()
+def books(out: Out, seed: Seed = 0) -> None:
+    """The demo's graph: public-domain books, and invented readers drawn by a known rule."""
+    from pagelink.datasets.books import make_books_folder
+
+    with locked(out):
+        console.print(str(make_books_folder(out, seed=seed)))
+
+
+@dataset.command()
 def aminer(
     source: Annotated[Path, typer.Option("--from", help="AMiner file: a JSON object per line.")],
     out: Out,
@@ -139,7 +148,7 @@ def demo(
     out: Annotated[Path, output("Folder for the page and the picture.")] = Path("out"),
     seed: Seed = 0,
 ) -> None:
-    """Generate a graph, train a model, and explain one of its predictions.
+    """Train a model on books and their readers, and explain one of its predictions.
 
     pagelink demo --out out
     """
@@ -292,7 +301,6 @@ def serve(
     check_binding(host, token)
     taken = listen(host, port)  # before the work that a taken port would waste
     checkpoint = load_or_demo(graph, model, seed)
-    title = graph.resolve().name if graph is not None else "UserItemAttr (generated)"
     from pagelink.explain.explainer import PaGELink
     from pagelink.web.app import make_app
     from pagelink.web.explorer import Explorer
@@ -301,10 +309,18 @@ def serve(
         checkpoint.model, checkpoint.source, checkpoint.link_type, seed=seed,
         threshold=None if rank_only else threshold, held_out=checkpoint.held_out,
     )  # fmt: skip
+    examples = []
+    if graph is not None:
+        title = graph.resolve().name
+    else:
+        from pagelink.datasets.demo import TITLE, strong_examples
+
+        found = strong_examples(explainer, checkpoint.split.test)
+        title, examples = TITLE, [(each.src[1], each.dst[1]) for each in found]
     name, auc = type(checkpoint.model).__name__, checkpoint.report.test_auc
     explorer = Explorer(
         explainer, checkpoint.split.all, checkpoint.score, title=title,
-        model=f"{name}, test ROC-AUC {auc:.3f}", deadline=deadline,
+        model=f"{name}, test ROC-AUC {auc:.3f}", deadline=deadline, examples=examples,
     )  # fmt: skip
     address = address_of(taken, token)
 

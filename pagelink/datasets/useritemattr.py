@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,10 @@ from pagelink.datasets.ground_truth import Labels, Rule, find_labelled_pairs
 from pagelink.errors import SettingsError
 from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
+from pagelink.models.architectures import RGCN
+from pagelink.models.checkpoint import Checkpoint
+from pagelink.models.links import split_links
+from pagelink.models.training import TrainSettings, train
 
 LINK_TYPE: EdgeType = ("user", "likes", "item")
 
@@ -99,6 +104,20 @@ def generate_useritemattr(
         max_length=max_length, max_degree=max_degree, max_paths=max_paths, rule=rule,
     )  # fmt: skip
     return UserItemAttr(data, LINK_TYPE, *pairs.draw(num_likes, rng))
+
+
+def train_useritemattr(seed: int = 0, **sizes: Any) -> Checkpoint:
+    """Generate a graph and train an RGCN on it as the paper does; takes a second or two.
+
+    Args:
+        seed: the same seed gives the same graph and model.
+        sizes: those of the graph, see `generate_useritemattr`.
+    """
+    made = generate_useritemattr(seed=seed, **sizes)
+    split, settings = split_links(made.likes, seed), TrainSettings.paper()
+    model = RGCN.for_data(made.data, LINK_TYPE, paper_split=True, seed=seed)
+    report = train(model, made.data, LINK_TYPE, split, settings, seed=seed)
+    return Checkpoint(model.eval(), LINK_TYPE, split, report, settings, made.data)
 
 
 def make_useritemattr_folder(

@@ -217,6 +217,13 @@ class Control(Answer):
     default: float
 
 
+class ExampleLink(Answer):
+    """A link with a strong explanation."""
+
+    src: Node
+    dst: Node
+
+
 class About(Answer):
     """What is served."""
 
@@ -230,6 +237,7 @@ class About(Answer):
     relations: list[Relation]
     controls: list[Control]
     examples: list[Node] = Field(description="Sources to begin with.")
+    example_links: list[ExampleLink] = Field(description="Links to begin with; may be empty.")
     warnings: list[str]
     versions: dict[str, str]
 

@@ -70,6 +70,7 @@ class Explorer:
         title: what the page is called.
         model: the model in words.
         deadline: seconds an explanation may take; what is found by then is shown. None: no end.
+        examples: links to begin with, as pairs of indices.
     """
 
     def __init__(
@@ -81,12 +82,14 @@ class Explorer:
         title: str = "pagelink",
         model: str = "",
         deadline: float | None = 60.0,
+        examples: Sequence[tuple[int, int]] = (),
     ) -> None:
         self.explainer = explainer
         self.graph = explainer.graph
         self.link_type = explainer.link_types[0]
         self._score = score
         self._title, self._model, self._deadline = title, model, deadline
+        self._examples = tuple(examples)
         self.neighbours = Neighbours(self.graph, self.link_type, known)
         self._searches: dict[str, NameSearch] = {}
         self._explained: OrderedDict[tuple[int, int, Choice], Explanation] = OrderedDict()
@@ -125,6 +128,12 @@ class Explorer:
             relations=self.neighbours.relations,
             controls=controls,
             examples=[self.node(self.link_type[0], i) for i in self.neighbours.examples],
+            example_links=[
+                contract.ExampleLink(
+                    src=self.node(self.link_type[0], src), dst=self.node(self.link_type[2], dst)
+                )
+                for src, dst in self._examples
+            ],
             warnings=self.explainer.warnings,
             versions=versions(),
         )

@@ -14,11 +14,10 @@ from typing import Any
 
 import pytest
 import torch
-from rich.console import Console
 
 from pagelink import PaGELink
 from pagelink.bench.faithfulness.judges import EditedGraph, RewiredModel
-from pagelink.datasets.demo import make_demo
+from pagelink.datasets.useritemattr import train_useritemattr
 from pagelink.errors import SettingsError, StudyError
 from pagelink.models.checkpoint import Checkpoint
 from pagelink.models.link_model import LinkModel, node_inputs
@@ -41,7 +40,7 @@ def no_bar(_: str) -> Iterator[Callable[[int, int], None]]:
 
 @pytest.fixture(scope="module")
 def checkpoint() -> Checkpoint:
-    return make_demo(0, Console(quiet=True), **SIZES)
+    return train_useritemattr(0, **SIZES)
 
 
 @pytest.fixture(scope="module")

@@ -13,15 +13,13 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import torch
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Route, expect
-from rich.console import Console
 from support.browser import Served, chromium
 from support.explanations import everything, graph_of
 from support.shell import shell
 
-from pagelink.datasets.demo import make_demo
-from pagelink.datasets.useritemattr import generate_useritemattr
+from pagelink.datasets.useritemattr import generate_useritemattr, train_useritemattr
 from pagelink.graph.typed_graph import TypedGraph
-from pagelink.models.checkpoint import Checkpoint
+from pagelink.models.checkpoint import Checkpoint, save_checkpoint
 from pagelink.tables.load import save_graph
 from pagelink.web.answers import explained_answer
 
@@ -43,15 +41,20 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    with Served("serve", "--demo") as server:
-        yield server
+def trained() -> Checkpoint:
+    return train_useritemattr(0)
 
 
 @pytest.fixture(scope="module")
-def demo() -> Checkpoint:
-    """The same graph and model as the server's: both come from the seed."""
-    return make_demo(0, Console(quiet=True))
+def served(trained: Checkpoint, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    folder = tmp_path_factory.mktemp("served")
+    save_graph(trained.data, folder / "graph")
+    model = save_checkpoint(
+        folder / "model.pt", trained.model, trained.data, trained.link_type, trained.split,
+        trained.report, trained.settings,
+    )  # fmt: skip
+    with Served("serve", folder / "graph", "--model", model) as server:
+        yield server
 
 
 class Watched:
@@ -192,6 +195,20 @@ def test_from_a_name_to_the_reasons(watched: Watched) -> None:
     expect(page.locator("#who .source-name")).to_have_text("User 17")
 
 
+def test_the_demo_begins_with_predictions_that_are_explained_by_paths(browser: Browser) -> None:
+    with Served("serve", "--demo") as server:
+        watched = Watched(browser, server.address)
+        page = watched.open()
+        examples = page.locator(".example-link")
+        expect(examples.first).to_be_visible()
+        assert 3 <= examples.count() <= 5
+        expect(page.locator("#served")).to_have_text("Books and their readers")
+        examples.first.click()
+        settle(page)
+        assert explained(page)["verdict"] == "supported"
+        watched.close()
+
+
 def test_by_keyboard_alone(watched: Watched) -> None:
     page = watched.open()
     expect(page.locator(".example").first).to_be_visible()
@@ -255,9 +272,9 @@ def test_nothing_found_says_what_was_typed(watched: Watched) -> None:
     assert urlsplit(page.url).query == ""
 
 
-def logit_without(demo: Checkpoint, path: dict[str, Any]) -> float:
+def logit_without(trained: Checkpoint, path: dict[str, Any]) -> float:
     """The model's logit on a graph from which the facts of a path are really gone."""
-    data = demo.data.clone()
+    data = trained.data.clone()
     ends = [(node["type"], node["index"]) for node in path["nodes"]]
     gone = {frozenset(pair) for pair in pairwise(ends)}
     removed = 0
@@ -269,16 +286,16 @@ def logit_without(demo: Checkpoint, path: dict[str, Any]) -> float:
     assert removed == 2 * len(path["steps"])  # each fact with its reverse
     with torch.no_grad():
         x_dict = {kind: torch.arange(data[kind].num_nodes) for kind in data.node_types}
-        return float(demo.model(x_dict, data.edge_index_dict, torch.tensor([[SRC], [DST]])))
+        return float(trained.model(x_dict, data.edge_index_dict, torch.tensor([[SRC], [DST]])))
 
 
-def test_a_path_off_scores_as_on_a_graph_without_it(watched: Watched, demo: Checkpoint) -> None:
+def test_a_path_off_scores_as_on_a_graph_without_it(watched: Watched, trained: Checkpoint) -> None:
     page = watched.open(LINK)
     settle(page)
     path = paths_of(page)[0]
     facts = [step["fact"] for step in path["steps"]]
     before = explained(page)["logit"]
-    after = logit_without(demo, path)
+    after = logit_without(trained, path)
     knob = page.locator(".card .switch").first
     knob.click()
     settle(page)
@@ -389,13 +406,13 @@ def test_settings(watched: Watched) -> None:
     page.go_back()
     expect(page.locator(".card")).to_have_count(usual)
     expect(paths).to_have_value("3")
-    group.get_by_role("checkbox", name="has").uncheck()
-    page.wait_for_url("**exclude=has*")
+    group.get_by_role("checkbox", name="of", exact=True).uncheck()
+    page.wait_for_url("**exclude=of*")
     settle(page)
     used = {step["relation"] for path in paths_of(page) for step in path["steps"]}
     assert used
     assert not used & {"has", "of"}
-    group.get_by_role("checkbox", name="buys").uncheck()
+    group.get_by_role("checkbox", name="bought by").uncheck()
     expect(page.locator(".opening")).to_contain_text("There are no paths to show.")
     expect(page.locator(".card")).to_have_count(0)
     group.get_by_role("button", name="Back to the defaults").click()

@@ -25,7 +25,7 @@ import pyarrow.parquet
 from rich.console import Console
 
 from pagelink.bench.runs import environment
-from pagelink.datasets.demo import make_demo
+from pagelink.datasets.useritemattr import train_useritemattr
 from pagelink.engine import read_parts
 from pagelink.errors import EngineError
 from pagelink.models.checkpoint import save_checkpoint, save_message_store
@@ -173,9 +173,9 @@ def _prepare(folder: Path, links: int, seed: int) -> None:
     if table.exists():
         return
     folder.mkdir(parents=True, exist_ok=True)
-    demo = make_demo(
-        seed, Console(quiet=True), num_users=USERS, num_items=ITEMS, num_attrs=ATTRS,
-        num_has=4 * ITEMS, num_buys=12 * USERS,
+    demo = train_useritemattr(
+        seed, num_users=USERS, num_items=ITEMS, num_attrs=ATTRS, num_has=4 * ITEMS,
+        num_buys=12 * USERS,
     )  # fmt: skip
     file = save_checkpoint(
         folder / "model.pt", demo.model, demo.data, demo.link_type, demo.split, demo.report,

@@ -64,6 +64,7 @@ function beginning(about) {
   return el(
     "div",
     { class: "beginning" },
+    ...exampleLinks(about),
     el("h3", { class: "eyebrow", text: "Begin with" }),
     el(
       "ul",
@@ -81,6 +82,24 @@ function beginning(about) {
       ),
     ),
   );
+}
+
+function exampleLinks(about) {
+  if (!about.example_links.length) return [];
+  const links = about.example_links.map(({ src, dst }) =>
+    el(
+      "li",
+      {},
+      stateLink(
+        { src: src.index, dst: dst.index },
+        { class: "example example-link" },
+        nodeLabel(src),
+        el("bdi", { class: "muted", text: about.relation }),
+        nodeLabel(dst),
+      ),
+    ),
+  );
+  return [el("h3", { class: "eyebrow", text: "Example predictions" }), el("ul", { class: "examples" }, links)];
 }
 
 function card(node, known, facts, about) {
