@@ -35,8 +35,9 @@ def test_demo_prints_and_writes_an_explanation(tmp_path: Path) -> None:
     done = pagelink("demo", "--out", "pages", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "test ROC-AUC 0.9" in done.stdout
-    assert "\n1. User " in done.stdout
+    assert "\n1. Delia read The Tempest\n" in done.stdout
     assert "\nThe model relies on " in done.stdout
+    assert "an interest in Scotland and shipwreck. The first path is by the rule" in done.stdout
     page = (tmp_path / "pages" / "explanation.html").read_text()
     assert "<svg" in page
     assert (tmp_path / "pages" / "explanation.svg").read_text().startswith("<svg")

@@ -92,6 +92,7 @@ EXPLAIN = ("explain", "graph", "--model", "model.pt")
         (("store", "graph"), "store"),
         (("store", "graph", "--model", "model.pt"), "store"),
         (("dataset", "useritemattr"), "data"),
+        (("dataset", "books"), "data"),
         (("study", "create", "graph", "--model", "model.pt"), "x.study"),
         (("bench", "speed", "--quick"), "bench"),
         (("bench", "scale", "--quick"), "bench"),

@@ -183,4 +183,7 @@ def test_about_says_what_can_be_excluded_and_where_to_begin(explorer: Explorer) 
         int(n) for n in np.diff(explorer.graph.node_offset)
     ]
     assert about.examples
+    assert about.example_links == []
+    begun = Explorer(explorer.explainer, examples=[(7, 3)]).about.example_links
+    assert [(link.src.name, link.dst.name) for link in begun] == [("User 7", "Item 3")]
     assert (about.src_type, about.relation, about.dst_type) == ("user", "likes", "item")
