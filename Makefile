@@ -11,7 +11,7 @@ JOBS ?= auto
 .PHONY: help demo test check docs screenshots format clean
 
 help:
-	@echo "make demo    explain links of a small graph; writes to out/"
+	@echo "make demo    explain a prediction about books and their readers; writes to out/"
 	@echo "make test    all tests, and the examples in the docstrings"
 	@echo "make check   lint, formatting and types"
 	@echo "make docs    build the pages into build/docs; a warning or a broken link is an error"

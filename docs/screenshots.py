@@ -1,4 +1,4 @@
-"""Makes the screenshots of README and docs: the explorer and the study on the generated graph.
+"""Makes the screenshots of README and docs: the explorer and the study on the demo's graph.
 
 Run `make screenshots`; it needs Chromium, as the tests of the pages do.
 """
@@ -18,7 +18,7 @@ from support.browser import Served, chromium  # noqa: E402 - the browser of the 
 
 IMAGES = HERE / "images"
 WIDE, NARROW = (1600, 1000), (390, 844)
-LINK = "/?src=0&dst=69"
+LINK = "/?src=24&dst=8"  # Delia, Robinson Crusoe
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 """The command line: it parses and prints, nothing else. Heavy imports wait until a command runs.
 
-Groups and longer commands have their own files; the short ones, and `pagelink dataset`, are here.
+Groups and longer commands have their own files; the short ones are here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from pagelink.cli.common import (
     Host,
     MaybeModel,
     Model,
-    Out,
     PerAddress,
     Port,
     RankOnly,
@@ -36,83 +35,13 @@ from pagelink.cli.common import (
     output,
     writing,
 )
+from pagelink.cli.dataset import dataset
 from pagelink.cli.explain import explain
 from pagelink.cli.link_tables import report
 from pagelink.cli.store import store
 from pagelink.cli.study import study
 from pagelink.errors import PageLinkError, SettingsError, need
 from pagelink.runtime.files import locked
-
-dataset = typer.Typer(help="Make graphs with known explanations.", no_args_is_help=True)
-
-
-@dataset.command()
-def useritemattr(out: Out, seed: Seed = 0) -> None:
-    """The paper's synthetic graph of users, items and attributes.
-
-    pagelink dataset useritemattr --out tables
-    """
-    from pagelink.datasets.useritemattr import make_useritemattr_folder
-
-    with locked(out):
-        console.print(str(make_useritemattr_folder(out, seed=seed)))
-
-
-@dataset.command()
-def books(out: Out, seed: Seed = 0) -> None:
-    """The demo's graph: public-domain books, and invented readers drawn by a known rule."""
-    from pagelink.datasets.books import make_books_folder
-
-    with locked(out):
-        console.print(str(make_books_folder(out, seed=seed)))
-
-
-@dataset.command()
-def aminer(
-    source: Annotated[Path, typer.Option("--from", help="AMiner file: a JSON object per line.")],
-    out: Out,
-) -> None:
-    """A citation graph in our table form, from the public AMiner files.
-
-    pagelink dataset aminer --from dblp.json --out tables
-    """
-    from pagelink.datasets.aminer import make_aminer_folder
-
-    with locked(out):
-        console.print(str(make_aminer_folder(source, out)))
-
-
-@dataset.command()
-def augcitation(
-    source: Annotated[
-        Path, typer.Option("--from", help="Citation graph: a folder of tables, or an AMiner file.")
-    ],
-    out: Out,
-    num_likes: Annotated[int, typer.Option(min=1, help="Number of links.")] = 4500,
-    rule: Annotated[
-        str,
-        typer.Option(
-            help="paper: D_max bounds inner nodes, as the paper says. released: source and target, "
-            "too, as the released data have it."
-        ),
-    ] = "paper",
-    seed: Seed = 0,
-) -> None:
-    """The paper's augmented citation graph, from any citation graph.
-
-    pagelink dataset augcitation --from dblp.json --out tables
-    """
-    from pagelink.datasets.augcitation import make_augcitation_folder
-
-    if rule not in ("paper", "released"):
-        raise typer.BadParameter(f"--rule is paper or released; got {rule!r}.")
-    with locked(out):
-        made = make_augcitation_folder(
-            source, out, num_likes=num_likes, seed=seed,
-            rule="released" if rule == "released" else "paper",
-        )  # fmt: skip
-    console.print(str(made))
-
 
 app = typer.Typer(
     help="Explain link predictions of graph neural networks by a few short paths.\n\n"

@@ -19,6 +19,7 @@ from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.models.architectures import RGCN
 from pagelink.models.checkpoint import Checkpoint
+from pagelink.models.commands import calibrated
 from pagelink.models.links import split_links
 from pagelink.models.training import TrainSettings, train
 
@@ -117,7 +118,10 @@ def train_useritemattr(seed: int = 0, **sizes: Any) -> Checkpoint:
     split, settings = split_links(made.likes, seed), TrainSettings.paper()
     model = RGCN.for_data(made.data, LINK_TYPE, paper_split=True, seed=seed)
     report = train(model, made.data, LINK_TYPE, split, settings, seed=seed)
-    return Checkpoint(model.eval(), LINK_TYPE, split, report, settings, made.data)
+    calibration = calibrated(model, made.data, LINK_TYPE, split, settings, seed=seed)
+    return Checkpoint(
+        model.eval(), LINK_TYPE, split, report, settings, made.data, calibration=calibration
+    )
 
 
 def make_useritemattr_folder(

@@ -51,7 +51,7 @@ def served(trained: Checkpoint, tmp_path_factory: pytest.TempPathFactory) -> Ite
     save_graph(trained.data, folder / "graph")
     model = save_checkpoint(
         folder / "model.pt", trained.model, trained.data, trained.link_type, trained.split,
-        trained.report, trained.settings,
+        trained.report, trained.settings, trained.calibration,
     )  # fmt: skip
     with Served("serve", folder / "graph", "--model", model) as server:
         yield server
