@@ -29,11 +29,11 @@ READ: EdgeType = ("reader", "read", "book")
 FACTS: dict[str, tuple[str, str]] = {
     "author": ("is_by", "wrote"),
     "subject": ("is_about", "rev_is_about"),
-    "place": ("is_set_in", "is_the_setting_of"),
+    "place": ("is_set_in", "rev_is_set_in"),
 }
 """What is known of a book, by node type: the relation from the book, and the one to the book.
-Subjects may be plural ("castaways"), for which no verb agrees with all: these facts always read
-from the book."""
+No verb agrees with all subjects ("whaling", "castaways") and places ("the South Seas"): these facts
+always read from the book."""
 LICENCE = (
     "Facts about published books, which are free of copyright; selected by the pagelink "
     "developers, MIT licence. The readers are invented."
