@@ -174,12 +174,13 @@ def recommend(
         console.print(f"Best new targets of {src!r} ({relation} {dst_type}):")
     else:
         console.print(f"Best new sources of {dst!r} ({src_type} {relation}):")
+    from pagelink.views.text import percent
+
+    console.print("Rank  Score")
     for rank, node in enumerate(found, start=1):
-        console.print(f"{rank:3d}.  {node.probability:.3f}  {node.name}")
+        console.print(f"{rank:3d}.  {node.logit:5.2f}  {node.name}")
     shares = [node.held_out_share for node in found if node.held_out_share is not None]
     if shares:
-        from pagelink.views.text import percent
-
         each = ", ".join(percent(each.share) for each in shares)
         like = {"rank": "ranks", "score": "scores"}[shares[0].by]
         console.print(
