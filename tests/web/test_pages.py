@@ -449,15 +449,15 @@ def test_a_fact_can_be_added(watched: Watched) -> None:
     settle(page)
     page.get_by_role("combobox", name="Find the item to add").fill("item 3")
     page.get_by_role("option", name="Item 3", exact=False).first.click()
-    page.wait_for_url("**add=buys*")
+    page.wait_for_url("**add=bought_by*")  # as the tables are read, in this order
     answer = page.request.get(
-        f"{watched.address}/api/score?src={SRC}&dst={DST}&add=buys:0:3"
+        f"{watched.address}/api/score?src={SRC}&dst={DST}&add=bought_by:3:0"
     ).json()
     assert answer["logit"] != answer["logit_before"]
     expect(page.locator(".score-value strong")).to_have_text(
         f"{answer['logit']:.2f}".replace("-", MINUS)
     )
-    page.get_by_role("button", name="Remove: added: User 0 buys Item 3").click()
+    page.get_by_role("button", name="Remove: added: Item 3 bought by User 0").click()
     expect(page.locator(".score-value .score-before")).to_have_count(0)
 
 

@@ -81,20 +81,28 @@ export function createWhatIf(about) {
 
 /** A fact of the source to add: a relation and the other end. */
 function createAdding(about) {
-  const relations = about.relations.filter(({ src_type }) => src_type === about.src_type);
+  // A relation may be stored in either direction: "it buys ..." or "... bought by it".
+  const relations = about.relations
+    .filter(({ src_type, dst_type }) => [src_type, dst_type].includes(about.src_type))
+    .map(({ name, words, src_type, dst_type }) => {
+      const isForward = src_type === about.src_type;
+      const type = isForward ? dst_type : src_type;
+      const text = isForward ? `it ${words} … (${kindOf(type)})` : `… (${kindOf(type)}) ${words} it`;
+      return { name, type, text, isForward };
+    });
   const id = unique("relation");
-  const choice = el("select", { id }, relations.map(({ name, words, dst_type }) =>
-    el("option", { value: name, text: `${words} (${kindOf(dst_type)})` })));
-  const searches = relations.map(({ name, dst_type }) =>
+  const choice = el("select", { id }, relations.map(({ name, text }) => el("option", { value: name, text })));
+  const searches = relations.map(({ name, type, isForward }) =>
     createSearch({
-      type: dst_type,
-      kind: kindOf(dst_type),
-      label: `Find the ${kindOf(dst_type)} to add`,
-      placeholder: `Name of the ${kindOf(dst_type)}`,
+      type,
+      kind: kindOf(type),
+      label: `Find the ${kindOf(type)} to add`,
+      placeholder: `Name of the ${kindOf(type)}`,
       onPick: (node) => {
         const { src, add } = current();
+        const ends = isForward ? [src, node.index] : [node.index, src];
         learnNode(node);
-        go({ add: [...new Set([...add, `${name}:${src}:${node.index}`])], view: "paths" });
+        go({ add: [...new Set([...add, `${name}:${ends.join(":")}`])], view: "paths" });
       },
     }),
   );
@@ -109,7 +117,7 @@ function createAdding(about) {
     { class: "adding", hidden: !relations.length },
     el("h3", { class: "heading", text: "Add a fact" }),
     el("p", { class: "muted", text: `Rank and score are then those of the graph in which this ${kindOf(about.src_type)} has that fact as well.` }),
-    el("div", { class: "inline" }, el("label", { for: id, text: "It also" }), choice),
+    el("div", { class: "inline" }, el("label", { for: id, text: "Fact" }), choice),
     searches.map((search) => search.root),
   );
   return { root };
