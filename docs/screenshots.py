@@ -55,7 +55,7 @@ def _open(browser: Browser, address: str, size: tuple[int, int], scheme: str) ->
 
 def _shoot(browser: Browser, address: str, name: str, size: tuple[int, int], scheme: str) -> None:
     page = _open(browser, address, size, scheme)
-    page.get_by_text("The model relies on").first.wait_for()
+    page.locator(".opening-first").wait_for()
     _save(page, name)
 
 
