@@ -105,7 +105,7 @@ def docs(
     ] = None,
     root: Annotated[Path, typer.Option(help="The checkout.")] = Path(),
 ) -> None:
-    """Write the tables of the docs and the README from the committed results.
+    """Write the tables of the docs from the committed results.
 
     pagelink bench docs --from out
     """

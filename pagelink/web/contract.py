@@ -11,6 +11,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from pagelink.settings import Settings
+
 At = Literal["auto", "source", "paths"]
 ControlName = Literal["paths", "length", "rho"]
 LARGEST = 2**31 - 1
@@ -35,9 +37,9 @@ Fact = Annotated[
 class Choice:
     """The settings that the page offers."""
 
-    paths: int = 3
-    length: int = 3
-    rho: float = 0.7
+    paths: int = Settings.num_paths
+    length: int = Settings.max_length
+    rho: float = Settings.rho
     exclude: tuple[str, ...] = ()
     seed: int = 0
     without: tuple[str, ...] = ()

@@ -50,7 +50,7 @@ _CONTROLS: tuple[tuple[contract.ControlName, str, float, str], ...] = (
         "score.",
     ),
     (
-        "rho", "Faithful or concise", 0.1,
+        "rho", "Faithful or concise", 0.05,
         "1: only what the paths do to the score counts. 0: only that they are short and pass "
         "through nodes of few facts.",
     ),

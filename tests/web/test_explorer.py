@@ -136,6 +136,12 @@ def test_words_and_facts_agree(explorer: Explorer) -> None:
             assert nodes == {start.name, end.name}
 
 
+def test_what_the_page_shows_first_is_chosen_as_the_library_chooses(explorer: Explorer) -> None:
+    shown = explorer.explanation(7, 3, Choice())
+    assert shown.settings.rho == Settings().rho
+    assert shown.paths == explorer.explainer.replace(Settings()).explain(7, 3).paths
+
+
 def test_settings_of_the_page_are_the_librarys(explorer: Explorer) -> None:
     src, dst = best_link(explorer)
     choice = Choice(paths=2, length=3, rho=1.0, exclude=("has",), seed=5)

@@ -239,7 +239,7 @@ def compare_and_print(
 
 
 RESULTS = Path("docs") / "results"
-FILES = (Path("docs") / "benchmark.md", Path("README.md"))
+FILES = (Path("docs") / "benchmark.md",)
 MOST_BYTES = 1_000_000
 _MARKED = re.compile(r"(<!-- benchmark:([a-z-]+) -->\n).*?(<!-- /benchmark:\2 -->)", re.DOTALL)
 
