@@ -314,6 +314,7 @@ class ResultBuilder:
             link_type=link.type, src=nodes[0], dst=nodes[1], src_name=names[0], dst_name=names[1],
             num_hops=self._setup.batches.num_hops, settings=self._settings, seed=self._seed,
             threshold=self._setup.threshold, noise=self._setup.noise, versions=versions(),
+            node_types=tuple(sorted({end for t in self._mask_sizes for end in (t[0], t[2])})),
             **{**defaults, **values},
         )  # fmt: skip
 

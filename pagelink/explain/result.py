@@ -211,6 +211,8 @@ class Explanation:
     held_out_share: HeldOutShare | None = None
     """Share of predictions of this rank, if it is known among all targets, else of this score, that
     were links held out from the model. None: not known, or the link is part of the graph."""
+    node_types: tuple[str, ...] = field(default=(), repr=False, compare=False)
+    """Those that relations of the graph connect: drawings colour a type by its place here."""
     runs: int | None = None
     """How many runs, each with a seed of its own, `Path.runs` counts; None if there was but one."""
     versions: Mapping[str, str] = field(repr=False, compare=False, default_factory=dict)
@@ -301,6 +303,7 @@ class Explanation:
             "what_else": tuple(Part(**part) for part in values.get("what_else", ())),
             "notes": tuple(values["notes"]),
             "direct_relations": tuple(values.get("direct_relations", ())),
+            "node_types": tuple(values.get("node_types", ())),
             "edge_mask": EdgeMask.from_list(values.get("edge_mask", [])),
             "settings": Settings.from_dict(values["settings"]),
         }

@@ -59,8 +59,8 @@ class Colour:
 def type_colours(explanation: Explanation) -> dict[str, Colour]:
     """Return a colour for each node type that an explanation names, by those of its whole graph."""
     named = {kind for kind, _ in node_words(explanation)}
-    graph = connected_types([*explanation.edge_mask, explanation.link_type])
-    return {kind: each for kind, each in colours_of(graph | named).items() if kind in named}
+    every = {*explanation.node_types, *connected_types([explanation.link_type]), *named}
+    return {kind: each for kind, each in colours_of(every).items() if kind in named}
 
 
 def connected_types(edge_types: Iterable[EdgeType]) -> set[str]:

@@ -34,7 +34,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_everything_at_once(folder: Path) -> None:
     done = shell("recommend", "graph", "--model", "model.pt", "--src", "User 3", cwd=folder)
-    name = done.stdout.splitlines()[1][13:]
+    name = done.stdout.splitlines()[2][13:]
     done = shell(
         *EXPLAIN, "--src", "User 3", "--dst", name, "--rank-only", "--counterfactual", "--top-k",
         "3", "--at", "paths", "--rank", "--runs", "2", "--json", "a.json", cwd=folder,
@@ -62,7 +62,8 @@ def test_sources_of_a_target(folder: Path) -> None:
     done = shell(
         "recommend", "graph", "--model", "model.pt", "--dst", "Item 3", "-k", "2", cwd=folder
     )
-    title, *rows, shares = done.stdout.splitlines()
+    title, columns, *rows, shares = done.stdout.splitlines()
+    assert columns == "Rank  Score"
     assert title == "Best new sources of 'Item 3' (user likes):"
     assert len(rows) == 2
     assert shares.startswith("Share of predictions of these scores that were held-out links")

@@ -22,7 +22,7 @@ import torch
 from support.shell import shell
 
 from pagelink import PaGELink, Settings
-from pagelink.cli.explain import SOME_FAILED
+from pagelink.cli.link_tables import SOME_FAILED
 from pagelink.datasets.useritemattr import generate_useritemattr
 from pagelink.engine import Sent, Summary
 from pagelink.engine import explain_table as explain_opened

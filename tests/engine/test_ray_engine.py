@@ -25,7 +25,7 @@ from support.engine_world import (
 )
 
 from pagelink.bench.scale.chaos import LocalCluster
-from pagelink.cli.explain import SOME_FAILED
+from pagelink.cli.link_tables import SOME_FAILED
 from pagelink.engine import read_parts
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ray")]

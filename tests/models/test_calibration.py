@@ -298,7 +298,7 @@ def test_an_explanation_says_what_its_rank_or_score_meant(tmp_path: Path) -> Non
         "link is known)."
     )
     lines = str(first).splitlines()
-    score = next(i for i, line in enumerate(lines) if line.startswith("The model scores"))
+    score = next(i for i, line in enumerate(lines) if "with a score of" in line)
     assert lines[score + 1] == said
     assert first.to_dict()["held_out_share"] == {
         "share": 0.41, "low": wilson_interval(41, 100)[0], "high": wilson_interval(41, 100)[1],
