@@ -64,7 +64,6 @@ def make_explanation(*paths: Path, **changes: Any) -> Explanation:
         "reason": None,
         "message": "",
         "notes": (),
-        "node_types": ("artist", "item", "user"),
         "edge_mask": EdgeMask(
             {("user", "buys", "item"): 9},
             {("user", "buys", "item"): (np.array([7]), np.array([0.625], dtype=np.float32))},

@@ -10,7 +10,6 @@ import pytest
 from support.drawings import SVG, assert_lettering_has_room, assert_nodes_have_room
 from support.explanations import everything, make_explanation, make_path
 
-from pagelink.explain.edge_mask import EdgeMask
 from pagelink.views.layers import NamedFact
 from pagelink.views.pages import draw, to_svg
 from pagelink.views.subgraph import draw_subgraph
@@ -64,8 +63,7 @@ def test_forty_types_have_forty_signs() -> None:
 
 
 def test_a_type_has_its_colour_whatever_else_an_explanation_names() -> None:
-    sizes = {("user", "buys", "item"): 1, ("item", "has", "attr"): 1, ("artist", "made", "item"): 1}
-    whole = {"edge_mask": EdgeMask(sizes, {})}
+    whole = {"node_types": ("artist", "attr", "item", "user")}
     short = make_explanation(make_path([USER, ITEM], [("buys", False)]), **whole)
     long = make_explanation(
         make_path([USER, ("item", 1), ("attr", 2), ITEM], [("buys", False), ("has", False)] * 1
