@@ -260,7 +260,7 @@ def test_recommend_then_explain_by_name(shop: Path) -> None:
         "recommend", "graph", "--model", "model.pt", "--src", "User 3", "-k", "4", cwd=shop
     )
     assert done.returncode == 0, done.stderr
-    names = [line[13:] for line in done.stdout.splitlines()[1:]]
+    names = [line[13:] for line in done.stdout.splitlines()[2:-1]]
     assert len(names) == 4
     done = shell(
         "explain", "graph", "--model", "model.pt", "--src", "User 3", "--dst", names[0],
