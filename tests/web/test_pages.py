@@ -555,7 +555,9 @@ def test_in_words(watched: Watched) -> None:
     page = watched.open(LINK + "&view=words")
     settle(page)
     assert page.locator(".text").text_content() == explained(page)["text"]
-    assert page.locator(".table tr").count() == len(explained(page)["figures"])
+    answer = explained(page)
+    parts = (answer["what_else"] or {"parts": []})["parts"]  # a table of its own, in the other tab
+    assert page.locator(".table tr").count() == len(answer["figures"]) + len(parts)
 
 
 def test_a_link_without_a_use_for_paths_says_so_first(watched: Watched) -> None:
