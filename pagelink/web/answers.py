@@ -57,7 +57,6 @@ def explained_answer(graph: TypedGraph, explanation: Explanation) -> explained.E
         src=node_answer(graph, *explanation.src),
         dst=node_answer(graph, *explanation.dst),
         link=str(said.link),
-        noun="score",
         scores=[_filled(explained.Circumstance, score) for score in said.scores],
         groups=[
             _filled(explained.Group, group, paths=[_path(graph, path) for path in group.paths])

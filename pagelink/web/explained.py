@@ -131,7 +131,6 @@ class Explained(Answer):
     scores: list[Circumstance]
     score_sentence: str
     requests: list[str] = Field(description="What is known of the score beside it; may be empty.")
-    noun: str = Field(description="What a logit is called.")
     influence: float | None = Field(description="Of the paths together.")
     groups: list[Group]
     caveat: str
