@@ -27,11 +27,12 @@ _TUPLES = {
     "exclude_relations": None, "exclude_nodes": 2, "metapaths": 0, "forbid_metapaths": 0, "via": 2,
 }  # fmt: skip
 _CHOICES = {
-    "pred_loss": ("gap", "log_sigmoid"), "path_loss": ("mean", "sum", "power"),
+    "pred_loss": ("gap", "log_sigmoid"), "path_loss": ("mean", "sum", "released", "power"),
     "path_schedule": ("all", "cycle"), "start": ("even", "noise"),
     "check": ("auto", "full", "wider"),
     "remove_pruned": (True, False), "unpruned_fallback": (True, False), "measure": (True, False),
     "longer": (True, False), "strongest": (True, False), "what_else": (True, False),
+    "diverse": (True, False),
 }  # fmt: skip
 
 
@@ -114,8 +115,13 @@ class Settings:
     `gap` is minus log sigmoid(3 + gap), where the gap is f less the score of the unmasked graph, as
     a share of what the mask takes from it at the start. Neither a constant that is added to all
     scores nor a factor changes what is learned."""
-    path_loss: Literal["mean", "sum", "power"] = "mean"
-    """`mean` over the edges, as the released code does it; `sum` is the formula as printed.
+    path_loss: Literal["mean", "sum", "released", "power"] = "mean"
+    """L_path. `sum`: the paper's formula as printed, with sums of M over the edges on paths and
+    over the others. Differs from the paper: `mean` is the same with means, so that neither side
+    outweighs the other by its number of edges. `released` is what the released code does: means of
+    sigmoid(M), in which an edge counts once for each path that it lies on; E_path from paths of any
+    length among the edges that pruning kept; and a link is done when a step moves the norm of its
+    mask by less than 0.001.
     `power`: alpha times minus the log of the mean weight of all s-t walks, by powers of the
     weighted adjacency as in Power-Link, plus beta times the mean over the edges on no walk. Then
     no path is searched while learning, and `patience` does not count."""
@@ -135,8 +141,9 @@ class Settings:
     """Weight of the sum of the mask. 0 or more."""
     start: Literal["even", "noise"] = "even"
     """Mask logits at the start. `noise`: normal with deviation sqrt(2) * sqrt(2 / (2n)) for n nodes
-    of the relation's two types. Differs from the paper: `even` starts every edge at 0, because
-    after a few steps the top edges of a noisy start are still mostly noise."""
+    of the relation's two types in the computation graph. Differs from the paper: `even` starts
+    every edge at 0, because after a few steps the top edges of a noisy start are still mostly
+    noise."""
 
     # What the paths are worth to the model (beyond the paper)
     measure: bool = True
@@ -145,6 +152,10 @@ class Settings:
     """Between concise and faithful, 0 to 1: of the sets of paths that reach this share of the best
     worth found, the most concise is returned: without idle facts, fewest hubs, fewest facts, and
     the highest Score, in this order. 0: the paper's ranking. 1: worth alone."""
+    diverse: bool = False
+    """Of the sets of paths that reach `rho` of the best worth, return one that repeats the fewest
+    inner nodes and metapaths, and of these the most concise. Only where effects are measured and
+    `rho` is above 0."""
     candidates: int = 20
     """Candidate paths by the mask, by conciseness and by the gradient, each."""
     verified: int = 64
@@ -220,6 +231,7 @@ class Settings:
             learning_rate=0.01,
             paths_per_epoch=5,
             pred_loss="log_sigmoid",
+            path_loss="released",
             path_schedule="all",
             patience=None,
             start="noise",

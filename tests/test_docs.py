@@ -396,7 +396,7 @@ def marked(source: str) -> Iterator[str]:
 
 
 def test_every_difference_from_the_paper_is_on_the_page() -> None:
-    page = (DOCS / "how-it-works.md").read_text("utf-8")
+    page = (DOCS / "paper.md").read_text("utf-8")
     section = page.partition("\n## Differs from the paper\n")[2].partition("\n## ")[0]
     named = set(re.findall(r"[A-Za-z_]\w*", " ".join(re.findall(r"`([^`]+)`", section))))
     sources = [path.read_text("utf-8") for path in (ROOT / "pagelink").rglob("*.py")]

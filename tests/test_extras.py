@@ -18,10 +18,13 @@ PACKAGE = Path(__file__).parent.parent / "pagelink"
 CORE = {"torch", "torch_geometric", "numba", "numpy", "pyarrow", "typer", "rich", "jinja2"}
 BESIDE = {"markupsafe": "jinja2"}
 """Packages of their own that always come with one of the core."""
+NOTEBOOK = {"anywidget", "traitlets"}
+"""The second always comes with the first."""
 WEB = {"fastapi", "pydantic", "starlette", "uvicorn"}
 FOLDERS = {
     "web": WEB,
     "study": WEB | {"nltk", "scipy"},
+    "views/notebook.py": NOTEBOOK,
     "views/pages.py": {"resvg_py", "font_source_sans_pro"},
     "engine/ray_engine.py": {"ray"},
 }
@@ -65,8 +68,9 @@ def test_the_project_says_the_same() -> None:
     assert names(extras["web"]) < WEB | FOLDERS["views/pages.py"]
     assert names(extras["study"]) == {"nltk", "scipy", "pagelink"}
     assert names(extras["ray"]) == {"ray"}
+    assert names(extras["notebook"]) < NOTEBOOK
     assert set(re.findall(r"\w+", extras["all"][0])) - {"pagelink"} == {
-        "bench", "ray", "study", "web",
+        "bench", "notebook", "ray", "study", "web",
     }  # fmt: skip
 
 

@@ -26,6 +26,8 @@ BANNED = {
     r"\blinks an? (?:second|minute|hour)\b": "links per second",
     r"\bthis long\b": "the time or the length itself",
     r"\ball two\b": "both",
+    r"\bepochs at most\b": "maximum epochs",
+    r"\bone a page\b": "one per page",
 }
 """Regular expressions, whatever the case, and what to write instead."""
 
@@ -99,7 +101,7 @@ def test_no_banned_phrase_is_read_by_anyone() -> None:
     [
         "after so many steps", "as it was asked for", "93 in 100", "the raw score falls by 3.10",
         "it is told first", "12 ms a link", "1.5 s a link", "80 links a second", "for this long",
-        "the facts of all two", "asked\n    for",
+        "the facts of all two", "Epochs at most.", "one a page", "asked\n    for",
     ],
 )  # fmt: skip
 def test_a_banned_phrase_is_found(text: str) -> None:

@@ -30,16 +30,20 @@ COUNTS = (1, 3, 5)
 """Numbers of paths."""
 MAIN, MOST = 3, max(COUNTS)
 """The number of paths of the figures that are given for one number only; and the largest."""
-DEFAULT = "pagelink"
+DEFAULT, DIVERSE = "pagelink", "pagelink-diverse"
 GREEDY = "greedy"
 SUBGRAPHX_LINKS, SUBGRAPHX_SEEDS = 20, 2
 """On the released data a link of it takes a hundred times as long as one of GNNExp-Link."""
-WITHOUT_CHANCE = ("degree", "gradient", "integrated-gradient")
+WITHOUT_CHANCE = ("degree", "gradient", "integrated-gradient", "jrecs")
 """Explainers that draw no random number: one seed says it all."""
 QUICK_OPTIONS: dict[str, dict[str, Any]] = {
     "pgexp": {"epochs": 2, "num_links": 16},
+    "pgexp-released": {"epochs": 2, "num_links": 16},
     "gnnexp": {"epochs": 3},
+    "gnnexp-released": {"epochs": 3},
     "subgraphx": {"rollouts": 1, "expand": 2, "depth": 3, "samples": 2},
+    "power-link": {"epochs": 2, "hidden": 8},
+    "graphmask": {"epochs": 1, "num_links": 8, "hidden": 4},
 }
 
 
@@ -62,7 +66,7 @@ class Answer:
 
 def settings_of(name: str) -> Settings:
     """The settings an explainer is compared under: nothing is measured but by our own method."""
-    return Settings(num_paths=MAIN, measure=name == DEFAULT)
+    return Settings(num_paths=MAIN, measure=name in (DEFAULT, DIVERSE), diverse=name == DIVERSE)
 
 
 def described(name: str, quick: bool = False) -> dict[str, Any]:
@@ -99,7 +103,7 @@ def make_explainer(
 ) -> PaGELink:
     """An explainer that explains every link of a subject, whatever the model says of it."""
     more: dict[str, Any] = {"threshold": None, "options": options_of(name, quick)}
-    if RIVALS[name] is PGExpLink and subject.train_links is not None:
+    if issubclass(RIVALS[name], PGExpLink) and subject.train_links is not None:
         more["train_links"] = subject.train_links
     return make_rival(name, subject.model, subject.data, subject.link_type, settings, seed, **more)
 
@@ -138,7 +142,7 @@ def ask(
         ranked = fact_paths(explainer, explanations)
         return Answer(_prefixes(ranked, counts), cpu, explanations, training, _peak_mb())
 
-    if name != DEFAULT or not settings.measure:
+    if name not in (DEFAULT, DIVERSE) or not settings.measure:
         return explain(max(counts))
     found = {count: explain(count) for count in counts}
     return replace(

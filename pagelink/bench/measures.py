@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from pagelink.bench import power_link
 from pagelink.bench.answers import COUNTS, MAIN
 from pagelink.bench.runs import plain
 from pagelink.datasets.ground_truth import Labels
@@ -36,6 +37,7 @@ from pagelink.metrics.paths import (
     labelled_rates,
     mean_length,
     mean_log_degree,
+    num_distinct,
     path_precision,
     path_recall,
     sparsity,
@@ -66,13 +68,15 @@ WORTH: Columns = (
 )  # fmt: skip
 SHAPE: Columns = (
     ("paths", "paths", 2), ("length", "length", 2), ("log degree", "log degree", 2),
-    ("sparsity", "sparsity", 3), ("diversity", "diversity", 3), ("coverage", "coverage", 3),
+    ("sparsity", "sparsity", 3), ("inner nodes", "inner nodes", 2),
+    ("metapaths", "metapaths", 2), ("diversity", "diversity", 3), ("coverage", "coverage", 3),
 )  # fmt: skip
 UNANSWERED = {
     "auc": 0.5, "auc unpruned": 0.5, **{f"hit rate@{b}": 0.0 for b in BUDGETS},
     "precision": 0.0, "recall": 0.0, **{f"effect@{n}": 0.0 for n in COUNTS},
     "connection": 0.0, "characterisation": None, "sparsity": None, "length": None,
-    "log degree": None, "diversity": None, "paths": 0.0,
+    "log degree": None, "diversity": None, "paths": 0.0, "inner nodes": None, "metapaths": None,
+    **{figure: None for _, figure, _ in power_link.COLUMNS},
 }  # fmt: skip
 """What a link without the figure counts as; None: the mean is over the links that have it."""
 
@@ -195,7 +199,7 @@ def inner_degrees(graph: TypedGraph, edge_of: Longs, path: FactPath) -> list[int
 
 
 def shapes(ground: Ground, shown: Ranked, rows: PerLink, scores: Sequence[Doubles]) -> PerLink:
-    """Characterisation, sparsity and diversity of the `MAIN` paths of each link.
+    """Characterisation, sparsity and diversity of the `MAIN` paths of each link, and `kinds`.
 
     Args:
         ground: the links.
@@ -217,7 +221,45 @@ def shapes(ground: Ground, shown: Ranked, rows: PerLink, scores: Sequence[Double
         "characterisation": np.where([not paths for paths in shown], np.nan, score),
         "sparsity": np.array(spare),
         "diversity": np.array([diversity(paths) for paths in shown]),
+        **kinds(ground, shown),
     }
+
+
+def kinds(ground: Ground, shown: Ranked) -> PerLink:
+    """The numbers of different inner nodes and of different metapaths of each link's paths."""
+    graph = ground.explainer.graph
+    edge_of = first_edges_of_facts(graph)
+    nodes, metapaths = [], []
+    for link, paths in zip(ground.links, shown, strict=True):
+        walks = [walked(graph, edge_of, link.src, path) for path in paths]
+        nodes.append(num_distinct(inner for inner, _ in walks))
+        metapaths.append(num_distinct([metapath] for _, metapath in walks))
+    return {"inner nodes": np.array(nodes), "metapaths": np.array(metapaths)}
+
+
+def walked(
+    graph: TypedGraph, edge_of: Longs, src: int, path: FactPath
+) -> tuple[list[int], tuple[tuple[int, bool], ...]]:
+    """Walk a path from its source.
+
+    Args:
+        graph: the graph.
+        edge_of: some edge of each fact.
+        src: where it starts.
+        path: its facts.
+
+    Returns:
+        Its inner nodes, and its metapath: of each fact the relation, and whether it is walked
+        backwards.
+    """
+    nodes, steps, here = [], [], src
+    for fact in path:
+        edge = int(edge_of[fact])
+        back = int(graph.src[edge]) != here
+        here = int(graph.src[edge] if back else graph.dst[edge])
+        nodes.append(here)
+        steps.append((int(graph.relation[edge]), back))
+    return nodes[:-1], tuple(steps)
 
 
 def against_labels(paths: Ranked, labels: Sequence[Sequence[FactPath]]) -> PerLink:

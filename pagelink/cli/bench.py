@@ -31,7 +31,7 @@ def paper(
     out: Out = Path("out"),
     part: Annotated[Many, repeatable("Only this part.", "NAME")] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Number of explainer seeds.")] = 5,
-    links: Annotated[int, typer.Option(min=2, help="Links per data set at most.")] = 200,
+    links: Annotated[int, typer.Option(min=2, help="Maximum number of links per data set.")] = 200,
     aminer: Annotated[
         Path | None,
         typer.Option(help="Also AugCitation from this AMiner file (a JSON object per line)."),
@@ -58,7 +58,9 @@ def compare(
     graph: Annotated[Path, typer.Argument(help="Folder of tables, or a file of triples.")],
     model: Model,
     out: Out = Path("out"),
-    links: Annotated[int, typer.Option(min=2, help="Test links to explain at most.")] = 100,
+    links: Annotated[
+        int, typer.Option(min=2, help="Maximum number of test links to explain.")
+    ] = 100,
     explainers: Annotated[
         str | None, typer.Option(metavar="A,B", help="Only these explainers. Default: all.")
     ] = None,
@@ -105,11 +107,11 @@ def docs(
     ] = None,
     root: Annotated[Path, typer.Option(help="The checkout.")] = Path(),
 ) -> None:
-    """Write the tables of the docs from the committed results.
+    """Write the tables and pictures of the docs from the committed results.
 
     pagelink bench docs --from out
     """
-    from pagelink.bench.paper.runner import publish, write_docs
+    from pagelink.bench.docs import publish, write_docs
 
     if results is not None:
         console.print(f"docs/results: {publish(results, root):,} bytes")

@@ -46,6 +46,10 @@ RANK_ONLY_HELP = "The model only ranks: explain every given link."
 Threshold = Annotated[float, typer.Option(help=THRESHOLD_HELP)]
 RankOnly = Annotated[bool, typer.Option("--rank-only", help=RANK_ONLY_HELP)]
 Many = list[str] | None
+KNOWN_HELP = (
+    "Another relation whose pairs are no new links, as read beside will_like. Default: what the "
+    "model was trained with, which is what the data set states."
+)
 
 
 def output(help: str, panel: str | None = None) -> Any:
@@ -66,6 +70,9 @@ Out = Annotated[Path, output("Folder to make.")]
 def repeatable(help: str, metavar: str | None = None, panel: str | None = None) -> Any:
     """Return an option that may be given several times."""
     return typer.Option(metavar=metavar, help=f"{help} Repeatable.", rich_help_panel=panel)
+
+
+Known = Annotated[Many, repeatable(KNOWN_HELP, "RELATION")]
 
 
 def check_target(out: Path | None, *inputs: Path | None, option: str = "--out") -> None:

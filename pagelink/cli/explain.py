@@ -74,11 +74,13 @@ def explain(
         output("Write a web page about all links: verdicts, metapaths, slowest, worst.", MANY),
     ] = None,
     paths: Annotated[
-        int | None, typer.Option(help="Number of paths at most.", rich_help_panel=PATHS)
+        int | None, typer.Option(help="Maximum number of paths.", rich_help_panel=PATHS)
     ] = None,
     max_length: Annotated[
         int | None,
-        typer.Option(help="Facts of a path at most; see --no-longer.", rich_help_panel=PATHS),
+        typer.Option(
+            help="Maximum number of facts of a path; see --no-longer.", rich_help_panel=PATHS
+        ),
     ] = None,
     no_longer: Annotated[
         bool,
@@ -89,10 +91,11 @@ def explain(
         ),
     ] = False,
     max_degree: Annotated[
-        int | None, typer.Option(help="Degree of inner nodes at most.", rich_help_panel=PATHS)
+        int | None, typer.Option(help="Maximum degree of inner nodes.", rich_help_panel=PATHS)
     ] = None,
     budget: Annotated[
-        int | None, typer.Option(help="Facts of all paths at most.", rich_help_panel=PATHS)
+        int | None,
+        typer.Option(help="Maximum number of facts of all paths.", rich_help_panel=PATHS),
     ] = None,
     exclude_relation: Annotated[
         Many, repeatable("No path uses this relation.", panel=PATHS)
@@ -135,18 +138,27 @@ def explain(
         ),
     ] = "source",
     rank: Annotated[
-        bool,
+        bool | None,
         typer.Option(
-            "--rank",
+            "--rank/--no-rank",
             rich_help_panel=MORE,
-            help="Also rank the target, with and without these facts.",
+            help="Rank the target, with and without these facts. Default: of one link, if a pass "
+            "over a graph in memory scores all targets.",
+            show_default=False,
         ),
-    ] = False,
+    ] = None,
+    rank_sample: Annotated[
+        int | None,
+        typer.Option(
+            min=2,
+            rich_help_panel=MORE,
+            help="Rank among this number of targets at most, drawn at random. Default: all, if a "
+            "pass over a graph in memory scores them, else 100.",
+        ),
+    ] = None,
     rank_end: Annotated[
         str,
-        typer.Option(
-            help="With --rank: dst ranks the target, src the source.", rich_help_panel=MORE
-        ),
+        typer.Option(help="dst ranks the target, src the source.", rich_help_panel=MORE),
     ] = "dst",
     runs: Annotated[
         int,
@@ -240,7 +252,9 @@ def explain(
             not is_table and memory is not None,
         f"--at is source or paths; got {at!r}.": at not in ("source", "paths"),
         f"--rank-end is src or dst; got {rank_end!r}.": rank_end not in ("src", "dst"),
-        "--rank-end goes with --rank.": rank_end != "dst" and not rank,
+        "--rank-end and --rank-sample go with --rank.":
+            (rank_end != "dst" or rank_sample is not None) and not rank
+            and (is_table or rank is False),
         "--top-k and --at go with --counterfactual.":
             not counterfactual and (top_k is not None or at != "source"),
         "--engine, --workers, --address, --chunk, --store-path and --collect go with --links and a "
@@ -265,12 +279,16 @@ def explain(
     settings = Settings().replace(**{k: v for k, v in given.items() if v is not None})
     limit = None if rank_only else threshold
     on_request: dict[str, Any] = {
-        "rank": rank, "rank_end": rank_end, "runs": runs, "negatives": negatives,
+        "rank": rank, "rank_sample": rank_sample, "rank_end": rank_end, "runs": runs,
+        "negatives": negatives,
     }  # fmt: skip
+    if rank is None:  # which end, or among how many, is asked of what is to be ranked
+        on_request["rank"] = True if rank_end != "dst" or rank_sample is not None else None
     if links is not None and out is not None:
         from pagelink.engine import FromFiles, engine_of
         from pagelink.explain.options import ExplainOptions
 
+        on_request["rank"] = bool(rank)
         run_table(
             FromFiles(graph, model, settings, seed, limit, store_path), links, out,
             engine_of(engine or "processes", workers, address) if is_folder else None,
@@ -283,18 +301,14 @@ def explain(
     checkpoint = load(graph, model)
     explainer = PaGELink(
         checkpoint.model, checkpoint.source, checkpoint.link_type, settings, seed, threshold=limit,
-        held_out=checkpoint.held_out,
+        held_out=checkpoint.held_out, known=checkpoint.known(),
     )  # fmt: skip
     explanation = explainer.explain(src or "", dst or "", **on_request)
     console.print(str(explanation))
     values = {} if json is None else explanation.to_dict(mask=mask)
     if counterfactual:
         place: Any = at
-        known = checkpoint.split.all
-        of_source = known[1, known[0] == explanation.src[1]].tolist()
-        found = explainer.counterfactual(
-            src or "", dst or "", top_k=top_k, at=place, known=of_source
-        )
+        found = explainer.counterfactual(src or "", dst or "", top_k=top_k, at=place)
         console.print(f"\n{found}")
         values["counterfactual"] = found.to_dict()
     written = write_files(

@@ -19,6 +19,7 @@ from pagelink.cli.common import (
     Demo,
     Graph,
     Host,
+    Known,
     MaybeModel,
     Model,
     PerAddress,
@@ -52,6 +53,8 @@ app.add_typer(bench, name="bench")
 app.add_typer(dataset, name="dataset")
 app.add_typer(study, name="study")
 _debug = False
+_SECONDS_FOR_EXAMPLES = 8.0
+"""What `serve` takes at most to find links to begin with."""
 
 
 def _say_version(wanted: bool) -> None:
@@ -119,11 +122,13 @@ def train(
             "Default: only for the paper's own data sets."
         ),
     ] = None,
-    epochs: Annotated[int | None, typer.Option(min=1, help="Epochs at most.")] = None,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Maximum epochs.")] = None,
     lr: Annotated[float | None, typer.Option(help="Step size of Adam.")] = None,
     batch_size: Annotated[
-        int | None, typer.Option(min=1, help="Links per step, on sampled neighbourhoods.")
+        int | None,
+        typer.Option(min=1, help="Batch size: links per step, on sampled neighbourhoods."),
     ] = None,
+    known: Known = None,
     figure: Annotated[
         Path | None,
         output("Write the reliability of the shares of held-out links as a figure (SVG)."),
@@ -136,7 +141,10 @@ def train(
     """
     from pagelink.models.commands import train_and_save
 
-    given = {"epochs": epochs, "lr": lr, "batch_size": batch_size, "paper_split": paper_split}
+    given = {
+        "epochs": epochs, "lr": lr, "batch_size": batch_size, "paper_split": paper_split,
+        "known": None if known is None else tuple(known),
+    }  # fmt: skip
     options = {"head": head, "hidden": hidden, "num_layers": layers, "embeddings": embeddings}
     with writing(out, graph), writing(figure, graph):
         train_and_save(
@@ -158,6 +166,7 @@ def recommend(
         str | None, typer.Option(help="Target node, by name or id, to list its sources instead.")
     ] = None,
     k: Annotated[int, typer.Option("-k", min=1, help="How many of them.")] = 10,
+    known: Known = None,
 ) -> None:
     """List the best new targets of a source node, or the best new sources of a target.
 
@@ -169,7 +178,7 @@ def recommend(
 
     checkpoint = load(graph, model)
     src_type, relation, dst_type = checkpoint.link_type
-    found = best(checkpoint, src, k, dst=dst)
+    found = best(checkpoint, src, k, dst=dst, known=known)
     if dst is None:
         console.print(f"Best new targets of {src!r} ({relation} {dst_type}):")
     else:
@@ -177,8 +186,8 @@ def recommend(
     from pagelink.views.text import percent
 
     console.print("Rank  Score")
-    for rank, node in enumerate(found, start=1):
-        console.print(f"{rank:3d}.  {node.logit:5.2f}  {node.name}")
+    for node in found:
+        console.print(f"{node.rank:3d}.  {node.logit:5.2f}  {node.name}")
     shares = [node.held_out_share for node in found if node.held_out_share is not None]
     if shares:
         each = ", ".join(percent(each.share) for each in shares)
@@ -210,6 +219,7 @@ def serve(
     ] = False,
     threshold: Threshold = 0.0,
     rank_only: RankOnly = False,
+    known: Known = None,
     deadline: Annotated[
         float, typer.Option(help="Seconds an explanation may take; what is found is shown.")
     ] = 60.0,
@@ -229,8 +239,9 @@ def serve(
     from pagelink.web.serving import serve as run
 
     check_binding(host, token)
-    taken = listen(host, port)  # before the work that a taken port would waste
+    listening = listen(host, port)  # before the work that a taken port would waste
     checkpoint = load_or_demo(graph, model, seed)
+    taken = checkpoint.known(known)
     from pagelink.explain.explainer import PaGELink
     from pagelink.web.app import make_app
     from pagelink.web.explorer import Explorer
@@ -238,21 +249,22 @@ def serve(
     explainer = PaGELink(
         checkpoint.model, checkpoint.source, checkpoint.link_type, seed=seed,
         threshold=None if rank_only else threshold, held_out=checkpoint.held_out,
+        known=taken,
     )  # fmt: skip
-    examples = []
+    from pagelink.datasets.demo import TITLE, strong_examples
+
+    # A large graph has its examples from the few links that are explained in this time.
+    seconds = None if graph is None else _SECONDS_FOR_EXAMPLES
+    found = strong_examples(explainer, checkpoint.split.test, seconds=seconds)
+    title, examples = TITLE, [(each.src[1], each.dst[1]) for each in found]
     if graph is not None:
         title = graph.resolve().name
-    else:
-        from pagelink.datasets.demo import TITLE, strong_examples
-
-        found = strong_examples(explainer, checkpoint.split.test)
-        title, examples = TITLE, [(each.src[1], each.dst[1]) for each in found]
     name, auc = type(checkpoint.model).__name__, checkpoint.report.test_auc
     explorer = Explorer(
-        explainer, checkpoint.split.all, checkpoint.score, title=title,
+        explainer, checkpoint.split.all, checkpoint.score, taken=taken, title=title,
         model=f"{name}, test ROC-AUC {auc:.3f}", deadline=deadline, examples=examples,
     )  # fmt: skip
-    address = address_of(taken, token)
+    address = address_of(listening, token)
 
     def started() -> None:
         console.print(f"Explore at {address} (stop with Ctrl+C)")
@@ -260,7 +272,7 @@ def serve(
             typer.launch(address)
 
     limits = Limits(per_address=per_address)
-    run(make_app(explorer, token=token), taken, started, limits)
+    run(make_app(explorer, token=token), listening, started, limits)
 
 
 app.command()(store)

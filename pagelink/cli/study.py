@@ -45,9 +45,9 @@ def create(
     forecasts: Annotated[
         int | None, typer.Option(min=0, help="Forecast questions. Default: one for each link.")
     ] = None,
-    budget: Annotated[int, typer.Option(help="Facts of an explanation at most.")] = 9,
+    budget: Annotated[int, typer.Option(help="Maximum number of facts of an explanation.")] = 9,
     per_person: Annotated[
-        int, typer.Option(min=1, help="Questions that one person is asked at most.")
+        int, typer.Option(min=1, help="Maximum number of questions for one person.")
     ] = 20,
     difference: Annotated[
         float, typer.Option(help="Difference of shares that the study is to tell.")

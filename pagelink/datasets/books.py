@@ -182,7 +182,7 @@ def make_books_folder(out: Path | str, seed: int = 0) -> DatasetSummary:
     """
     made = generate_books(seed=seed)
     made.data[LINK_TYPE].edge_index = made.likes
-    info = DatasetInfo("Books", LINK_TYPE, seed, {}, licence=LICENCE)
+    info = DatasetInfo("Books", LINK_TYPE, seed, {}, known=(READ[1],), licence=LICENCE)
     folder = write_dataset(out, made.data, made.labels, info=info)
     return DatasetSummary.of(folder, made.data, LINK_TYPE, made.labels)
 

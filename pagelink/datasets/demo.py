@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
 from rich.console import Console
 from torch import Tensor
 
-from pagelink.datasets.books import Books, generate_books
+from pagelink.datasets.books import READ, Books, generate_books
 from pagelink.datasets.ground_truth import LabelPath
 from pagelink.errors import ModelError
 from pagelink.explain.explainer import PaGELink
@@ -20,7 +21,9 @@ from pagelink.models.links import split_links
 from pagelink.models.training import TrainSettings, train
 from pagelink.runtime.files import write_text
 
-SETTINGS = TrainSettings(paper_split=True, epochs=80, patience=40, folds=4, weight_decay=3e-4)
+SETTINGS = TrainSettings(
+    paper_split=True, epochs=80, patience=40, folds=4, weight_decay=3e-4, known=(READ[1],)
+)
 TITLE = "Books and their readers"
 TRIED = 60
 """Links that are explained at most to find examples among them."""
@@ -67,8 +70,12 @@ def run_demo(out: Path, seed: int, console: Console) -> Explanation:
     """
     books = generate_books(seed=seed)
     demo = _trained(books, seed, console)
-    explainer = PaGELink(demo.model, demo.data, demo.link_type, seed=seed, held_out=demo.held_out)
-    explanation = _shown(explainer, demo.split.test)
+    explainer = PaGELink(
+        demo.model, demo.data, demo.link_type, seed=seed, held_out=demo.held_out,
+        known=demo.known(),
+    )  # fmt: skip
+    chosen = _shown(explainer, demo.split.test)
+    explanation = explainer.explain(chosen.src[1], chosen.dst[1])  # with its rank
     console.print(f"\n{explanation}", soft_wrap=True, highlight=False, markup=False)
     console.print(_truth(books, explanation), soft_wrap=True, highlight=False, markup=False)
     for name, text in (("explanation.html", explanation.to_html()),
@@ -77,7 +84,9 @@ def run_demo(out: Path, seed: int, console: Console) -> Explanation:
     return explanation
 
 
-def strong_examples(explainer: PaGELink, links: Tensor, count: int = 4) -> list[Explanation]:
+def strong_examples(
+    explainer: PaGELink, links: Tensor, count: int = 4, seconds: float | None = None
+) -> list[Explanation]:
     """Find links whose explanation is strong and that have little in common.
 
     At most `TRIED` of the links, evenly spaced, are explained. Of those with the verdict
@@ -90,16 +99,28 @@ def strong_examples(explainer: PaGELink, links: Tensor, count: int = 4) -> list[
         explainer: explains them.
         links: links to choose from, [2, num_links], such as the test links of a split.
         count: number of examples at most.
+        seconds: no further link is explained after this time. None: no limit.
 
     Returns:
         The explanations, the strongest first; may be empty.
     """
-    return _distinct(_tried(explainer, links), count)
+    return _distinct(_tried(explainer, links, seconds), count)
 
 
-def _tried(explainer: PaGELink, links: Tensor) -> list[Explanation]:
+def _tried(explainer: PaGELink, links: Tensor, seconds: float | None = None) -> list[Explanation]:
     step = -(-links.shape[1] // TRIED)
-    return list(explainer.explain_many(tuple(link) for link in links[:, ::step].t().tolist()))
+    pairs = [tuple(link) for link in links[:, ::step].t().tolist()]
+    if seconds is None:
+        return list(explainer.explain_many(pairs))
+    # One at a time: a batch would take as long as all of it.
+    explainer = explainer.replace(explainer.settings.replace(deadline=seconds))
+    until = time.monotonic() + seconds
+    found = []
+    for pair in pairs:
+        if time.monotonic() > until:
+            break
+        found.append(explainer.explain(*pair, rank=False))
+    return found
 
 
 def _distinct(explanations: Iterable[Explanation], count: int) -> list[Explanation]:

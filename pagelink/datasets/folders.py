@@ -45,6 +45,8 @@ class DatasetInfo:
     """What the data set was made with, besides the seed."""
     paper_split: bool = True
     """Whether the relation to predict is to be left out of message passing, as the paper does."""
+    known: tuple[str, ...] = ()
+    """Other relations whose pairs are no new links, such as `read` beside `will_like`."""
     licence: str | None = None
     """What is known of the terms of the data it was made from."""
     versions: Mapping[str, str] = field(default_factory=versions)
@@ -172,7 +174,8 @@ def read_info(folder: Path | str) -> DatasetInfo | None:
         try:
             entry = json.loads(path.read_text(encoding="utf-8"))
             source, relation, target = map(str, entry["link_type"])
-            info = DatasetInfo(**{**entry, "link_type": (source, relation, target)})
+            own = {"link_type": (source, relation, target), "known": tuple(entry.get("known", ()))}
+            info = DatasetInfo(**{**entry, **own})
         except (ValueError, TypeError, KeyError) as error:
             raise GraphError(
                 f"{path}: must be a JSON object that describes a data set, with a link_type of "

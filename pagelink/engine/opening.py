@@ -197,7 +197,7 @@ class FromFiles:
             raise StoreError(f"On {here}: {error}") from error
         return PaGELink(
             checkpoint.model, checkpoint.source, checkpoint.link_type, self.settings, self.seed,
-            threshold=self.threshold, held_out=checkpoint.held_out,
+            threshold=self.threshold, held_out=checkpoint.held_out, known=checkpoint.known(),
         )  # fmt: skip
 
     def check_unchanged(self) -> None:

@@ -27,7 +27,7 @@ from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.links import Link
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.measure.candidates import Candidates
-from pagelink.measure.evidence import Measured
+from pagelink.measure.evidence import Measured, logit_without_edges
 from pagelink.measure.verdict import Evidence, Part
 from pagelink.runtime.arrays import Bools
 from pagelink.runtime.timer import OutOfTimeError, Timer
@@ -276,14 +276,16 @@ class ResultBuilder:
         if reason in ("not_connected", "beyond_max_length") and (
             seen.sees_nothing or not seen.uses_edges
         ):
-            # Whether source and target are joined is nothing to such a model.
-            evidence = Evidence(
-                verdict="structure_not_used", influence=0.0, inserted=False, gain=0.0,
-                worth=None, rho_reached=None, logit_without_these=logit,
-                logit_without_paths=logit, logit_without_edges=logit, logit_only_these=logit,
-                sufficiency=None, num_sets=0, max_length=self._settings.max_length,
-            )  # fmt: skip
-            return {"evidence": evidence}, False
+            bare = logit_without_edges(work, link)
+            if abs(logit - bare) <= self._setup.noise:
+                # Whether source and target are joined is nothing to such a model.
+                evidence = Evidence(
+                    verdict="structure_not_used", influence=0.0, inserted=False, gain=0.0,
+                    worth=None, rho_reached=None, logit_without_these=logit,
+                    logit_without_paths=logit, logit_without_edges=bare, logit_only_these=bare,
+                    sufficiency=None, num_sets=0, max_length=self._settings.max_length,
+                )  # fmt: skip
+                return {"evidence": evidence}, False
         return {"reason": reason, "message": message}, reason is None
 
     def _why_not(self, work: Work, link: int) -> tuple[Reason | None, str]:

@@ -135,7 +135,7 @@ def find_counterfactual(
         link_type=link.type, src=graph.node(link.src), dst=graph.node(link.dst),
         src_name=graph.node_name(link.src), dst_name=graph.node_name(link.dst), at=goal.at,
         top_k=top_k, threshold=goal.threshold, budget=goal.budget,
-        facts=named_facts(graph, seen.removed.tolist()),
+        facts=named_facts(graph, seen.removed.tolist(), link.src),
         reason=reason, logit=seen.logit, logit_without=seen.logit_without,
         logit_without_all=seen.logit_without_all, rank=rank,
         rank_without=None if after is None else rank_among(after, own),
@@ -278,12 +278,23 @@ def _newcomer(
     return None
 
 
-def named_facts(graph: TypedGraph, facts: Sequence[int]) -> tuple[RemovedFact, ...]:
-    """Return facts in words, each by a stored edge, one that reads forwards if there is one."""
+def named_facts(graph: TypedGraph, facts: Sequence[int], source: int) -> tuple[RemovedFact, ...]:
+    """Return facts in words, each by a stored edge, one that reads forwards if there is one.
+
+    Where both directions have words of their own, a fact of the source begins with the source, and
+    any other one as the graph states it.
+    """
     result = []
     for fact in facts:
         every = [(edge, shown_edge(graph, edge)) for edge in edges_of_facts(graph, [fact]).tolist()]
-        edge, shown = min(every, key=lambda each: each[1]["label_backwards"])
+        edge, shown = min(
+            every,
+            key=lambda each: (
+                each[1]["label_backwards"],
+                graph.src[each[0]] != source,
+                not graph.representative[each[0]],
+            ),
+        )
         src, dst = int(graph.src[edge]), int(graph.dst[edge])
         result.append(
             RemovedFact(

@@ -6,9 +6,10 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Sized
 from typing import TYPE_CHECKING
 
-from pagelink.errors import SettingsError
+from pagelink.errors import SettingsError, need
 from pagelink.explain.counterfactual import At, Counterfactual
 from pagelink.explain.counterfactual_search import RemovalGoal, find_counterfactual
+from pagelink.explain.longer import longest_paths
 from pagelink.explain.options import ExplainOptions, check_batches
 from pagelink.explain.preparation import Prepared
 from pagelink.explain.result import Explanation
@@ -18,6 +19,7 @@ from pagelink.model.borrowing import in_normal_mode
 
 if TYPE_CHECKING:
     from pagelink.engine import Engine
+    from pagelink.views.notebook import ExplanationWidget
 
 BATCH_SIZE = 256
 MEMORY = 1.0
@@ -52,6 +54,9 @@ class PaGELink(Prepared):
             "relation 0" and so on.
         held_out: what ranks and scores of the model meant on links held out from it, as the
             checkpoint of `pagelink train` has it. None: explanations do not say so.
+        known: links of the (first) link type that are true although the graph may not have them,
+            such as those held out for tests, as indices [2, num_links]. Like the links of the graph
+            they are left out of rankings: no one would recommend them.
 
     Raises:
         PageLinkError: the graph, the link type or the model cannot be used; the message says why.
@@ -63,8 +68,8 @@ class PaGELink(Prepared):
         dst: Key,
         link_type: EdgeType | Key | None = None,
         *,
-        rank: bool = False,
-        rank_sample: int = 100,
+        rank: bool | None = None,
+        rank_sample: int | None = None,
         rank_end: End = "dst",
         runs: int = 1,
         negatives: bool = False,
@@ -75,9 +80,12 @@ class PaGELink(Prepared):
             src: the source of the link.
             dst: its target.
             link_type: its type, if the explainer has several.
-            rank: rank the target, with and without the facts of the returned paths.
-            rank_sample: the number of targets to rank it among, drawn at random from those that
-                the source is not linked to.
+            rank: rank the target among those that the source is not linked to, with and without
+                the facts of the returned paths. None: if the graph is in memory and its messages do
+                not depend on the link, so that a pass over the graph scores all targets; there are
+                at most three such passes.
+            rank_sample: the number of targets to rank it among at most, drawn at random. None: all
+                (at most 100,000) where a pass scores them, else 100.
             rank_end: `src` ranks the source instead, among sources that the target is not linked
                 to.
             runs: explain with this number of seeds, the explainer's and those that follow it, and
@@ -101,8 +109,8 @@ class PaGELink(Prepared):
         progress: bool = False,
         batch_size: int = BATCH_SIZE,
         memory: float = MEMORY,
-        rank: bool = False,
-        rank_sample: int = 100,
+        rank: bool | None = False,
+        rank_sample: int | None = None,
         rank_end: End = "dst",
         runs: int = 1,
         negatives: bool = False,
@@ -121,8 +129,8 @@ class PaGELink(Prepared):
             batch_size: the number of links that go through the model side by side at most.
             memory: about how many gigabytes a batch of links may take; beside it there are the
                 graph and the model. A link that needs more is explained by itself.
-            rank: as for `explain`, and so are the next four.
-            rank_sample: the number of nodes to rank among.
+            rank: as for `explain`, and so are the next four; but not unless requested.
+            rank_sample: the number of nodes to rank among at most.
             rank_end: which end is ranked.
             runs: the number of seeds.
             negatives: explain predicted negatives, too.
@@ -175,12 +183,13 @@ class PaGELink(Prepared):
             link_type: its type, if the explainer has several.
             top_k: the target is to drop out of the first `top_k` of the targets that the source is
                 not linked to. None: the logit is to fall below the threshold.
-            at: remove facts at the source (a user's own actions), or facts on paths.
+            at: remove facts at the source (a user's own actions), or facts on paths; paths are
+                longer than `max_length` where shorter ones do not suffice (`Settings.longer`).
             budget: facts to remove at most.
             verified: sets of facts to measure, about.
-            known: targets that the source is known to be linked to although the graph does not
-                say so, such as links held out for tests: they are neither ranked nor said to take
-                the target's place.
+            known: further targets that the source is known to be linked to, beside those of the
+                graph and of the explainer's `known`: they are neither ranked nor said to take the
+                target's place.
 
         Raises:
             LinkError: there is no such node or link type.
@@ -189,4 +198,34 @@ class PaGELink(Prepared):
         goal = RemovalGoal(top_k, at, budget, verified, self.threshold)
         link = self.link(src, dst, link_type)
         others = [self.graph.find_node(link.type[2], key) for key in known]
-        return find_counterfactual(self.pipeline.setup_for(link), link, goal, others)
+        others += self.known.ends(link).tolist()
+        setup = self.pipeline.setup_for(link)
+        found = find_counterfactual(setup, link, goal, others)
+        # As for explanations: where facts on short paths do not suffice, longer ones are tried.
+        longest = longest_paths(setup) if at == "paths" and self.settings.longer else 0
+        for length in range(self.settings.max_length + 1, longest + 1):
+            if found.reason not in ("no_facts", "none_found"):
+                break
+            found = find_counterfactual(
+                self.of_length(length).pipeline.setup_for(link), link, goal, others
+            )
+        return found
+
+    def widget(self, explanation: Explanation) -> ExplanationWidget:
+        """Return an explanation as a notebook widget, in which facts are switched off by a click.
+
+        The model scores the link again on the graph without the facts that are off, and ranks it if
+        the explanation has a rank. Model and data stay as they are.
+
+        Args:
+            explanation: one of this explainer.
+
+        Raises:
+            MissingExtraError: `pagelink[notebook]` is not installed.
+            LinkError: the explainer does not have this link.
+            SettingsError: the paths are not in the explainer's graph.
+        """
+        need("A notebook widget", "notebook", "anywidget")
+        from pagelink.views.notebook import ExplanationWidget
+
+        return ExplanationWidget(self, explanation)

@@ -42,7 +42,7 @@ def with_longer_paths(
     """
     answers, settings = list(answers), setup.settings
     pending = [i for i, answer in enumerate(answers) if _needs_longer(answer)]
-    for length in range(settings.max_length + 1, _longest(setup) + 1):
+    for length in range(settings.max_length + 1, longest_paths(setup) + 1):
         if not pending or scored.timer.cut or scored.timer.is_over():
             break
         other, method = longer(length)
@@ -103,7 +103,7 @@ def _without_idle(answer: Explanation) -> list[Path]:
     return [path for path in answer.paths if path.is_evidence and not path.idle]
 
 
-def _longest(setup: Setup) -> int:
+def longest_paths(setup: Setup) -> int:
     """The number of facts of the longest paths that the model sees and the budget allows."""
     settings, num_hops = setup.settings, setup.batches.num_hops
     longest = settings.max_length + FURTHEST if num_hops is None else 2 * num_hops

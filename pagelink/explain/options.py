@@ -13,7 +13,13 @@ import numpy as np
 
 from pagelink.errors import SettingsError
 from pagelink.explain.building import cut_short, named_paths
-from pagelink.explain.ranking import RANKING, EndScores, open_ends, rank_among, sample_ends
+from pagelink.explain.ranking import (
+    MOST_RANKED,
+    RANKING,
+    EndScores,
+    place_among,
+    rank_among,
+)
 from pagelink.explain.result import Explanation, Path
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.links import End, Link
@@ -28,6 +34,9 @@ from pagelink.runtime.timer import UNLIMITED, OutOfTimeError, Timer
 from pagelink.search.work import Setup
 from pagelink.settings import Settings
 
+SAMPLE = 100
+"""Nodes to rank where each of them takes a pass of its own, or the graph is on disk."""
+NOT_RANKED = "The deadline left no time to rank the link."
 SPEAKING = "it was measured which paths speak for the link and which against it"
 
 
@@ -53,10 +62,12 @@ class ExplainOptions:
         range(8, 10)
     """
 
-    rank: bool = False
-    """Rank an end of the link before and after removing the facts of the returned paths."""
-    rank_sample: int = 100
-    """How many nodes to rank at most, the link's own among them."""
+    rank: bool | None = False
+    """Rank an end of the link before and after removing the facts of the returned paths. None:
+    where a pass over a graph in memory scores all nodes at once."""
+    rank_sample: int | None = None
+    """How many nodes to rank at most, the link's own among them. None: all, where a pass over a
+    graph in memory scores them at once; else 100."""
     runs: int = 1
     """The number of seeds to explain with; each path says in how many of them it is returned."""
     negatives: bool = False
@@ -67,12 +78,27 @@ class ExplainOptions:
     def __post_init__(self) -> None:
         if self.rank_end not in ("src", "dst"):
             raise SettingsError(f"rank_end must be 'src' or 'dst', got {self.rank_end!r}.")
-        check_whole_number("rank_sample", self.rank_sample, 2)
+        if self.rank not in (True, False, None):
+            raise SettingsError(f"rank must be True, False or None, got {self.rank!r}.")
+        if self.rank_sample is not None:
+            check_whole_number("rank_sample", self.rank_sample, 2)
         check_whole_number("runs", self.runs, 1)
 
     def seeds(self, seed: int) -> range:
         """The further seeds to explain with."""
         return range(seed + 1, seed + self.runs)
+
+    def num_ranked(self, *, in_one_pass: bool) -> int:
+        """Return how many nodes to rank at most, 0: none.
+
+        Args:
+            in_one_pass: a pass over a graph in memory scores all nodes at once.
+        """
+        if not (in_one_pass if self.rank is None else self.rank):
+            return 0
+        if self.rank_sample is not None:
+            return self.rank_sample
+        return MOST_RANKED if in_one_pass else SAMPLE
 
 
 def with_runs(
@@ -120,7 +146,7 @@ def with_rank(
     link: Link,
     answer: Explanation,
     options: ExplainOptions,
-    seed: int,
+    ranked: tuple[Longs, bool],
     timer: Timer = UNLIMITED,
 ) -> Explanation:
     """Rank an end of a link with and without the facts of the returned paths.
@@ -129,14 +155,14 @@ def with_rank(
         setup: the model, and what makes computation graphs.
         link: the explained link.
         answer: its explanation.
-        options: which end, and how many nodes to rank at most.
-        seed: where the sample of nodes comes from.
+        options: which end, and whether its rank is requested.
+        ranked: the nodes to rank, ascending, and whether they are a sample.
         timer: when to stop; there is no rank then.
     """
+    nodes, is_sample = ranked
     if answer.logit is None:
         return answer
     end = options.rank_end
-    nodes = sample_ends(setup.graph, link, options.rank_sample, seed, end)
     own = int(np.searchsorted(nodes, link.at(end)))
     facts = facts_of(setup.graph, answer.paths)
     strongest = strongest_of(setup.graph, answer)
@@ -145,20 +171,25 @@ def with_rank(
         rows = scores.logits(nodes, [(), *(each for each in (facts, strongest) if len(each))])
     except OutOfTimeError:
         timer.stop(RANKING)
+        if options.rank is None and answer.reason != "out_of_time":  # nothing requested is missing
+            return replace(answer, notes=(*answer.notes, NOT_RANKED))
         return cut_short(answer, timer)
+    rank, ties = place_among(rows[0], own)
+    without, ties_without = place_among(rows[1], own) if len(facts) else (None, None)
     return replace(
         answer,
-        rank=rank_among(rows[0], own),
-        rank_without_these=rank_among(rows[1], own) if len(facts) else None,
+        rank=rank,
+        rank_ties=ties,
+        rank_without_these=without,
+        rank_ties_without_these=ties_without,
         rank_without_strongest=rank_among(rows[-1], own) if len(strongest) else None,
         rank_of=len(nodes),
+        rank_is_sample=is_sample,
         rank_end=end,
     )
 
 
-def with_held_out(
-    graph: TypedGraph, link: Link, answer: Explanation, shares: HeldOutShares
-) -> Explanation:
+def with_held_out(link: Link, answer: Explanation, shares: HeldOutShares) -> Explanation:
     """Say how many predictions of such a rank, or of such a score, were held-out links.
 
     It goes by the rank where that is known among all targets of the source, else by the score. A
@@ -166,7 +197,7 @@ def with_held_out(
     """
     if answer.logit is None or answer.link_in_graph or link.type != shares.link_type:
         return answer
-    is_whole = answer.rank_end == "dst" and answer.rank_of == len(open_ends(graph, link))
+    is_whole = answer.rank_end == "dst" and not answer.rank_is_sample
     if answer.rank is not None and is_whole:
         return replace(answer, held_out_share=shares.of_rank(answer.rank))
     return replace(answer, held_out_share=shares.of_score(answer.logit))

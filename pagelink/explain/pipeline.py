@@ -24,6 +24,7 @@ from pagelink.explain.options import (
     with_rank,
     with_runs,
 )
+from pagelink.explain.ranking import KnownLinks, sample_ends
 from pagelink.explain.result import Explanation
 from pagelink.graph.batches import Batch
 from pagelink.graph.computation_graph import ComputationGraphs
@@ -41,6 +42,7 @@ from pagelink.measure.selection import select
 from pagelink.measure.trials import Trials
 from pagelink.measure.verdict import Part
 from pagelink.model.borrowing import in_normal_mode
+from pagelink.runtime.arrays import Longs
 from pagelink.runtime.timer import OutOfTimeError, Timer
 from pagelink.search.mask_learning import LearnedMasks, learn_masks
 from pagelink.search.paths import FoundPaths, best_paths
@@ -139,6 +141,8 @@ class Pipeline:
     seed: int
     at: Callable[[int | None], Pipeline]
     """The same with computation graphs of another number of hops; None: on the full graph."""
+    known: KnownLinks
+    """Links that are true although the graph may not have them."""
     longer: Callable[[int], tuple[Setup, Method]] | None = None
     """What explains by paths of another number of facts; None: they are never longer."""
     on_disk: bool = False
@@ -270,18 +274,28 @@ class Pipeline:
                 answers = [cut_short(answer, timer) for answer in answers]
         if options.negatives:
             answers = with_negatives(self.setup, scored.batch, links, answers, timer)
-        if options.rank:
+        # Where messages depend on the link, each node takes a pass of its own.
+        in_one_pass = not (self.on_disk or self.setup.receptive_field.knows_link)
+        count = options.num_ranked(in_one_pass=in_one_pass)
+        if count:
             answers = [
-                with_rank(self.setup, link, answer, options, self.seed, timer)
+                with_rank(
+                    self.setup, link, answer, options, self._ends(link, options, count), timer
+                )
                 for link, answer in zip(links, answers, strict=True)
             ]
         if self.held_out is None:
             return answers
-        graph, shares = self.setup.graph, self.held_out
+        shares = self.held_out
         return [
-            with_held_out(graph, link, answer, shares)
-            for link, answer in zip(links, answers, strict=True)
+            with_held_out(link, answer, shares) for link, answer in zip(links, answers, strict=True)
         ]
+
+    def _ends(self, link: Link, options: ExplainOptions, count: int) -> tuple[Longs, bool]:
+        """The nodes that an end of a link is ranked among, and whether they are a sample."""
+        end = options.rank_end
+        known = self.known.ends(link, end)
+        return sample_ends(self.setup.graph, link, count, self.seed, end, known)
 
     def _by_seed(self, scored: Scored, seed: int) -> list[Explanation]:
         """Explain links side by side, by longer paths where short ones do not carry the score."""
@@ -307,6 +321,7 @@ class Pipeline:
             runs.append(run)
         return runs
 
+    @in_normal_mode
     def setup_for(self, link: Link) -> Setup:
         """Return what explains a link: with wider graphs, if its score needs them.
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
-from torch import nn
+from torch import Tensor, nn
 from torch_geometric.data import Data, HeteroData
 
 from pagelink.errors import GraphError
@@ -17,7 +17,7 @@ from pagelink.explain.longer import Method
 from pagelink.explain.notes import warnings_about
 from pagelink.explain.options import check_arguments, check_hops
 from pagelink.explain.pipeline import Pipeline, page_link
-from pagelink.explain.ranking import EndScores
+from pagelink.explain.ranking import EndScores, KnownLinks
 from pagelink.explain.result import Explanation
 from pagelink.graph.batches import Batches
 from pagelink.graph.links import Key, Link, LinkLike, LinkReader, as_link_types
@@ -51,11 +51,13 @@ class Prepared:
         reverse: Mapping[EdgeType, EdgeType] | None = None,
         relation_names: RelationNames | None = None,
         held_out: HeldOutShares | None = None,
+        known: Tensor | None = None,
     ) -> None:
         check_arguments(settings, seed, threshold)
         self._given: dict[str, Any] = {
             "link_type": link_type, "forward": forward, "output": output, "threshold": threshold,
             "reverse": reverse, "relation_names": relation_names, "held_out": held_out,
+            "known": known,
         }  # fmt: skip
         self.threshold, self.held_out = threshold, held_out
         self.store = data if isinstance(data, GraphStore) else None
@@ -70,6 +72,7 @@ class Prepared:
         else:
             self.graph = TypedGraph.from_data(data, asked, reverse, relation_names)
         self.link_types = tuple(dict.fromkeys(map(self.graph.relation_called, asked)))
+        self.known = KnownLinks.of(self.graph, self.link_types[0], known)
         self.predictor = LinkPredictor(model, data, self.graph, forward, output)
         on_patch = self.store is not None
         with self.graph.naming_damage():
@@ -94,11 +97,11 @@ class Prepared:
         )
         self.builder = ResultBuilder(self.setup, seed, self.warnings)
         self.pipeline = Pipeline(
-            self.setup, self.builder, self._method, seed, self._pipeline_at, self._longer(),
-            self.store is not None, self.held_out,
+            self.setup, self.builder, self._method, seed, self._pipeline_at, self.known,
+            self._longer(), self.store is not None, self.held_out,
         )  # fmt: skip
         self._wider: dict[int | None, Prepared] = {self.extractor.num_hops: self}
-        self._of_length: dict[int, Prepared] = {}
+        self._of_length: dict[int, Self] = {}
 
     def _pipeline_at(self, num_hops: int | None) -> Pipeline:
         """The same method with computation graphs of another radius; None: on the full graph."""
@@ -124,11 +127,15 @@ class Prepared:
         return self._at_length
 
     def _at_length(self, max_length: int) -> tuple[Setup, Method]:
+        other = self.of_length(max_length)
+        return other.setup, other._method
+
+    def of_length(self, max_length: int) -> Self:
+        """The same explainer with paths of another number of facts."""
         if max_length not in self._of_length:
             settings = self.settings.replace(max_length=max_length)
             self._of_length[max_length] = self.replace(settings)
-        other = self._of_length[max_length]
-        return other.setup, other._method
+        return self._of_length[max_length]
 
     def _method(self, scored: Scored, seed: int) -> list[Explanation]:
         return page_link(self.builder, scored, seed)
@@ -148,8 +155,14 @@ class Prepared:
         given = {**self._given, "settings": self.settings, "seed": self.seed}
         return _make, (type(self), self.predictor.model, self.store, given)
 
-    def replace(self, settings: Settings | None = None, seed: int | None = None) -> Self:
-        """Return the same explainer with other settings or another seed, without a new look.
+    def replace(
+        self,
+        settings: Settings | None = None,
+        seed: int | None = None,
+        *,
+        known: Tensor | None = None,
+    ) -> Self:
+        """Return the same explainer with other settings, seed or known links, without a new look.
 
         Graph and model are shared, and so is what was found out about them: this costs next to
         nothing, unlike a new explainer.
@@ -162,6 +175,9 @@ class Prepared:
         check_arguments(settings, seed, self.threshold)
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
+        if known is not None:
+            other._given = {**self._given, "known": known}
+            other.known = KnownLinks.of(self.graph, self.link_types[0], known)
         other._adopt(settings, seed)
         return other
 

@@ -1,7 +1,8 @@
 """How nodes at one end of a link score, and rank, on the graph with facts really removed.
 
 These are the targets of its source, or the sources of its target ("? treats psoriasis"): one end is
-ranked and the other stays. A rank needs the scores of the other nodes, too, on the same edited
+ranked and the other stays. Ranked are the open ends: all nodes of the type but those that the other
+end is known to be linked to. A rank needs the scores of the other nodes, too, on the same edited
 graph. Few are scored on their computation graphs, many of them on the whole graph at once,
 whichever is less.
 """
@@ -9,16 +10,25 @@ whichever is less.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
+from torch import Tensor
 
+from pagelink.errors import GraphError, LinkError
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.edited_graphs import Edits
 from pagelink.graph.links import End, Link
 from pagelink.graph.lookup import states_facts
+from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
+from pagelink.model.borrowing import in_normal_mode
 from pagelink.model.edited_logits import EditedLogits
+from pagelink.model.noise import EPSILONS
 from pagelink.runtime.arrays import Doubles, Longs
 from pagelink.runtime.csr import Csr
 from pagelink.runtime.timer import UNLIMITED, OutOfTimeError, Timer
@@ -28,12 +38,16 @@ Facts = Sequence[int] | Longs
 """A set of facts, by number."""
 
 RANKING = "an end of the link was ranked"
+MOST_RANKED = 100_000
+"""Nodes that are ranked at most; of more, this number at random."""
 NODES_AT_ONCE = 64
 EDGES_AT_ONCE = 4_000_000
 """Edges of the computation graphs that are in memory at once, about."""
 
 
-def open_ends(graph: TypedGraph, link: Link, known: Sequence[int] = (), end: End = "dst") -> Longs:
+def open_ends(
+    graph: TypedGraph, link: Link, known: Sequence[int] | Longs = (), end: End = "dst"
+) -> Longs:
     """Return the targets that the source of a link may be linked to, as flat nodes, ascending.
 
     Those that it is linked to already are left out, and so is the source itself; the target of the
@@ -60,27 +74,188 @@ def open_ends(graph: TypedGraph, link: Link, known: Sequence[int] = (), end: End
     return first + np.flatnonzero(is_open[first:last])
 
 
-def sample_ends(graph: TypedGraph, link: Link, count: int, seed: int, end: End = "dst") -> Longs:
+def sample_ends(
+    graph: TypedGraph,
+    link: Link,
+    count: int,
+    seed: int,
+    end: End = "dst",
+    known: Sequence[int] | Longs = (),
+) -> tuple[Longs, bool]:
     """Return `count` open ends at random, ascending, the link's own among them.
 
-    The sample depends on the seed and the link alone. All are returned if there are no more.
+    The sample depends on the seed, the link and `known` alone, which is as in `open_ends`. All are
+    returned if there are no more.
+
+    Returns:
+        The ends, and whether they are a sample.
     """
-    nodes, own = open_ends(graph, link, end=end), link.at(end)
+    nodes, own = open_ends(graph, link, known, end), link.at(end)
     if len(nodes) <= count:
-        return nodes
+        return nodes, False
     rng = np.random.default_rng((seed, link.src, link.dst))
     others = rng.choice(nodes[nodes != own], count - 1, replace=False)
-    return np.sort(np.append(others, own))
+    return np.sort(np.append(others, own)), True
+
+
+@dataclass(frozen=True)
+class KnownLinks:
+    """Links that are true although the graph may not have them: their ends are not open."""
+
+    link_type: EdgeType
+    src: Longs
+    """Flat nodes."""
+    dst: Longs
+
+    @classmethod
+    def of(cls, graph: TypedGraph, link_type: EdgeType, pairs: Any = None) -> KnownLinks:
+        """Take pairs of indices within the types of the two ends, [2, num_links]; None: no pairs.
+
+        Raises:
+            GraphError: they are no such pairs.
+        """
+        given = np.empty((2, 0), dtype=np.int64) if pairs is None else np.asarray(pairs)
+        if given.ndim != 2 or len(given) != 2 or given.dtype.kind not in "iu":
+            raise GraphError(
+                "known must be pairs of indices, whole numbers of shape [2, num_links], got "
+                f"{given.dtype} of shape {list(given.shape)}."
+            )
+        ends = []
+        for node_type, row in zip(link_type[::2], given.astype(np.int64), strict=True):
+            size = int(np.diff(graph.node_offset)[graph.node_types.index(node_type)])
+            if len(row) and not 0 <= row.min() <= row.max() < size:
+                raise GraphError(
+                    f"known must have {node_type} indices in 0..{size - 1}, got {row.min()}.."
+                    f"{row.max()}."
+                )
+            ends.append(row + graph.flat_index(node_type, 0))
+        return cls(link_type, *ends)
+
+    def pairs(self, graph: TypedGraph) -> Tensor:
+        """Return the links as pairs of indices within the types of the two ends, [2, num_links]."""
+        first = [graph.flat_index(node_type, 0) for node_type in self.link_type[::2]]
+        return torch.from_numpy(np.stack([self.src - first[0], self.dst - first[1]]))
+
+    def ends(self, link: Link, end: End = "dst") -> Longs:
+        """Return the nodes that the other end of a link is known to be linked to."""
+        if link.type != self.link_type:
+            return np.empty(0, dtype=np.int64)
+        stays = link.at("src" if end == "dst" else "dst")
+        directions = ["src", "dst"] if link.type[0] == link.type[2] else [end]
+        # Between nodes of one type (u, v) and (v, u) are one fact.
+        return np.concatenate([self._linked(stays, sought) for sought in directions])
+
+    def _linked(self, stays: int, sought: str) -> Longs:
+        """The sources or targets of the links from or to a node: a look-up, not a scan of all."""
+        near, far = self._sorted[sought]
+        found: Longs = far[slice(*np.searchsorted(near, [stays, stays + 1]))]
+        return found
+
+    @cached_property
+    def _sorted(self) -> dict[str, tuple[Longs, Longs]]:
+        """By the end that is sought: the other ends, ascending, and these."""
+        by_src, by_dst = (np.argsort(end, kind="stable") for end in (self.src, self.dst))
+        return {
+            "dst": (self.src[by_src], self.dst[by_src]),
+            "src": (self.dst[by_dst], self.src[by_dst]),
+        }
+
+
+def places_of(logits: npt.ArrayLike) -> tuple[Longs, Longs]:
+    """Return the rank of each of some scores, and with how many others it is tied.
+
+    The rank is the mean of the best and the worst place that those of the same score could have,
+    rounded down. Scores are the same if they differ by less than the arithmetic of the model may
+    change. No number is the lowest score.
+
+    Example:
+        >>> ranks, ties = places_of([0.5, 2.0, 1.0, 1.0, 1.0])
+        >>> ranks.tolist(), ties.tolist()
+        ([5, 1, 3, 3, 3], [0, 0, 2, 2, 2])
+    """
+    values = np.array(logits, dtype=np.float64)
+    values[np.isnan(values)] = -np.inf
+    largest = np.abs(values[np.isfinite(values)]).max(initial=0.0)
+    width = EPSILONS * float(np.finfo(np.float32).eps) * largest
+    ordered = np.sort(values)
+    higher = len(values) - np.searchsorted(ordered, values + width, side="right")
+    as_high = len(values) - np.searchsorted(ordered, values - width, side="left")
+    return (1 + higher + as_high) // 2, as_high - higher - 1
+
+
+def place_among(logits: Doubles, own: int) -> tuple[int, int]:
+    """Return the rank of one of some scores, and with how many others it is tied.
+
+    Example:
+        >>> place_among(np.array([0.5, 2.0, 1.0, 1.0]), 3)
+        (2, 1)
+    """
+    ranks, ties = places_of(logits)
+    return int(ranks[own]), int(ties[own])
 
 
 def rank_among(logits: Doubles, own: int) -> int:
-    """Return the rank of a node: one more than there are others with a higher logit.
+    """Return the rank of one of some scores; see `places_of`."""
+    return place_among(logits, own)[0]
 
-    Example:
-        >>> rank_among(np.array([0.5, 2.0, 1.0, 1.0]), 2)
-        2
+
+@dataclass(frozen=True)
+class Standing:
+    """Score and rank of an end of a link, on the graph as it is and on an edited one."""
+
+    logit_before: float
+    logit: float
+    rank_before: int
+    rank: int
+    ties: int
+    """Others of the same score on the edited graph."""
+    of: int
+    """How many nodes are ranked."""
+    logits: Doubles = field(repr=False, compare=False)
+    """Of all of them, on the edited graph."""
+
+    @classmethod
+    def among(cls, rows: Doubles, own: int) -> Standing:
+        """Return how a node stands.
+
+        Args:
+            rows: the logits of all nodes, before and after, [2, num_nodes].
+            own: the place of the node among them.
+        """
+        before, after = rows
+        ranks = rank_among(before, own), *place_among(after, own)
+        return cls(float(before[own]), float(after[own]), *ranks, len(after), after)
+
+
+@in_normal_mode
+def standing_without(
+    setup: Setup, link: Link, nodes: Longs, facts: Sequence[int], end: End = "dst"
+) -> Standing:
+    """Return how a link stands with and without some facts, which are really removed.
+
+    Args:
+        setup: the model, and what makes computation graphs.
+        link: the link in question.
+        nodes: flat nodes that its end is ranked among, ascending, its own among them.
+        facts: by number, as `checked_facts` gives them.
+        end: the end that is ranked.
     """
-    return 1 + int((logits > logits[own]).sum())
+    rows = EndScores(setup, link, end=end).logits(nodes, [(), facts])
+    return Standing.among(rows, int(np.searchsorted(nodes, link.at(end))))
+
+
+def checked_facts(graph: TypedGraph, facts: Sequence[int]) -> list[int]:
+    """Return the numbers of facts, ascending, each once.
+
+    Raises:
+        LinkError: the graph has no such fact.
+    """
+    for fact in facts:
+        if not 0 <= fact < graph.num_facts:
+            raise LinkError(
+                f"There is no fact {fact}; facts are numbered from 0 to {graph.num_facts - 1}."
+            )
+    return sorted(set(facts))
 
 
 class EndScores:

@@ -45,6 +45,8 @@ class PathEdge:
     """Whether removing it alone moves the score in some graph that has its path: G, G without
     another path, G0 with this path, and with this path and a random half of all other facts on
     paths. False: idle, it only connects others. None: not measured."""
+    added: bool = False
+    """The graph does not hold the fact: it was added to see what the model does with it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,16 +200,23 @@ class Explanation:
     """What the score rests on, part by part, where the model does not rely on paths or there are
     none; empty if it was not measured."""
     rank: int | None = None
-    """Rank of the target (or the source, see `rank_end`) among those ranked: one more than there
-    are of a higher score. None: not requested."""
+    """Rank of the target (or the source, see `rank_end`) among those ranked: the mean of the best
+    and the worst place that those of the same score could have, rounded down. None: not ranked."""
+    rank_ties: int | None = None
+    """How many others have the same score; None: not ranked."""
     rank_without_these: int | None = None
-    """The same on the graph without the facts of the returned paths; None if there are none."""
+    """The rank on the graph without the facts of the returned paths; None if there are none."""
+    rank_ties_without_these: int | None = None
+    """How many others have the same score there; None if there are no paths."""
     rank_without_strongest: int | None = None
-    """The same on the graph without the strongest facts; None if there are none."""
+    """The rank on the graph without the strongest facts; None if there are none."""
     rank_of: int | None = None
-    """How many nodes were ranked: a sample of those the other end is not linked to, and its own."""
+    """How many nodes were ranked: those that the other end is not linked to, and its own; all of
+    them, or a sample."""
+    rank_is_sample: bool | None = None
+    """Whether the nodes that were ranked are a random sample; None: not ranked."""
     rank_end: Literal["src", "dst"] | None = None
-    """Which end was ranked, the target (`dst`) or the source (`src`); None: not requested."""
+    """Which end was ranked, the target (`dst`) or the source (`src`); None: not ranked."""
     held_out_share: HeldOutShare | None = None
     """Share of predictions of this rank, if it is known among all targets, else of this score, that
     were links held out from the model. None: not known, or the link is part of the graph."""

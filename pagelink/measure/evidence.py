@@ -31,6 +31,7 @@ from pagelink.measure.verdict import (
     verdict_of,
 )
 from pagelink.measure.what_else import what_else
+from pagelink.model.edited_logits import EditedLogits
 from pagelink.runtime.arrays import Longs
 from pagelink.runtime.csr import Csr
 from pagelink.search.paths import allowed_facts, build_path_graphs
@@ -171,6 +172,14 @@ def measure_without_paths(work: Work) -> dict[int, tuple[Part, ...]]:
     return what_else(replace(trials, graphs=graphs), others)
 
 
+def logit_without_edges(work: Work, link: int) -> float:
+    """Return the logit of a link of a batch on a graph without any edge."""
+    predictor = work.setup.predictor
+    every = predictor.needed(work.batch)
+    removal = Edits.towards(work.batch, every, np.array([link]))
+    return float(EditedLogits(predictor, work.batch, work.relation).logits(every, removal)[0])
+
+
 def measured_so_far(trials: Trials, members: Longs) -> dict[int, Measured]:
     """Say what is known of some paths where the time was over: their effects alone, no verdict.
 
@@ -207,12 +216,17 @@ def _ends(trials: Trials, selection: Selection, links: list[int]) -> dict[int, E
         return {}
     batch, graph = trials.work.batch, trials.graphs.graph
     removed: list[Longs] = []
+    joining: set[int] = set()
     for link in links:
         members = selection.members[link]
         slots = np.unique(trials.facts(members[members >= 0])[0])
         edges = batch.edges[slots]
-        for end in (batch.link_src[link], batch.link_dst[link]):
-            at_end = slots[(graph.src[edges] == end) | (graph.dst[edges] == end)]
+        at = {end: (graph.src[edges] == end) | (graph.dst[edges] == end)
+              for end in (batch.link_src[link], batch.link_dst[link])}  # fmt: skip
+        if all(each.all() for each in at.values()):
+            joining.add(link)
+        for at_this in at.values():
+            at_end = slots[at_this]
             same = slots_of_same_facts(graph, batch, at_end).values
             if selection.inserted[link]:  # put the others into G0
                 own = trials.candidates.slots.take(members[members >= 0]).values
@@ -226,7 +240,9 @@ def _ends(trials: Trials, selection: Selection, links: list[int]) -> dict[int, E
         change = trials.effects(pairs.chosen(mine), inserted=inserted)
         lost[mine] = selection.gain[pairs.link[mine]] - change if inserted else change
     return {
-        link: ends_of(float(selection.influence[link]), lost[2 * i], lost[2 * i + 1])
+        link: "either"
+        if link in joining
+        else ends_of(float(selection.influence[link]), lost[2 * i], lost[2 * i + 1])
         for i, link in enumerate(links)
     }
 

@@ -120,6 +120,7 @@ def select(chains: Chains) -> Selection:
         hubs=_num_hubs(trials, sets.members),
         facts=_num_facts(trials, sets.members),
         score=np.append(candidates.scores, 0.0)[sets.members].sum(2),
+        repeats=_num_repeats(trials, sets.members) if settings.diverse else None,
     )
     place = most_concise(judged, eligible(judged, settings.rho))
     measured: tuple[Any, ...] = (sets.members, effect, gain, *without, share, bundles)
@@ -267,16 +268,36 @@ def _num_facts(trials: Trials, members: Longs) -> Longs:
 
 def _num_hubs(trials: Trials, members: Longs) -> Longs:
     """[num_links, num_sets]: different inner nodes of each set that are hubs."""
-    graph, paths = trials.graphs.graph, trials.work.paths
+    graph, nodes = trials.graphs.graph, _inner_nodes(trials, members)
+    head = np.maximum(nodes, 0)
+    is_hub = graph.degree[head] > trials.work.setup.hub_bars[graph.node_type_of[head]]
+    return _num_different(np.where((nodes >= 0) & is_hub, nodes, -1))
+
+
+def _num_repeats(trials: Trials, members: Longs) -> Longs:
+    """[num_links, num_sets]: inner nodes and metapaths that were on an earlier path of the set."""
+    nodes = _inner_nodes(trials, members)
+    paths, arcs = trials.work.paths, trials.candidates.arcs
+    edges = trials.work.batch.edges[paths.arc_slot[arcs]]
+    step = 2 * trials.graphs.graph.relation[edges].astype(np.int64) + paths.arc_reversed[arcs]
+    _, metapath = np.unique(np.where(arcs >= 0, step, -1), axis=0, return_inverse=True)
+    kinds = np.where(members >= 0, np.append(metapath.reshape(-1), -1)[members], -1)
+    again: Longs = (nodes >= 0).sum(-1) - _num_different(nodes)
+    again += (kinds >= 0).sum(-1) - _num_different(kinds)
+    return again
+
+
+def _inner_nodes(trials: Trials, members: Longs) -> Longs:
+    """[num_links, num_sets, most * l_max]: the inner nodes of the paths of each set; -1: none."""
+    paths = trials.work.paths
     arcs = trials.candidates.arcs[members]
     inner = (members >= 0)[..., None] & (arcs >= 0)
     inner &= np.where(inner, paths.arc_dst[arcs], 1) != 1  # position 1 is the target
     # Where an arc leads, by the position of its head among the nodes of its link.
     first = np.arange(len(members))[:, None, None, None]
     head = paths.nodes[np.where(inner, paths.node_ptr[first] + paths.arc_dst[arcs], 0)]
-    is_hub = inner & (graph.degree[head] > trials.work.setup.hub_bars[graph.node_type_of[head]])
-    nodes = np.where(is_hub, head, -1)
-    return _num_different(nodes.reshape(*nodes.shape[:2], -1))
+    nodes = np.where(inner, head, -1)
+    return nodes.reshape(*nodes.shape[:2], -1)
 
 
 def _num_different(values: Longs) -> Longs:

@@ -24,7 +24,8 @@ score is as high or higher; all paths together count, but none of the sets that 
 reaches a tenth of that; what counts is how much is known of an end, not what it is connected to;
 the paths carry the prediction."""
 VERDICTS: tuple[str, ...] = get_args(Verdict)
-Ends = Literal["src", "dst", "both"]
+Ends = Literal["src", "dst", "both", "either"]
+"""`either`: one of the two, or both; facts that join source and target directly do not tell."""
 TENTH = 0.1
 """Paths that reach this share of what all paths do together carry the prediction."""
 ONLY_DEGREE = 0.2
@@ -279,8 +280,9 @@ class Evidence:
     control: DegreeControl | None = None
     """Whether it matters what the facts lead to; None: not measured, or no swap is possible."""
     ends: Ends | None = None
-    """Under `degree_only`, the end of which only the number of facts counts. Under `supported`, the
-    end that counts by itself: on every returned path the fact at the other one is idle."""
+    """Under `degree_only`, the end of which only the number of facts counts; `either` if every fact
+    of the paths is at both ends, so that this is not known. Under `supported`, the end that
+    counts by itself: on every returned path the fact at the other one is idle."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as a plain dict."""

@@ -91,6 +91,8 @@ class Sets:
     facts: Longs
     score: Doubles
     """The sum of Score(p)."""
+    repeats: Longs | None = None
+    """Inner nodes and metapaths that an earlier path of the set has; None: they do not count."""
 
 
 def eligible(sets: Sets, rho: float) -> Bools:
@@ -112,11 +114,15 @@ def eligible(sets: Sets, rho: float) -> Bools:
 def most_concise(sets: Sets, among: Bools) -> Longs:
     """Return, per link, the set with the fewest hubs, then the fewest facts, then the best Score.
 
+    Before all of these come the fewest repeats, if they count.
+
     Args:
         sets: the sets.
         among: those to choose from; 0 where there is none.
     """
-    for count in (sets.hubs, sets.facts):
+    for count in (sets.repeats, sets.hubs, sets.facts):
+        if count is None:
+            continue
         most = np.iinfo(np.int64).max
         fewest = np.where(among, count, most).min(1, initial=most)
         among = among & (count == fewest[:, None])

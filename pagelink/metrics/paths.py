@@ -241,6 +241,26 @@ def diversity(paths: Iterable[Sequence[Hashable]]) -> float:
     return _mean([1 - jaccard(one, other) for one, other in combinations(every, 2)])
 
 
+def num_distinct(paths: Iterable[Iterable[Hashable]]) -> float:
+    """Return the number of different things on the paths of a link.
+
+    ``|union over paths|``. Of inner nodes, it says how many intermediates a reader gets to see; of
+    metapaths (one per path, as in ``[(m,) for m in metapaths]``) how many kinds of reasons.
+
+    Args:
+        paths: Per path, its inner nodes, its metapath, or anything else that can be compared.
+
+    Returns:
+        A whole number; NaN if there are no paths.
+
+    Example:
+        >>> num_distinct([("Alien", "Ridley Scott"), ("Alien",), ()])
+        2.0
+    """
+    every = list(paths)
+    return float(len({one for path in every for one in path})) if every else math.nan
+
+
 def stability(runs: Sequence[Collection[Hashable] | None]) -> float:
     """Return how alike the paths of a link are in several runs.
 

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pagelink.explain.ranking import places_of
 from pagelink.graph.schema import EdgeType
 from pagelink.measure.held_out import HeldOutShares, Steps
 from pagelink.models.figures import Score
@@ -73,7 +74,7 @@ class Predictions:
     source: Longs
     """Per pair, the position of its source."""
     rank: Longs
-    """One more than there are targets of the source with a higher score."""
+    """Among the targets of the source, as in an `Explanation`."""
     score: Doubles
     is_link: Bools
     """Whether it is a validation link."""
@@ -233,8 +234,9 @@ class Calibration:
 
 
 def calibrate(
-    score: Score, split: LinkSplit, link_type: EdgeType, num_dst: int, seed: int = 0
-) -> Calibration | None:
+    score: Score, split: LinkSplit, link_type: EdgeType, num_dst: int, seed: int = 0,
+    known: Tensor | None = None,
+) -> Calibration | None:  # fmt: skip
     """Measure what ranks and scores of a trained model mean on its validation links.
 
     The sources are a random sample of those with known links, whether or not one of these was held
@@ -246,6 +248,7 @@ def calibrate(
         link_type: the relation.
         num_dst: number of possible targets.
         seed: seed of the sample and of the folds.
+        known: further pairs that are no new links, [2, num_pairs]: these are not ranked.
 
     Returns:
         The calibration; None if there are fewer than `FEWEST_SOURCES` sources, or no target that
@@ -256,7 +259,7 @@ def calibrate(
     sources = sources[: min(MOST_SOURCES, MOST_PAIRS // max(num_dst, 1))]
     if len(sources) < FEWEST_SOURCES:
         return None
-    found = predictions_of(score, sources, split, link_type, num_dst)
+    found = predictions_of(score, sources, split, link_type, num_dst, known)
     if not len(found.rank):
         return None
     fold = np.arange(len(sources)) % FOLDS  # the sources are in random order
@@ -276,25 +279,27 @@ def calibrate(
 
 
 def predictions_of(
-    score: Score, sources: Longs, split: LinkSplit, link_type: EdgeType, num_dst: int
-) -> Predictions:
+    score: Score, sources: Longs, split: LinkSplit, link_type: EdgeType, num_dst: int,
+    known: Tensor | None = None,
+) -> Predictions:  # fmt: skip
     """Score and rank all targets of sources that are neither training nor test links of them.
 
-    The lowest score comes first.
+    Those of `known` are left out, too. The lowest score comes first.
     """
-    known = _targets_of(sources, torch.cat([split.train, split.test], dim=1), link_type)
+    taken = [split.train, split.test, *([] if known is None else [known])]
+    closed = _targets_of(sources, torch.cat(taken, dim=1), link_type)
     held_out = _targets_of(sources, split.valid, link_type)
     parts = []
     for place, src in enumerate(sources.tolist()):
         is_open, is_link = np.ones(num_dst, dtype=np.bool_), np.zeros(num_dst, dtype=np.bool_)
-        is_open[known.get(src, [])] = False
+        is_open[closed.get(src, [])] = False
         is_link[held_out.get(src, [])] = True
         if link_type[0] == link_type[2]:
             is_open[src] = False
         targets = np.flatnonzero(is_open)
         logits = _scores(score, torch.from_numpy(np.stack([np.full_like(targets, src), targets])))
-        higher = len(logits) - np.searchsorted(np.sort(logits), logits, side="right")
-        parts.append((np.full_like(targets, place), 1 + higher, logits, is_link[targets]))
+        ranks, _ = places_of(logits)
+        parts.append((np.full_like(targets, place), ranks, logits, is_link[targets]))
     found = Predictions(*map(np.concatenate, zip(*parts, strict=True)))
     return found.of(np.argsort(found.score, kind="stable"))  # to be sorted once, not per fold
 

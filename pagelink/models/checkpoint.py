@@ -39,7 +39,7 @@ from pagelink.models.checkpoint_file import (
 from pagelink.models.feeds import scorer
 from pagelink.models.figures import Score
 from pagelink.models.link_model import LinkModel, node_inputs, one_of
-from pagelink.models.links import LinkSplit
+from pagelink.models.links import LinkSplit, pairs_of_relations
 from pagelink.models.messages import message_graph, pair_codes
 from pagelink.models.training import TrainReport, TrainSettings
 from pagelink.runtime.arrays import Longs
@@ -97,6 +97,21 @@ class Checkpoint(TrainedModel):
         if self.store is not None:
             return self.store.graph([self.link_type])
         return TypedGraph.from_data(self.data, [self.link_type])
+
+    def known(self, relations: Sequence[str] | None = None) -> Tensor:
+        """Return the pairs that are no new links, [2, num_pairs].
+
+        These are the links of training, validation and test, and the pairs of other relations.
+
+        Args:
+            relations: those relations; None: `settings.known`.
+
+        Raises:
+            SettingsError: there is no such relation between these node types.
+        """
+        names = self.settings.known if relations is None else relations
+        others = pairs_of_relations(self.data, self.link_type, names)
+        return torch.cat([self.split.all, others], dim=1)
 
     @cached_property
     def score(self) -> Score:
@@ -207,8 +222,10 @@ def read_model(path: Path, given: Schema) -> TrainedModel:
         parts = [arrays[f"split/{part}"] for part in _PARTS]
         for part, links in zip(_PARTS, parts, strict=True):
             _check_links(part, links, [given["nodes"][end]["count"] for end in link_type[::2]])
-        fanout = tuple(header["settings"]["fanout"])
-        settings = TrainSettings(**{**header["settings"], "fanout": fanout})
+        given_settings = header["settings"]
+        # Files of earlier versions have no known relations.
+        lists = {name: tuple(given_settings.get(name, ())) for name in ("fanout", "known")}
+        settings = TrainSettings(**{**given_settings, **lists})
         report = TrainReport.from_dict(header["report"])
         # Files of earlier versions have none.
         found = header.get("calibration")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,7 @@ from torch import Tensor
 from torch_geometric.data import HeteroData
 
 from pagelink.errors import SettingsError
+from pagelink.explain.ranking import places_of
 from pagelink.graph.schema import EdgeType
 from pagelink.measure.held_out import HeldOutShare
 from pagelink.models.architectures import make_model
@@ -29,7 +30,7 @@ from pagelink.models.calibration import FEWEST_SOURCES, MOST_PAIRS, Calibration,
 from pagelink.models.checkpoint import Checkpoint, save_checkpoint
 from pagelink.models.feeds import scorer
 from pagelink.models.link_model import LinkModel, node_inputs
-from pagelink.models.links import LinkSplit, Negatives, split_graph
+from pagelink.models.links import LinkSplit, Negatives, pairs_of_relations, split_graph
 from pagelink.models.messages import message_graph
 from pagelink.models.reliability import reliability_svg
 from pagelink.models.training import Epoch, TrainReport, TrainSettings, train
@@ -46,6 +47,8 @@ class Recommendation:
     index: int
     """Its index within its node type."""
     name: str
+    rank: int
+    """Among all that were ranked; those of the same score have the same, see `Explanation.rank`."""
     logit: float
     probability: float
     held_out_share: HeldOutShare | None = None
@@ -60,6 +63,7 @@ def recommend(
     *,
     dst: int | str | None = None,
     exclude_known: bool = True,
+    known: Sequence[str] | None = None,
 ) -> list[Recommendation]:
     """Return the targets with the highest logits for a source, or sources for a target, best first.
 
@@ -72,11 +76,14 @@ def recommend(
         k: the number of nodes, 1 or more; fewer come back if there are no more.
         dst: instead of `src`: the target whose sources are sought.
         exclude_known: leave out the known links of the given node: those of training, validation
-            and test.
+            and test, and those of `known`.
+        known: other relations whose pairs are no new links, such as `read` beside `will_like`;
+            None: those that the model was trained with.
 
     Raises:
         LinkError: there is no such node.
-        SettingsError: k is less than 1, or not just one of src and dst is given.
+        SettingsError: k is less than 1, not just one of src and dst is given, or there is no such
+            relation between these node types.
     """
     if k < 1:
         raise SettingsError(f"k must be at least 1, got {k}.")
@@ -93,30 +100,34 @@ def recommend(
     pairs = np.full((2, len(nodes)), index)
     pairs[1 - place] = nodes
     if exclude_known:
-        known = Negatives.for_links(num_src, num_dst, checkpoint.link_type, checkpoint.split.all)
-        pairs = pairs[:, ~known.are_known(*pairs)]
+        links = checkpoint.known(known)
+        taken = Negatives.for_links(num_src, num_dst, checkpoint.link_type, links)
+        pairs = pairs[:, ~taken.are_known(*pairs)]
     elif stays == sought:
         pairs = pairs[:, nodes != index]
-    links = torch.from_numpy(pairs)
-    logits = torch.cat([checkpoint.score(part) for part in links.split(_NODES_AT_ONCE, dim=1)])
+    parts = torch.from_numpy(pairs).split(_NODES_AT_ONCE, dim=1)
+    logits = torch.cat([checkpoint.score(part) for part in parts])
     order = torch.argsort(logits, descending=True, stable=True)[:k].tolist()
     found = pairs[1 - place]
     shares = checkpoint.held_out if exclude_known else None
 
-    def share(logit: Tensor) -> HeldOutShare | None:
+    ranks = places_of(logits.cpu().numpy())[0]
+
+    def share(logit: Tensor, rank: int) -> HeldOutShare | None:
         if shares is None:
             return None
         if place:  # ranks are those of targets
             return shares.of_score(float(logit))
-        return shares.of_rank(1 + int((logits > logit).sum()))
+        return shares.of_rank(rank)
 
     return [
         Recommendation(
             index=int(found[i]),
             name=graph.node_name(graph.flat_index(sought, int(found[i]))),
+            rank=int(ranks[i]),
             logit=float(logits[i]),
             probability=float(torch.sigmoid(logits[i])),
-            held_out_share=share(logits[i]),
+            held_out_share=share(logits[i], int(ranks[i])),
         )
         for i in order
     ]
@@ -127,7 +138,8 @@ NOT_CALIBRATED = (
     f"targets can be ranked, and at most {MOST_PAIRS:,} pairs with them."
 )
 DATASET_FILE = "extra-dataset.json"
-"""In a folder that `pagelink dataset` made: says how the data set is meant to be split."""
+"""In a folder that `pagelink dataset` made: says how the data set is meant to be split, and which
+relations beside the predicted one make a pair known."""
 
 
 def train_and_save(
@@ -147,9 +159,12 @@ def train_and_save(
     `figure` is where to write the reliability figure, an SVG.
     """
     data = load_graph(graph)
-    as_paper = settings.get("paper_split", _is_paper_data(graph))
+    info = _dataset_info(graph)
+    as_paper = settings.get("paper_split", bool(info.get("paper_split")))
     defaults = TrainSettings.paper() if as_paper else TrainSettings()
-    chosen = dataclasses.replace(defaults, **settings)
+    known = tuple(info.get("known", ())) if link_type == tuple(info.get("link_type", ())) else ()
+    chosen = dataclasses.replace(defaults, **{"known": known, **settings})
+    pairs_of_relations(data, link_type, chosen.known)  # an unknown relation ends it before the work
     split = split_graph(data, link_type, seed)
     predictor = make_model(
         model, data, link_type, paper_split=chosen.paper_split, seed=seed, **options
@@ -186,7 +201,8 @@ def calibrated(
     """
     graph = message_graph(data, link_type, split.train, paper_split=settings.paper_split)
     score = scorer(model, node_inputs(graph), dict(graph.edge_index_dict))
-    return calibrate(score, split, link_type, int(data[link_type[2]].num_nodes), seed)
+    known = pairs_of_relations(data, link_type, settings.known)
+    return calibrate(score, split, link_type, int(data[link_type[2]].num_nodes), seed, known)
 
 
 @contextmanager
@@ -205,6 +221,8 @@ def training_bar(console: Console, epochs: int) -> Iterator[Callable[[Epoch], No
         yield step
 
 
-def _is_paper_data(graph: Path) -> bool:
+def _dataset_info(graph: Path) -> dict[str, Any]:
+    """Return what a folder that `pagelink dataset` made says of itself; empty of other graphs."""
     file = graph / DATASET_FILE
-    return file.is_file() and bool(json.loads(file.read_text("utf-8")).get("paper_split"))
+    found: dict[str, Any] = json.loads(file.read_text("utf-8")) if file.is_file() else {}
+    return found

@@ -2,13 +2,15 @@
 
 ROC-AUC and average precision are taken on two kinds of negatives: ordinary ones, drawn uniformly,
 and degree-matched ones, each with the source of a test link and the target of another. The rivals
-are the product of the two degrees, and the trained model itself run without any edges.
+are the product of the two degrees, and the trained model itself run without any edges. Whether the
+model is better than a rival is decided on the degree-matched negatives, by an interval.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -57,6 +59,54 @@ def link_metrics(positive: Tensor, negative: Tensor) -> tuple[float, float]:
     return float(np.trapezoid(y, x)), precision
 
 
+Interval = tuple[float, float]
+"""The ends of a 95 % interval."""
+
+
+def auc_lead(
+    positive: Tensor, negative: Tensor, rival_positive: Tensor, rival_negative: Tensor
+) -> Interval:
+    """The interval of how much higher one ROC-AUC is than another on the same pairs.
+
+    After DeLong, DeLong and Clarke-Pearson (Biometrics 44, 1988): each link has the share of
+    negatives below it, each negative that of links above it, and the AUC is the mean of either. The
+    variance of the difference is that of the differences of these shares.
+
+    Args:
+        positive: logits of links.
+        negative: logits of pairs that are none.
+        rival_positive: those of the rival, in the same order; all equal for an AUC of 0.5.
+        rival_negative: the same.
+
+    Example:
+        >>> low, high = auc_lead(*(torch.arange(n).float() for n in (40, 30, 40, 30)))
+        >>> low, high
+        (0.0, 0.0)
+    """
+    own, other = _placements(positive, negative), _placements(rival_positive, rival_negative)
+    by_link, by_negative = (one - two for one, two in zip(own, other, strict=True))
+    lead = float(by_link.mean())
+    if min(len(by_link), len(by_negative)) < 2:
+        return -1.0, 1.0
+    parts = (float(each.var(ddof=1)) / len(each) for each in (by_link, by_negative))
+    wide = 1.96 * sum(parts) ** 0.5
+    return lead - wide, lead + wide
+
+
+def _placements(
+    positive: Tensor, negative: Tensor
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Of each link the share of negatives below it, of each negative that of links above it."""
+    above, below = (each.double().cpu().numpy() for each in (positive, negative))
+
+    def share_below(values: npt.NDArray[np.float64], of: npt.NDArray[np.float64]) -> Any:
+        of = np.sort(of)
+        both = np.searchsorted(of, values, "left") + np.searchsorted(of, values, "right")
+        return both / (2 * len(of))
+
+    return share_below(above, below), 1 - share_below(below, above)
+
+
 @dataclass(frozen=True)
 class Separation:
     """How well scores tell the test links from pairs that are none."""
@@ -66,10 +116,14 @@ class Separation:
     matched_auc: float
     """On degree-matched negatives; NaN if there are none."""
     matched_ap: float
+    lead: Interval | None = None
+    """How much higher the AUC of the model is on degree-matched negatives, or on ordinary ones
+    where there are none; of the model itself, how much above 0.5. None where it was not kept."""
 
-    def beats(self, other: Separation) -> bool:
-        """Return whether both AUCs are higher than those of a rival."""
-        return self.auc > other.auc and not self.matched_auc <= other.matched_auc
+    @classmethod
+    def from_dict(cls, plain: dict[str, Any]) -> Separation:
+        """Return the figures that were kept as plain values, as JSON keeps them."""
+        return cls(**{**plain, "lead": plain.get("lead") and tuple(plain["lead"])})
 
 
 @dataclass(frozen=True)
@@ -97,13 +151,13 @@ class TestFigures:
 
     @property
     def uses_structure(self) -> bool:
-        """The model beats every rival, on ordinary and on degree-matched negatives."""
+        """On degree-matched negatives the model beats chance and every rival, by the intervals."""
         return not self.stronger_rivals
 
     @property
     def stronger_rivals(self) -> tuple[str, ...]:
-        """The rivals that the model does not beat, in words."""
-        return tuple(name for _, name, rival in self._rivals() if not self.model.beats(rival))
+        """What the model does not clearly beat, in words."""
+        return tuple(name for name, (low, _) in self._leads() if not low > 0)
 
     @property
     def verdict(self) -> str:
@@ -117,8 +171,30 @@ class TestFigures:
         )
         if self.uses_structure:
             return f"The model makes use of the structure: {figures}."
-        beaten_by = " and ".join(self.stronger_rivals)
-        return f"The model makes no use of the structure, it does not beat {beaten_by}: {figures}."
+        # A rival that is better, or the interval of which no higher AUC is in, settles it.
+        leads = list(self._leads())
+        settled = any(not high > 0 for _, (_, high) in leads)
+        said = "makes no use" if settled else "makes no certain use"
+        unbeaten = " and ".join(
+            f"{name} ({low:+.3f} to {high:+.3f})" for name, (low, high) in leads if not low > 0
+        )
+        where = "ordinary" if np.isnan(self.model.matched_auc) else "degree-matched"
+        return (
+            f"The model {said} of the structure: on {where} negatives it does not clearly beat "
+            f"{unbeaten}. {figures}."
+        )
+
+    def _leads(self) -> Iterator[tuple[str, Interval]]:
+        """Yield chance and the rivals, and the interval of how much better the model is."""
+        yield "chance", self.model.lead or self._difference(None)
+        for _, name, rival in self._rivals():
+            yield name, rival.lead or self._difference(rival)
+
+    def _difference(self, rival: Separation | None) -> Interval:
+        """Where no interval was kept, the difference of the figures alone."""
+        key = "auc" if np.isnan(self.model.matched_auc) else "matched_auc"
+        lead = getattr(self.model, key) - (0.5 if rival is None else getattr(rival, key))
+        return lead, lead
 
     def _rivals(self) -> Iterator[tuple[str, str, Separation]]:
         """Yield the rivals: how their figures are headed, how they are called, their figures."""
@@ -238,16 +314,26 @@ def measure(
     ranks = target_ranks(score, split.test, candidates, known)
     product = degree_product(split.train, known.num_src, known.num_dst)
 
-    def figures(way: Score) -> Separation:
-        logits = way(split.test)
-        ordinary, matched = way(pairs.test), way(pairs.matched)
-        return Separation(*link_metrics(logits, ordinary), *link_metrics(logits, matched))
+    def logits(way: Score) -> list[Tensor]:
+        return [way(some) for some in (split.test, pairs.test, pairs.matched)]
 
+    def figures(given: list[Tensor], rival: list[Tensor]) -> Separation:
+        """The figures of some logits, and how much better the model is than a rival."""
+        links, ordinary, matched = given
+        decide = 2 if len(matched) else 1
+        lead = auc_lead(own[0], own[decide], rival[0], rival[decide])
+        return Separation(*link_metrics(links, ordinary), *link_metrics(links, matched), lead)
+
+    def of_rival(way: Score) -> Separation:
+        found = logits(way)
+        return figures(found, found)
+
+    own = logits(score)
     return TestFigures(
-        model=figures(score),
-        degree_product=figures(product),
-        edgeless=figures(edgeless),
-        retrained_edgeless=retrained_edgeless and figures(retrained_edgeless),
+        model=figures(own, [torch.zeros_like(each) for each in own]),
+        degree_product=of_rival(product),
+        edgeless=of_rival(edgeless),
+        retrained_edgeless=retrained_edgeless and of_rival(retrained_edgeless),
         mrr=float((1 / ranks).mean()),
         hits_at_10=float((ranks <= 10).mean()),
         num_candidates=len(candidates),

@@ -6,6 +6,7 @@ drawn uniformly, or with the degrees that links have.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -14,7 +15,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import HeteroData
 
-from pagelink.errors import GraphError
+from pagelink.errors import GraphError, SettingsError, did_you_mean
 from pagelink.graph.schema import EdgeType, no_relation
 from pagelink.models.messages import fact_codes, pair_codes
 from pagelink.runtime.arrays import Bools, Longs
@@ -187,6 +188,46 @@ def split_graph(data: HeteroData, link_type: EdgeType, seed: int = 0) -> LinkSpl
         raise GraphError(no_relation(",".join(link_type), data.edge_types))
     pairs = torch.unique(data[link_type].edge_index, dim=1)
     return split_links(pairs, seed, undirected=link_type[0] == link_type[2])
+
+
+def pairs_of_relations(data: HeteroData, link_type: EdgeType, relations: Sequence[str]) -> Tensor:
+    """Return the pairs of sources and targets of a relation that other relations join, too.
+
+    Whoever has read a book needs no recommendation of it: its pair is no new link.
+
+    Args:
+        data: the graph.
+        link_type: the relation to predict.
+        relations: names of other relations between the same node types, in either direction:
+            `read`, or `reader,read,book`.
+
+    Returns:
+        The pairs, source first, [2, num_pairs].
+
+    Raises:
+        SettingsError: there is no such relation between these node types.
+
+    Example:
+        >>> data = HeteroData()
+        >>> data["book", "read_by", "reader"].edge_index = torch.tensor([[4, 5], [0, 1]])
+        >>> pairs_of_relations(data, ("reader", "likes", "book"), ["read_by"]).tolist()
+        [[0, 1], [4, 5]]
+    """
+    ends = link_type[::2]
+    joining = [each for each in data.edge_types if each[::2] in (ends, ends[::-1])]
+    parts = [torch.empty((2, 0), dtype=torch.long)]
+    for given in relations:
+        found = [each for each in joining if given in (each[1], ",".join(each))]
+        if not found:
+            names = [each[1] for each in joining]
+            raise SettingsError(
+                f"There is no relation {given!r} between {ends[0]} and {ends[1]}; there are "
+                f"{', '.join(names) or 'none'}.{did_you_mean(given, names)}"
+            )
+        for each in found:
+            pairs = data[each].edge_index.cpu()
+            parts.append(pairs if each[::2] == ends else pairs.flip(0))
+    return torch.cat(parts, dim=1)
 
 
 def check_split(data: HeteroData, link_type: EdgeType, split: LinkSplit) -> None:

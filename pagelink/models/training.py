@@ -44,7 +44,7 @@ class TrainSettings:
     paper_split: bool = False
     """Leave the predicted relation and its reverse out of message passing, as the paper does."""
     epochs: int = 100
-    """Epochs at most, 1 or more. In each, every training link is predicted once."""
+    """Maximum epochs, 1 or more. In each, every training link is predicted once."""
     patience: int = 10
     """Epochs without a rise of the validation AUC after which to stop, 1 or more."""
     lr: float = 0.01
@@ -64,6 +64,9 @@ class TrainSettings:
     """Targets that a test link's target is ranked among; all, if there are no more than these."""
     retrain_edgeless: bool = False
     """Also train the model anew without any edges, as a third rival."""
+    known: tuple[str, ...] = ()
+    """Other relations whose pairs are no new links, such as `read` beside `will_like`: these are
+    neither recommended nor ranked. The training does not depend on it."""
 
     def __post_init__(self) -> None:
         for name in ("epochs", "patience", "max_candidates"):
@@ -151,7 +154,7 @@ class TrainReport:
         """Return the report that `to_dict` was called on."""
         test = dict(plain["test"])
         for name in ("model", "degree_product", "edgeless", "retrained_edgeless"):
-            test[name] = test[name] and Separation(**test[name])
+            test[name] = test[name] and Separation.from_dict(test[name])
         history = tuple(Epoch(**epoch) for epoch in plain["history"])
         return cls(**{**plain, "test": TestFigures(**test), "history": history})
 

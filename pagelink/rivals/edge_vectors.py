@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,42 @@ class EdgeVectors:
     """[edges, e]"""
 
 
+@dataclass(frozen=True)
+class Propagation:
+    """The messages of one propagation of a pass."""
+
+    layer: tuple[str, int]
+    """The layer by its name, and which of its calls in the pass it is."""
+    edges: Tensor
+    """Per message, the position in the edges of the batch, or -1; two rows of them where a message
+    goes along two edges that the model joined."""
+    sent: Tensor
+    """[messages, d]"""
+    heard: Tensor
+    """[messages, e]: what all messages to the same node come to."""
+
+
+def propagations(predictor: LinkPredictor, recorded: ModelInput) -> list[Propagation]:
+    """Run the model once more and note the messages of every propagation.
+
+    Args:
+        predictor: the model.
+        recorded: links of a batch as they went through the model.
+
+    Raises:
+        ModelError: a layer's messages are not one vector per edge.
+    """
+    listener = _Listener()
+    predictor.logits(recorded, listener.listen)
+    if len(listener.sent) != len(recorded.calls):
+        raise ModelError(
+            f"The model propagated {len(listener.sent)} times where it did {len(recorded.calls)} "
+            "times before on the same graph; its forward pass must be deterministic in eval mode."
+        )
+    noted = zip(listener.layers, recorded.calls, listener.sent, listener.heard, strict=True)
+    return [Propagation(*each) for each in noted]
+
+
 def edge_vectors(
     predictor: LinkPredictor, batch: ComputationGraphs, recorded: ModelInput
 ) -> dict[int, EdgeVectors]:
@@ -54,13 +91,7 @@ def edge_vectors(
         ModelError: a layer's messages are not one vector per edge, or differ in length within a
             relation.
     """
-    listener = _Listener()
-    predictor.logits(recorded, listener.listen)
-    if len(listener.sent) != len(recorded.calls):
-        raise ModelError(
-            f"The model propagated {len(listener.sent)} times where it did {len(recorded.calls)} "
-            "times before on the same graph; its forward pass must be deterministic in eval mode."
-        )
+    noted = propagations(predictor, recorded)
     call_of = np.full(len(batch.edges), -1)
     place_of = np.zeros(len(batch.edges), dtype=np.int64)
     for call, numbers in enumerate(recorded.calls):
@@ -79,8 +110,8 @@ def edge_vectors(
         parts: list[list[Tensor]] = [[], []]
         for call in np.unique(calls).tolist():
             rows = torch.from_numpy(places[calls == call])
-            for part, vectors in zip(parts, (listener.sent, listener.heard), strict=True):
-                part.append(vectors[call].cpu()[rows])
+            for part, vectors in zip(parts, (noted[call].sent, noted[call].heard), strict=True):
+                part.append(vectors.cpu()[rows])
         if len({(a.shape[1], b.shape[1]) for a, b in zip(*parts, strict=True)}) != 1:
             raise ModelError(
                 f"Edges of {predictor.graph.edge_types[position]} are carried by layers of "
@@ -95,18 +126,20 @@ class _Listener:
     """Notes the messages of every propagation, and what they come to at their targets."""
 
     def __init__(self) -> None:
+        self.layers: list[tuple[str, int]] = []
         self.sent: list[Tensor] = []
         self.heard: list[Tensor] = []
 
     def listen(self, model: nn.Module, undo: Undo) -> None:
         """Hook into every layer."""
-        for module in model.modules():
+        for name, module in model.named_modules():
             if isinstance(module, MessagePassing):
-                hook(undo, module, "propagate_forward_pre", self._begin)
+                hook(undo, module, "propagate_forward_pre", partial(self._begin, name))
                 hook(undo, module, "message_forward", self._send)
                 hook(undo, module, "aggregate_forward", self._hear)
 
-    def _begin(self, module: MessagePassing, inputs: Any) -> None:
+    def _begin(self, name: str, module: MessagePassing, inputs: Any) -> None:
+        self.layers.append((name, sum(other == name for other, _ in self.layers)))
         self._target = inputs[0][1 if module.flow == "source_to_target" else 0]
 
     def _send(self, module: MessagePassing, inputs: Any, message: Any) -> None:

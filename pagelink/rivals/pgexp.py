@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -25,9 +25,9 @@ from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.links import Link, LinkLike
 from pagelink.model.borrowing import in_normal_mode
 from pagelink.model.inputs import ModelInput
-from pagelink.rivals.edge_vectors import Features, MaskPredictor, edge_vectors
+from pagelink.rivals.edge_vectors import EdgeVectors, MaskPredictor, edge_vectors
 from pagelink.rivals.rival import LOWEST, Options, Rival, made_masks
-from pagelink.runtime.arrays import Longs
+from pagelink.runtime.arrays import Floats, Longs
 from pagelink.search.mask_learning import LearnedMasks
 from pagelink.search.work import Work
 from pagelink.settings import Settings
@@ -55,13 +55,30 @@ class PGExpOptions(Options):
     last_temperature: float = 1.0
 
 
+VectorBatches = list[tuple[ComputationGraphs, dict[int, EdgeVectors]]]
+"""Computation graphs, with the vectors of their edges."""
+
+
+class MaskNetwork(Protocol):
+    """A network from vectors of edges and links to mask logits; see `MaskPredictor`."""
+
+    def parameters(self) -> list[Tensor]:
+        """All weights."""
+
+    def features(self, batch: ComputationGraphs, vectors: dict[int, EdgeVectors]) -> Any:
+        """The vectors of a batch, ready for the network; `edges` are as in `Features`."""
+
+    def logits(self, features: Any, elsewhere: float) -> Tensor:
+        """One mask logit per edge of the batch."""
+
+
 @dataclass(frozen=True)
-class _Step:
-    """Links that are trained on together."""
+class Step:
+    """Links that go through the model together in training."""
 
     recorded: ModelInput
     predicted: Tensor
-    features: Features
+    features: Any
 
 
 class PGExpLink(Rival):
@@ -83,7 +100,7 @@ class PGExpLink(Rival):
         super().__init__(*given, **arguments)
         self._train_links = None if train_links is None else list(train_links)
         self._given["train_links"] = self._train_links
-        self._trained: dict[int, MaskPredictor] = {}
+        self._trained: dict[int, MaskNetwork] = {}
 
     @classmethod
     def own_settings(cls, settings: Settings, options: PGExpOptions) -> Settings:
@@ -93,13 +110,17 @@ class PGExpLink(Rival):
     def masks(self, work: Work) -> LearnedMasks:
         """Predict the mask of each link."""
         predictor = self.fit(work.seed)
-        vectors = edge_vectors(self.predictor, work.batch, work.recorded)
+        vectors = self._vectors(work.batch, work.recorded, work.relation)
         with torch.no_grad():
             logits = predictor.logits(predictor.features(work.batch, vectors), LOWEST)
-        return made_masks(work, logits.numpy())
+        return made_masks(work, self._shown(work.batch, logits.numpy()))
+
+    def _shown(self, batch: ComputationGraphs, logits: Floats) -> Floats:
+        """The mask logits of a batch as explanations have them."""
+        return logits
 
     @in_normal_mode
-    def fit(self, seed: int | None = None) -> MaskPredictor:
+    def fit(self, seed: int | None = None) -> MaskNetwork:
         """Train the mask predictor, unless that was done; the seed decides how it starts.
 
         Raises:
@@ -111,7 +132,17 @@ class PGExpLink(Rival):
                 self._trained[seed] = self._train(seed)
         return self._trained[seed]
 
-    def _train(self, seed: int) -> MaskPredictor:
+    def _vectors(
+        self, batch: ComputationGraphs, recorded: ModelInput, relation: Longs
+    ) -> dict[int, EdgeVectors]:
+        """The vectors of the edges that get a mask: here, of those that the model sees."""
+        return edge_vectors(self.predictor, batch, recorded)
+
+    def _network(self, batches: VectorBatches, seed: int) -> MaskNetwork:
+        """The network before it is trained."""
+        return MaskPredictor(batches, self.options.hidden, seed)
+
+    def _train(self, seed: int) -> MaskNetwork:
         options: PGExpOptions = self.options
         gathered = list(self._gathered(seed))
         if not gathered:
@@ -120,30 +151,38 @@ class PGExpLink(Rival):
                 "training links is. Give others by train_links=[(src, dst), ...], or "
                 "threshold=None."
             )
-        vectors = [edge_vectors(self.predictor, batch, inputs) for batch, inputs, _ in gathered]
+        vectors = [self._vectors(*each[:3]) for each in gathered]
         batches = [(batch, found) for (batch, *_), found in zip(gathered, vectors, strict=True)]
-        predictor = MaskPredictor(batches, options.hidden, seed)
+        predictor = self._network(batches, seed)
         steps = [
-            _Step(inputs, torch.from_numpy(predicted), predictor.features(batch, found))
-            for (batch, inputs, predicted), found in zip(gathered, vectors, strict=True)
+            Step(inputs, torch.from_numpy(predicted), predictor.features(batch, found))
+            for (batch, inputs, _, predicted), found in zip(gathered, vectors, strict=True)
         ]
+        del gathered, vectors, batches
         adam = torch.optim.Adam(predictor.parameters(), lr=options.learning_rate)
         generator = torch.Generator().manual_seed(seed + 1)
         fall = options.last_temperature / options.first_temperature
         for epoch in range(options.epochs):
             temperature = options.first_temperature * fall ** (epoch / max(options.epochs - 1, 1))
-            for number in torch.randperm(len(steps), generator=generator).tolist():
+            order = torch.randperm(len(steps), generator=generator).tolist()
+            for together in self._together([steps[number] for number in order]):
                 adam.zero_grad()
-                loss = self._loss(predictor, steps[number], temperature, generator)
-                if loss is not None:
-                    loss.backward(inputs=predictor.parameters())  # and nothing of the user's
+                for step in together:
+                    loss = self._loss(predictor, step, temperature, generator)
+                    if loss is not None:
+                        loss.backward(inputs=predictor.parameters())  # and nothing of the user's
+                if any(each.grad is not None for each in predictor.parameters()):
                     adam.step()
         return predictor
 
+    def _together(self, steps: list[Step]) -> Iterator[list[Step]]:
+        """Yield the links of each step of Adam in an epoch, given all of them in random order."""
+        yield from ([step] for step in steps)
+
     def _loss(
         self,
-        predictor: MaskPredictor,
-        step: _Step,
+        predictor: MaskNetwork,
+        step: Step,
         temperature: float,
         generator: torch.Generator,
     ) -> Tensor | None:
@@ -167,21 +206,25 @@ class PGExpLink(Rival):
         total = total.index_add(0, link, options.entropy * entropy / count[link])
         return total[step.predicted].mean()
 
-    def _gathered(self, seed: int) -> Iterator[tuple[ComputationGraphs, ModelInput, Longs]]:
-        """Training links side by side, as they went through the model, with the predicted ones."""
+    def _gathered(self, seed: int) -> Iterator[tuple[ComputationGraphs, ModelInput, Longs, Longs]]:
+        """Training links side by side, as they went through the model, with the predicted ones.
+
+        The third is the relation of each link, the last is which of them are predicted.
+        """
         options: PGExpOptions = self.options
         left, room = options.num_links, TRAINING_MEMORY * GIGABYTE
         links = [link for link in self._drawn(seed) if link.message is None]
         for cut in self.setup.batches.cut(links, options.links_a_step, MEMORY):
             batch = ComputationGraphs.joined(cut.graphs)
-            logits, recorded = self.setup.logits(batch, self.setup.relations(cut.valid))
+            relation = self.setup.relations(cut.valid)
+            logits, recorded = self.setup.logits(batch, relation)
             predicted = np.isfinite(logits)
             if self.threshold is not None:
                 predicted &= logits >= self.threshold
             chosen = np.flatnonzero(predicted)[:left]
             left -= len(chosen)
             if len(chosen):
-                yield batch, recorded, chosen
+                yield batch, recorded, relation, chosen
                 room -= cut.size
             if left == 0 or room < cut.size:
                 return

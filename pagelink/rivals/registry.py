@@ -13,8 +13,12 @@ from typing import Any
 from pagelink.errors import SettingsError, did_you_mean
 from pagelink.explain.explainer import PaGELink
 from pagelink.rivals.gradients import Gradient, IntegratedGradient
+from pagelink.rivals.graphmask import GraphMaskLink
+from pagelink.rivals.jrecs import JRecs
 from pagelink.rivals.pgexp import PGExpLink
+from pagelink.rivals.pgexp_released import PGExpReleased
 from pagelink.rivals.plain import DegreeOnly, RandomMask, RandomPaths
+from pagelink.rivals.power_link import PowerLinkWhole
 from pagelink.rivals.rival import Options, Rival
 from pagelink.rivals.subgraphx import SubgraphXLink
 from pagelink.search.mask_learning import LearnedMasks, learn_masks
@@ -24,8 +28,8 @@ from pagelink.settings import Settings
 RELEASED = Settings.paper("useritemattr")
 _LEARNING = (
     "core", "hub_degree", "remove_pruned", "epochs", "learning_rate", "alpha", "beta",
-    "pred_weight", "path_loss", "paths_per_epoch", "path_schedule", "patience", "entropy", "size",
-    "start",
+    "pred_weight", "pred_loss", "path_loss", "paths_per_epoch", "path_schedule", "patience",
+    "entropy", "size", "start",
 )  # fmt: skip
 
 
@@ -93,12 +97,46 @@ class GNNExpLink(Rival):
         return learn_masks(work)
 
 
+@dataclass(frozen=True)
+class GNNExpReleasedOptions(GNNExpOptions):
+    """How the released code learns masks on UserItemAttr."""
+
+    learning_rate: float = 0.001
+    size: float = 1e-5
+
+
+class GNNExpReleased(GNNExpLink):
+    """GNNExp-Link with the settings of the PaGE-Link authors' code: small steps from noise."""
+
+    name = "gnnexp-released"
+    options_type = GNNExpReleasedOptions
+
+    @classmethod
+    def own_settings(cls, settings: Settings, options: GNNExpOptions) -> Settings:
+        """The start and the prediction loss are those of the released code, too."""
+        own = super().own_settings(settings, options)
+        return own.replace(start=RELEASED.start, pred_loss=RELEASED.pred_loss)
+
+
+class DiversePaGELink(PaGELink):
+    """PaGELink with `Settings.diverse`: of sets equally good, one that repeats least."""
+
+    name = "pagelink-diverse"
+
+    def _adopt(self, settings: Settings, seed: int) -> None:
+        super()._adopt(settings.replace(diverse=True), seed)
+
+
 _OTHERS: tuple[type[Rival], ...] = (
-    Paper, GNNExpLink, PGExpLink, SubgraphXLink, PowerLink, Gradient, IntegratedGradient,
-    DegreeOnly, RandomPaths, RandomMask,
+    Paper, GNNExpLink, GNNExpReleased, PGExpLink, PGExpReleased, SubgraphXLink, PowerLink,
+    PowerLinkWhole, GraphMaskLink, Gradient, IntegratedGradient, JRecs, DegreeOnly, RandomPaths,
+    RandomMask,
 )  # fmt: skip
-RIVALS: dict[str, type[PaGELink]] = {"pagelink": PaGELink} | {r.name: r for r in _OTHERS}
-BY_PATH = ("pagelink", "paper", "power", "degree", "random-paths")
+_OURS: dict[str, type[PaGELink]] = {"pagelink": PaGELink, DiversePaGELink.name: DiversePaGELink}
+RIVALS: dict[str, type[PaGELink]] = _OURS | {r.name: r for r in _OTHERS}
+BY_PATH = (
+    *_OURS, "paper", "power", "power-link", "jrecs", "degree", "random-paths",
+)  # fmt: skip
 """Explainers whose answer is paths; that of the others is the facts of the highest mask."""
 
 

@@ -4,8 +4,8 @@ Every edge of the pruned computation graph has a value M_e, its mask is sigmoid(
 batch share the passes through the model and nothing else: losses are summed, the start comes from
 the seed and the link, Adam works value by value.
 
-The path loss is over the best paths by the current mask, or, as an alternative (`Walks`), over all
-s-t walks of each length.
+The path loss (`path_loss`) is over the best paths by the current mask, or over all s-t walks of
+each length.
 """
 
 from __future__ import annotations
@@ -22,92 +22,17 @@ from torch import Tensor
 
 from pagelink.errors import ModelError
 from pagelink.model.inputs import ModelInput
-from pagelink.runtime.arrays import Bools, Doubles, Floats, Longs
-from pagelink.search.paths import PathGraphs, best_paths
+from pagelink.runtime.arrays import Doubles, Floats, Longs
+from pagelink.search.path_loss import Walks, path_gradient
+from pagelink.search.paths import best_paths
+from pagelink.search.unbounded_paths import UnboundedPaths
 from pagelink.search.work import LEARNING, SEARCHING, Work
 
 CONFIDENCE = 3.0
 """In the loss `gap` the unmasked graph has this logit, whatever the score of the model: the paper's
 loss of a link that is predicted at 95 %."""
-
-
-class Walks:
-    """The walks from source to target in the path graphs of a batch.
-
-    The entry (s, t) of the l-th power of a weighted adjacency is the sum, over all walks of l arcs
-    from s to t, of the product of their weights; parallel arcs add up. One row of the power is
-    enough, so a vector is multiplied by the adjacency l times, in log space.
-
-    No walk goes through its source or target in between: path graphs have no such arcs. Sequences
-    of relations that paths are held to do not count here.
-
-    Args:
-        paths: where walks may be.
-        device: where weights are.
-    """
-
-    def __init__(self, paths: PathGraphs, device: torch.device | None = None) -> None:
-        count = np.diff(paths.node_ptr)
-        link = np.repeat(np.arange(paths.num_links), count)
-        # A link has one more entry of arc_ptr than it has nodes.
-        first = np.arange(len(paths.nodes)) + link
-        out_degree = paths.arc_ptr[first + 1] - paths.arc_ptr[first]
-        tail = np.repeat(np.arange(len(paths.nodes)), out_degree)
-        head = paths.arc_dst + paths.node_ptr[link[tail]]
-        self._max_length = paths.max_length
-        self._num_nodes = len(paths.nodes)
-        self._tail = torch.from_numpy(tail).to(device)
-        self._head = torch.from_numpy(head.astype(np.int64)).to(device)
-        self.links = np.flatnonzero(count)
-        """The links that have walks."""
-        start = paths.node_ptr[self.links]
-        self._source = torch.from_numpy(start).to(device)
-        counts = self.log_weights(torch.zeros(len(tail), dtype=torch.float64, device=device))
-        self.log_counts = counts
-        """[links, max_length]: log of the number of walks of length 1, 2, ...; -inf: there is none.
-        """
-
-    def log_weights(self, arc_log_weight: Tensor) -> Tensor:
-        """Return the log of the summed weights of all walks of length 1 to l_max.
-
-        Args:
-            arc_log_weight: log of the weight of every arc, finite.
-
-        Returns:
-            [links, max_length], with gradients; -inf where there is no walk of the length.
-        """
-        # -inf has no usable gradient, so that unreached nodes have a finite stand-in for it.
-        nowhere = -torch.finfo(arc_log_weight.dtype).max / 4
-        reached = arc_log_weight.new_full((self._num_nodes,), nowhere)
-        reached = reached.index_fill(0, self._source, 0.0)
-        lengths = []
-        for _ in range(self._max_length):
-            step = reached[self._tail] + arc_log_weight
-            with torch.no_grad():
-                highest = torch.full_like(reached, nowhere).scatter_reduce(
-                    0, self._head, step, "amax"
-                )
-            there = highest > nowhere / 2
-            share = torch.where(there[self._head], (step - highest[self._head]).exp(), 0.0)
-            total = torch.zeros_like(reached).index_add(0, self._head, share)
-            reached = torch.where(there, highest + torch.where(there, total, 1.0).log(), nowhere)
-            lengths.append(reached[self._source + 1])  # the target comes after the source
-        found = torch.stack(lengths, dim=1)
-        return torch.where(found > nowhere / 2, found, -math.inf)
-
-    def loss(self, arc_log_weight: Tensor) -> Tensor:
-        """Return, per link that has walks, minus the log of its mean weight of walks.
-
-        Of each length, the mean weight of its walks, to the power of one over the length (so that
-        long walks are not light by their length alone); of these, the mean over the lengths that
-        there are.
-        """
-        there = torch.isfinite(self.log_counts)
-        length = torch.arange(1, self._max_length + 1, device=arc_log_weight.device)
-        summed = torch.where(there, self.log_weights(arc_log_weight), 0.0)
-        counts = torch.where(there, self.log_counts, 0.0).to(summed.dtype)
-        mean = torch.where(there, (summed - counts) / length, -math.inf)
-        return there.sum(1).to(summed.dtype).log() - torch.logsumexp(mean, dim=1)
+STILL = 1e-3
+"""In the loss `released` a link is done when a step moves the norm of its mask by less."""
 
 
 @dataclass(frozen=True)
@@ -132,9 +57,8 @@ def start_logits(work: Work) -> Floats:
     for i in range(batch.num_links):
         first, last = batch.edge_ptr[i : i + 2]
         edges = first + np.flatnonzero(work.kept[first:last])
-        alive = np.zeros(batch.node_ptr[i + 1] - batch.node_ptr[i], dtype=np.bool_)
-        alive[batch.src[edges]] = alive[batch.dst[edges]] = True
-        nodes = batch.nodes[batch.node_ptr[i] : batch.node_ptr[i + 1]][alive]
+        # All nodes: the released code prunes edges, and leaves the nodes where they are.
+        nodes = batch.nodes[batch.node_ptr[i] : batch.node_ptr[i + 1]]
         count = np.bincount(graph.node_type_of[nodes], minlength=len(graph.node_types))
         around = np.array([count[a] + (count[b] if a != b else 0) for a, b in node_type])
         deviation = np.sqrt(2) * np.sqrt(2 / np.maximum(2 * around, 1))
@@ -149,10 +73,10 @@ def learn_masks(work: Work) -> LearnedMasks:
 
     Each epoch adds the gradients of
     L_pred (`Settings.pred_loss`) on the graph whose messages are weighted by the mask, and of
-    L_path = -alpha * mean of M over E_path + beta * mean of M over the other edges,
-    where E_path are the edges of the best paths by the current mask. A link whose E_path has not
-    changed for `patience` epochs is done and leaves the model's input. When there is no time for
-    another step, what was learned by then counts.
+    L_path (`Settings.path_loss`), which raises the edges of the best paths by the current mask,
+    E_path, and lowers the others. A link whose E_path has not changed for `patience` epochs is done
+    and leaves the model's input. When there is no time for another step, what was learned by then
+    counts.
     """
     predictor, batch, settings = work.setup.predictor, work.batch, work.setup.settings
     start = start_logits(work)
@@ -189,7 +113,7 @@ def learn_masks(work: Work) -> LearnedMasks:
                 state.step(run, active, np.searchsorted(inside, active), size)
                 epoch += 1
                 done = state.steady[active] >= (settings.patience or settings.epochs)
-                done |= epoch == settings.epochs
+                done |= state.still[active] | (epoch == settings.epochs)
                 state.write(active[done], masks, epoch)
                 active = active[~done]
     return masks
@@ -211,7 +135,8 @@ class _State:
         mine = work.kept & np.repeat(learned, np.diff(batch.edge_ptr))
         moved = batch.visible.copy()
         moved[paths.arc_slot] = True
-        if settings.entropy or settings.size:
+        self._unbounded = UnboundedPaths(work) if settings.path_loss == "released" else None
+        if settings.entropy or settings.size or self._unbounded is not None:
             moved[:] = True
         # Kept edges that no message and no path ever touches all move alike, by beta alone: one
         # value per link stands for them.
@@ -231,11 +156,12 @@ class _State:
         device = work.setup.predictor.device
         number = np.full(len(batch.edges), -1, dtype=np.int32)
         number[self._slots] = np.arange(len(self._slots))
+        self._number = number
         self.number = torch.from_numpy(number).to(device)
         self._values = torch.from_numpy(start[self._slots]).to(device).requires_grad_()
         self._idle = torch.zeros(batch.num_links, device=device).requires_grad_()
         self._adam = torch.optim.Adam([self._values, self._idle], lr=settings.learning_rate)
-        self._best = np.zeros(len(self._slots), dtype=np.bool_)
+        self._best = np.zeros(len(self._slots), dtype=np.int64)
         self._walks: Walks | None = None
         if settings.path_loss == "power":
             self._walks = Walks(paths, device)
@@ -244,6 +170,9 @@ class _State:
         self._epoch = 0
         self.steady = np.zeros(batch.num_links, dtype=np.int64)
         """Per link, for how many epochs E_path has not changed."""
+        self.still = np.zeros(batch.num_links, dtype=np.bool_)
+        """Per link, whether the last step hardly moved the mask; only for the loss `released`."""
+        self._norm: Doubles | None = None
 
     def step(
         self,
@@ -258,7 +187,20 @@ class _State:
         path_gradient, idle_gradient = self._path_gradients(active)
         self._values.grad = gradient + torch.from_numpy(path_gradient).to(gradient.device)
         self._idle.grad = torch.from_numpy(idle_gradient).to(gradient.device)
+        if self._unbounded is None:
+            self._adam.step()
+            return
+        before = self._norms() if self._norm is None else self._norm
         self._adam.step()
+        self._norm = self._norms()
+        self.still = np.abs(self._norm - before) < STILL
+
+    def _norms(self) -> Doubles:
+        """The Euclidean norm of the mask of each link."""
+        mask = torch.sigmoid(self._values.detach()).cpu().numpy().astype(np.float64)
+        squares = np.bincount(self._link_of, weights=mask**2, minlength=len(self.steady))
+        norms: Doubles = np.sqrt(squares)
+        return norms
 
     def _model_gradient(
         self, run: Callable[[Tensor], Tensor], active: Longs, place: Longs
@@ -300,53 +242,57 @@ class _State:
         return (answers - whole) / unit
 
     def _path_gradients(self, active: Longs) -> tuple[Floats, Floats]:
-        """Gradients of L_path by M, and find E_path on the way."""
+        """The gradients of L_path by M; E_path is found on the way."""
         settings = self._settings
         num_links = len(self.steady)
         up, down = np.zeros(num_links), np.zeros(num_links)
         up[active], down[active] = settings.alpha, settings.beta
+        logits = self._values.detach().cpu().numpy()
+        times = self._best
         if self._walks is not None:  # what the walks add is part of the loss
-            return self._signed(self._on_walks, 0 * up, down)
-        if not settings.alpha and not settings.beta and settings.patience is None:
-            # No path counts for anything, so none is searched.
-            return self._signed(self._best, up, down)
-        arc_logits = self._values.detach().cpu().numpy()[self._arc_value]
-        found = best_paths(
-            self._paths, arc_logits, settings.paths_per_epoch, active, self._timer.search_end()
+            times, up = self._on_walks, 0 * up
+        elif settings.alpha or settings.beta or settings.patience is not None:
+            # Otherwise no path counts for anything, so none is searched.
+            times = self._search(logits, active)
+        return path_gradient(
+            settings.path_loss, logits, times, self._link_of, up, down, self._num_kept
         )
-        if not found.complete.all():
+
+    def _search(self, logits: Floats, active: Longs) -> Longs:
+        """Find the best paths; per edge, the number of those of this epoch that it lies on."""
+        settings, until = self._settings, self._timer.search_end()
+        if self._unbounded is None:
+            found = best_paths(
+                self._paths, logits[self._arc_value], settings.paths_per_epoch, active, until
+            )
+            complete = found.complete
+            steps = np.where(found.arcs >= 0, self._arc_value[found.arcs], -1)
+        else:
+            whole = np.full(len(self._number), -np.inf, dtype=np.float32)
+            whole[self._slots] = logits
+            slots, complete = self._unbounded.best(whole, settings.paths_per_epoch, active, until)
+            steps = np.where(slots >= 0, self._number[slots], -1)
+        if not complete.all():
             self._timer.stop(SEARCHING)
-        best = self._edges_of(found.arcs)
-        changed = np.bincount(self._link_of[best != self._best], minlength=num_links) > 0
-        self.steady = np.where(changed, 0, self.steady + 1)
+        best = self._times(steps)
+        changed = (best > 0) != (self._best > 0)
+        num_changed = np.bincount(self._link_of[changed], minlength=len(self.steady))
+        self.steady = np.where(num_changed > 0, 0, self.steady + 1)
         self._best = best
-        on_path = best
+        count = settings.paths_per_epoch
         if settings.path_schedule == "cycle":
-            count = settings.paths_per_epoch - self._epoch % settings.paths_per_epoch
-            on_path = self._edges_of(found.arcs[:, :count])
+            count -= self._epoch % settings.paths_per_epoch
         self._epoch += 1
-
-        return self._signed(on_path, up, down)
-
-    def _signed(self, on_path: Bools, up: Doubles, down: Doubles) -> tuple[Floats, Floats]:
-        """Gradients that raise the edges on paths and lower the others, and the idle ones."""
-        if self._settings.path_loss != "sum":
-            num_on_path = np.bincount(self._link_of[on_path], minlength=len(up))
-            up = up / np.maximum(num_on_path, 1)
-            down = down / np.maximum(self._num_kept - num_on_path, 1)
-        rise, fall = -up.astype(np.float32), down.astype(np.float32)
-        return np.where(on_path, rise[self._link_of], fall[self._link_of]), fall
+        return best if count == settings.paths_per_epoch else self._times(steps[:, :count])
 
     @cached_property
-    def _on_walks(self) -> Bools:
-        """The edges on some walk from source to target."""
+    def _on_walks(self) -> Longs:
+        """Per edge, 1 if it is on some walk from source to target."""
         mine = self._slots[self._arc_value] == self._paths.arc_slot
-        return self._edges_of(np.flatnonzero(mine))
+        return np.minimum(self._times(self._arc_value[mine]), 1)
 
-    def _edges_of(self, arcs: Longs) -> Bools:
-        on_path = np.zeros(len(self._slots), dtype=np.bool_)
-        on_path[self._arc_value[arcs[arcs >= 0]]] = True
-        return on_path
+    def _times(self, steps: Longs) -> Longs:
+        return np.bincount(steps[steps >= 0], minlength=len(self._slots))
 
     def write(self, links: Longs, masks: LearnedMasks, epoch: int) -> None:
         """Write the values of links that are done to where the result is kept."""

@@ -181,7 +181,7 @@ def application(study: Study, token: str | None = None) -> ASGIApp:
             answered = page.number if page is not None else study.progress(key)[0] + 1
             earlier = _NUMBER.fullmatch(number) is not None and 0 < int(number) < answered
             return go_on(key, kept=earlier)
-        drawings = [_as_image(shown.svg) for shown in page.shown]
+        drawings = [(_as_image(shown.svg), _as_image(shown.narrow)) for shown in page.shown]
         kept = "kept" in request.query_params
         return _page("question.html", title, key=key, page=page, drawings=drawings, kept=kept)
 

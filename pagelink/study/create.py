@@ -167,8 +167,9 @@ def lines_about(made: Made, plan: Plan, difference: float) -> list[str]:
             "a path."
         )
     if made.merged:
+        places = "place" if made.merged == 1 else "places"
         lines.append(
-            f"In {made.merged} places explainers show the same facts: there they are one option, "
+            f"In {made.merged} {places} explainers show the same facts: there they are one option, "
             "and share its choice in equal parts."
         )
     lines += [
@@ -178,13 +179,13 @@ def lines_about(made: Made, plan: Plan, difference: float) -> list[str]:
     each = min(plan.per_person, made.num_links)  # nobody is asked about one link twice
     best, forecast = answers_for_shares(difference), answers_for_accuracy(difference)
     lines += [
-        f"To tell a difference of {100 * difference:g} points (two-sided at 5 %, found in four of "
-        "five studies):",
+        f"To detect a difference of {100 * difference:g} points (two-sided at 5 %, found in four "
+        "of five studies):",
         f"- between the shares of two explainers, {best:,} answers are enough; "
-        f"{plan.wanted} a question are {plan.wanted * made.num_links:,};",
+        f"{plan.wanted} per question make {plan.wanted * made.num_links:,};",
         "- between right forecasts with one explainer's explanation and without, "
-        f"{(len(plan.explainers) + 1) * forecast:,} answers over all variants; {plan.wanted} a "
-        f"question are {plan.wanted * made.num_forecasts:,}.",
+        f"{(len(plan.explainers) + 1) * forecast:,} answers over all variants; {plan.wanted} per "
+        f"question make {plan.wanted * made.num_forecasts:,}.",
         f"Answers of one person are alike: with {each} each, alike by {ALIKE:g}, "
         f"{design_effect(each):.1f} times as many are needed.",
     ]

@@ -237,12 +237,12 @@ class Study(contextlib.AbstractContextManager["Study"]):
             (person, question),
         ).fetchone()
         drawn = now.execute(
-            "SELECT svg, sentences FROM json_each(?) AS place "
+            "SELECT svg, sentences, narrow FROM json_each(?) AS place "
             "JOIN option ON option.question = ? AND option.number = place.value "
             "JOIN drawing ON drawing.id = option.drawing ORDER BY place.key",
             (options, question),
         )
-        shown = [Shown(svg, tuple(json.loads(sentences))) for svg, sentences in drawn]
+        shown = [Shown(svg, tuple(json.loads(said)), narrow) for svg, said, narrow in drawn]
         return Page(
             question, kind, asked, link, score, fact, tuple(shown), choices_of(kind, len(shown)),
             number, self.total,

@@ -22,12 +22,16 @@ from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.models.checkpoint import Checkpoint
 from pagelink.rivals.ground import Ground, fact_paths, free_facts
+from pagelink.rivals.pgexp import PGExpLink
 from pagelink.rivals.registry import BY_PATH, RIVALS, make_rival
 from pagelink.settings import Settings
 from pagelink.study.questions import TRUTHS, Shown, Truth
+from pagelink.views.drawing.pictures import draw_walks
+from pagelink.views.drawing.walks import walks_of
 from pagelink.views.layers import NamedFact, Node, columns_of
 from pagelink.views.statements import phrases_of
 from pagelink.views.subgraph import NOTHING, draw_subgraph
+from pagelink.views.templates import graph_colours
 from pagelink.views.text import clean, isolate, words
 
 Pair = tuple[int, int]
@@ -90,7 +94,7 @@ class Explainers:
         """Make an explainer."""
         more: dict[str, Any] = {"threshold": _THRESHOLD}
         checkpoint, settings = self.checkpoint, settings_of(name, self.budget)
-        if name == "pgexp":
+        if issubclass(RIVALS[name], PGExpLink):
             more["train_links"] = _pairs(checkpoint.split.train)
         model, source, link_type = checkpoint.model, checkpoint.source, checkpoint.link_type
         return make_rival(name, model, source, link_type, settings, self.seed, **more)
@@ -165,6 +169,9 @@ class Words:
     def __init__(self, graph: TypedGraph, link_type: EdgeType) -> None:
         self._graph, self._link_type = graph, link_type
         self._kinds = {kind: words(kind) for kind in graph.node_types}
+        # The same as in the explorer and in saved files.
+        colours = graph_colours(graph.node_types, [*graph.edge_types, link_type])
+        self._colours = {self._kinds[kind]: colour for kind, colour in colours.items()}
         self._alike = {kind: Counter(map(str, names)) for kind, names in graph.names.items()}
         self._relations = {words(relation) for _, relation, _ in graph.edge_types}
         self._edge_of = representatives_of_facts(graph)
@@ -196,8 +203,11 @@ class Words:
 
         sentences = tuple(f"{self.fact(fact)}." for fact in sorted(facts, key=order))
         title = f"{len(facts)} facts about: {self.link(pair)}"
-        svg = draw_subgraph(title, src, dst, list(named.values()), self._kinds.values())
-        return Shown(svg, sentences or (NOTHING,))
+        drawn = list(named.values())
+        svg = draw_subgraph(title, src, dst, drawn, self._colours)
+        message = "" if drawn else NOTHING
+        narrow = draw_walks(title, walks_of(drawn, src, dst), self._colours, message)
+        return Shown(svg, sentences or (NOTHING,), narrow)
 
     def _ends(self, pair: Pair) -> tuple[int, int]:
         graph, (src_type, _, dst_type) = self._graph, self._link_type

@@ -46,7 +46,9 @@ class Shown:
     svg: str
     """A standalone drawing."""
     sentences: tuple[str, ...]
-    """The same facts in words, for screen readers and narrow windows."""
+    """The same facts in words, for screen readers."""
+    narrow: str
+    """The drawing for narrow windows."""
 
 
 @dataclass(frozen=True)

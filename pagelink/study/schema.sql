@@ -8,7 +8,8 @@ CREATE TABLE about (value TEXT NOT NULL);  -- one row of JSON, see StudyAbout
 CREATE TABLE drawing (
     id INTEGER PRIMARY KEY,
     svg TEXT NOT NULL,
-    sentences TEXT NOT NULL  -- JSON list
+    sentences TEXT NOT NULL,  -- JSON list
+    narrow TEXT NOT NULL  -- the drawing for narrow windows
 );
 
 CREATE TABLE question (

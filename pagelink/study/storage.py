@@ -111,8 +111,13 @@ def _write(
             if option.shown not in drawings:
                 drawings[option.shown] = len(drawings) + 1
                 connection.execute(
-                    "INSERT INTO drawing VALUES (?, ?, ?)",
-                    (drawings[option.shown], option.shown.svg, json.dumps(option.shown.sentences)),
+                    "INSERT INTO drawing VALUES (?, ?, ?, ?)",
+                    (
+                        drawings[option.shown],
+                        option.shown.svg,
+                        json.dumps(option.shown.sentences),
+                        option.shown.narrow,
+                    ),
                 )
             drawing = drawings[option.shown]
         connection.execute(

@@ -125,7 +125,8 @@ def strongest_words(
         start, end = each.nodes
         paths = on.get(fact_key(each.edge, start, end), [])
         everywhere = everywhere and bool(paths)
-        remarks = [_alone(each.edge.influence, bar), _on_paths(paths)]
+        added = "added" if each.edge.added else ""
+        remarks = [added, _alone(each.edge.influence, bar), _on_paths(paths)]
         fact = edge_words(each.edge, nodes[start], nodes[end])
         told = ", ".join(remark for remark in remarks if remark)
         facts.append(StrongFact(fact, told, each.edge.influence))

@@ -46,7 +46,7 @@ class Measured:
         rank, after = explanation.rank, explanation.rank_without_these
         if rank is None or after is None:
             return said
-        of = place(explanation, after)
+        of = place(explanation, after, explanation.rank_ties_without_these)
         if after == rank:
             return f"{said}; it still ranks {of}"
         moves = "falls" if after > rank else "rises"
@@ -117,9 +117,12 @@ def _exchanged(measured: Measured, control: DegreeControl) -> str:
 def degree_only(measured: Measured) -> tuple[str, ...]:
     """What counts is how much is known about an end."""
     evidence, link = measured.evidence, measured.link
-    ends = {"src": [link.subject.short], "dst": [link.object.short]}
-    who = ends.get(evidence.ends or "both", [link.subject.short, link.object.short])
+    both = [link.subject.short, link.object.short]
+    who = {"src": both[:1], "dst": both[1:]}.get(evidence.ends or "both", both)
+    known = enumerated(who)
     connected = f"{'it is' if len(who) == 1 else 'they are'} connected to"
+    if evidence.ends == "either":
+        known = f"{' or '.join(who)} (a fact that joins both does not tell which)"
     control = evidence.control
     if control is not None and control.high < -measured.explanation.noise:
         connected = f"; what {connected} speaks against the link"
@@ -132,10 +135,7 @@ def degree_only(measured: Measured) -> tuple[str, ...]:
     told = [f"{does} the score by {size_of(evidence.influence)}"]
     if evidence.control is not None:
         told.append(_exchanged(measured, evidence.control))
-    return (
-        f"What counts is how much is known about {enumerated(who)}{connected}: "
-        f"{', but '.join(told)}.",
-    )
+    return (f"What counts is how much is known about {known}{connected}: {', but '.join(told)}.",)
 
 
 def one_end(measured: Measured) -> tuple[str, ...]:
@@ -146,7 +146,7 @@ def one_end(measured: Measured) -> tuple[str, ...]:
         who, other = other, who
     return (
         f"What counts is what {who.short} is connected to, not that {other.short} is connected to "
-        f"it: without {measured.these} the {measured.falls}, and the facts "
+        f"it: without {measured.these} the {measured.falls}; the facts "
         f"at {other.short} alone change nothing.",
         *led_to(measured),
     )

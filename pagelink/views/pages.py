@@ -8,9 +8,9 @@ one file that needs no network.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from textwrap import indent
-from typing import Any, Literal
+from typing import Any
 
 from markupsafe import Markup
 
@@ -18,161 +18,46 @@ from pagelink.errors import need
 from pagelink.explain.counterfactual import Counterfactual, RemovedFact
 from pagelink.explain.result import Explanation
 from pagelink.views.beyond_wording import EquallyGood
-from pagelink.views.drawing import arrows as arrow_sizes
-from pagelink.views.drawing import layout, stacked
-from pagelink.views.drawing.arrows import Arrow, Place
-from pagelink.views.statements import IDLE, compared, support
-from pagelink.views.templates import AGAINST, SUPPORTS, Colour, render, type_colours
+from pagelink.views.drawing.arrows import Place
+from pagelink.views.drawing.pictures import FRAMES, draw, wide_drawing
+from pagelink.views.statements import compared, support
+from pagelink.views.templates import render, type_colours
 from pagelink.views.text import (
     clean,
     count,
     enumerated,
     numbers,
     ordinal,
-    shorten,
-    text_width,
     type_words,
-    words,
 )
 from pagelink.views.wording import PathWords, Wording, items, wording
 
-_LEGEND_SIZE, _LEGEND_LINE = 12.0, 24.0
-_SWATCH, _BETWEEN = 26.0, 20.0
-_SMALLEST_SCALE = 0.72
-"""In a frame where the wide drawing would shrink below this share of its size, the narrow one is
-shown."""
-_FRAMES = range(300, 2001, 50)
-"""Widths of frames that a page tells apart."""
-_INK = {"": "#6b7785", "supports": SUPPORTS, "against": AGAINST}
-"""Of lines, by what their facts do."""
-Sign = Colour | Literal["question", "fact", "idle", "supports", "against", "together"]
-"""What the legend explains: the sign of a node type, or a kind of line."""
-LegendEntry = tuple[float, float, str, Sign]
-"""Where a sign stands, and what it means."""
 
-
-@dataclass(frozen=True)
-class Drawing:
-    """A drawing for wide windows and one for narrow ones."""
-
-    svg: str
-    narrow: str
-    """Paths under each other; the wide drawing again, if there are no paths."""
-    width: float
-    """How wide the wide drawing is meant to be shown, in pixels."""
-
-    @property
-    def smallest(self) -> int:
-        """In a frame of fewer pixels, the narrow drawing is the one to show."""
-        return round(self.width * _SMALLEST_SCALE)
-
-    @property
-    def frame(self) -> int:
-        """The same, as one of the widths that a page without scripts tells apart."""
-        return next((frame for frame in _FRAMES if frame >= self.smallest), _FRAMES[-1])
-
-
-def to_svg(explanation: Explanation, off: frozenset[Place] = frozenset()) -> str:
+def to_svg(explanation: Explanation, off: frozenset[Place] = frozenset(), edited: str = "") -> str:
     """Draw the paths as a standalone SVG that needs neither fonts nor network.
 
     Args:
         explanation: what is drawn.
         off: facts that are drawn as switched off.
+        edited: what rank and score are then, in words; it stands beside those of all facts.
     """
-    return _wide(wording(explanation), type_colours(explanation), True, off)[0]
+    said = _beside_the_score(wording(explanation), edited)
+    return wide_drawing(said, type_colours(explanation), True, off)[0]
 
 
-def draw(said: Wording, colours: dict[str, Colour], off: frozenset[Place] = frozenset()) -> Drawing:
-    """Draw what an explanation says, for a page that has its verdict in words.
-
-    Args:
-        said: what the explanation says.
-        colours: those of its node types.
-        off: facts that are drawn as switched off.
-    """
-    svg, width = _wide(said, colours, False, off)
-    placed = stacked.stack(said, off)
-    if not placed.paths:
-        return Drawing(svg, svg, width)
-    room = stacked.WIDTH - 2 * stacked.MARGIN
-    arrows = [arrow for path in placed.paths for arrow in path.arrows]
-    kinds = {box.words.node[0] for path in placed.paths for box in path.boxes}
-    signs = _signs({kind: colours[kind] for kind in colours if kind in kinds}, arrows)
-    legend = _legend(signs, (stacked.MARGIN, placed.height), room)
-    narrow = render(
-        "stacked.svg", placed=placed, colours=colours, legend=legend, title=_title(said), ink=_INK,
-        height=legend[-1][1] + stacked.MARGIN + 4, sizes=stacked, common=layout,
-        legend_size=_LEGEND_SIZE, arrows=arrow_sizes,
-    )  # fmt: skip
-    return Drawing(svg, narrow, width)
-
-
-def _wide(
-    said: Wording, colours: dict[str, Colour], alone: bool, off: frozenset[Place]
-) -> tuple[str, float]:
-    placed = layout.place(said, alone, off)
-    kinds = {box.words.node[0] for box in placed.boxes}
-    drawn = {kind: colour for kind, colour in colours.items() if kind in kinds}
-    arrows = [arrow for row in placed.rows for arrow in row.arrows]
-    signs = _signs(drawn, arrows)
-    signs.insert(len(drawn), ("the predicted link", "question"))
-    if placed.brackets:
-        signs.append(("paths that count together", "together"))
-    corner = layout.MARGIN, placed.height + _LEGEND_LINE / 4
-    legend = _legend(signs, corner, placed.width - 2 * layout.MARGIN)
-    svg = render(
-        "paths.svg", placed=placed, colours=colours, legend=legend, title=_title(said), ink=_INK,
-        height=legend[-1][1] + layout.MARGIN, link=str(said.link), sizes=layout,
-        legend_size=_LEGEND_SIZE, arrows=arrow_sizes,
-    )  # fmt: skip
-    return svg, placed.width
-
-
-def _title(said: Wording) -> str:
-    """Return the drawing in one line, for readers who do not see it."""
-    shown = [*said.opening, *(f"{group.heading}." for group in said.groups)]
-    return " ".join([f"{said.link}.", said.score_sentence, *said.requests, *shown])
-
-
-def _signs(colours: dict[str, Colour], arrows: list[Arrow]) -> list[tuple[str, Sign]]:
-    """Return what is to be explained of a drawing."""
-    signs: list[tuple[str, Sign]] = [(words(kind), colour) for kind, colour in colours.items()]
-    sides = {arrow.side for arrow in arrows}
-    if "supports" in sides:
-        signs.append(("+ supports (lower score without it)", "supports"))
-    if "against" in sides:
-        signs.append(("\N{MINUS SIGN} speaks against (higher without it)", "against"))
-    if not sides - {""} and arrows:
-        signs.append(("a fact, read along the arrow", "fact"))
-    if any(arrow.idle for arrow in arrows):
-        signs.append((IDLE[0].lower() + IDLE[1:], "idle"))
-    return signs
-
-
-def _legend(
-    signs: list[tuple[str, Sign]], corner: tuple[float, float], room: float
-) -> list[LegendEntry]:
-    """Place the legend from a corner on, in as many lines as it needs."""
-    entries = []
-    x, y = left, _ = corner
-    for meaning, sign in signs:
-        text = shorten(meaning, room - _SWATCH, _LEGEND_SIZE)
-        width = _SWATCH + text_width(text, _LEGEND_SIZE)
-        if x > left and x + width > left + room:
-            x, y = left, y + _LEGEND_LINE
-        entries.append((x, y, text, sign))
-        x += width + _BETWEEN
-    return entries
+def _beside_the_score(said: Wording, edited: str) -> Wording:
+    return replace(said, requests=(*said.requests, edited)) if edited else said
 
 
 # The drawing as a PNG, with a font that is always there.
 
 
 def to_png(
-    explanation: Explanation, zoom: float = 2.0, off: frozenset[Place] = frozenset()
-) -> bytes:
+    explanation: Explanation, zoom: float = 2.0, off: frozenset[Place] = frozenset(),
+    edited: str = "",
+) -> bytes:  # fmt: skip
     """Draw the paths as a PNG; see `painted` and `to_svg`."""
-    return painted(to_svg(explanation, off), zoom)
+    return painted(to_svg(explanation, off, edited), zoom)
 
 
 def painted(svg: str, zoom: float = 2.0) -> bytes:
@@ -243,9 +128,9 @@ def _equally_good_text(found: EquallyGood) -> str:
     return "\n".join([*lines, *([f"- {found.more}"] if found.more else [])])
 
 
-def to_html(explanation: Explanation, off: frozenset[Place] = frozenset()) -> str:
-    """Return one self-contained page that needs no network; `off` as in `to_svg`."""
-    return render("page.html", **_content(explanation, off))
+def to_html(explanation: Explanation, off: frozenset[Place] = frozenset(), edited: str = "") -> str:
+    """Return one self-contained page that needs no network; `off` and `edited` as in `to_svg`."""
+    return render("page.html", **_content(explanation, off, edited))
 
 
 def to_html_fragment(explanation: Explanation) -> str:
@@ -253,9 +138,11 @@ def to_html_fragment(explanation: Explanation) -> str:
     return render("fragment.html", **_content(explanation))
 
 
-def _content(explanation: Explanation, off: frozenset[Place] = frozenset()) -> dict[str, Any]:
+def _content(
+    explanation: Explanation, off: frozenset[Place] = frozenset(), edited: str = ""
+) -> dict[str, Any]:
     """Return what the templates show."""
-    said = wording(explanation)
+    said = _beside_the_score(wording(explanation), edited)
     colours = type_colours(explanation)
     drawing = draw(said, colours, off)
     return {
@@ -265,9 +152,11 @@ def _content(explanation: Explanation, off: frozenset[Place] = frozenset()) -> d
         "colours": colours,
         "drawing": Markup(drawing.svg),  # escaped where it was filled in
         "narrow_drawing": Markup(drawing.narrow),
+        "compact_drawing": Markup(drawing.compact),
         "drawing_width": round(drawing.width),
-        "smallest_width": drawing.frame,
-        "frames": _FRAMES,
+        "compact_width": round(drawing.compact_width),
+        "from_frames": drawing.frames,
+        "frames": FRAMES,
         "made": _how_it_was_made(explanation),
         "settings": {
             name: "not set" if value is None else str(value)

@@ -11,9 +11,15 @@ from pagelink.views.text import numbers, percent
 MOST = 0.5
 """Paths are necessary if their removal takes this share of what all paths add, and not sufficient
 alone if they bring back less than this share of it."""
+ALL = 0.95
+"""A path with this share of an effect has all of it."""
+OVERLAP = 1.05
+"""Shares that add up to more than this are of the same effect."""
 ENDS_ONLY = 0.1
 """Below this connection the effect of a path comes from its first and its last step."""
 TOGETHER = "These paths count together: one of them alone speaks against the link."
+_OTHER_SIDE = 0.05
+"""By how much a share differs from that by removal if it is the one by adding."""
 _TOO_SMALL = 0.005
 """An effect that two decimals do not show."""
 _ROUNDING = 1e-6
@@ -48,7 +54,10 @@ def share_words(explanation: Explanation, path: Path) -> str:
 
     For example "42 % of the effect of these paths".
 
-    Empty if it is no evidence, stands alone, or has no share; a share above all is no number.
+    A share by adding is said to be one: the figures beside it are those of removal. Empty if it is
+    no evidence, stands alone, or has no share; a share above all is no number. Where
+    several paths have all of the effect, it is said whether they need each other or stand in for
+    each other; where shares overlap, that they do.
     """
     share = path.share
     if not path.is_evidence or explanation.is_negative or len(explanation.paths) < 2:
@@ -56,8 +65,42 @@ def share_words(explanation: Explanation, path: Path) -> str:
     if share is None or round(share, 2) <= 0:
         return ""
     if round(share, 2) > 1:
+        if _is_by_gain(explanation, path, share):
+            rest = "the other adds" if len(explanation.paths) == 2 else "the others add"
+            return f"needed: without this one, {rest} nothing to the graph without any path"
         return "more effect than these paths together"
-    return f"{percent(share)} of the effect of these paths"
+    others = [p for p in explanation.paths if p.is_evidence and p is not path]
+    if round(share, 2) == 1 and any(round(p.share or 0.0, 2) == 1 for p in others):
+        return _all_of_it(explanation, path)
+    if _is_by_gain(explanation, path, share):
+        return f"{percent(share)} of what these paths add to the graph without any path"
+    told = f"{percent(share)} of the effect of these paths"
+    if share + sum(max(p.share or 0.0, 0.0) for p in others) > OVERLAP:
+        return f"{told}, some of it shared with {'the other' if len(others) == 1 else 'others'}"
+    return told
+
+
+def _is_by_gain(explanation: Explanation, path: Path, share: float) -> bool:
+    """Whether a share is one by adding, while the figures beside it are those of removal."""
+    evidence, marginal = explanation.evidence, path.marginal
+    if evidence is None or evidence.inserted or marginal is None or evidence.influence <= 0:
+        return False
+    return share > marginal / evidence.influence + _OTHER_SIDE
+
+
+def _all_of_it(explanation: Explanation, path: Path) -> str:
+    """Return what a path does that has all of the effect, as another one does."""
+    evidence, number = explanation.evidence, len(explanation.paths)
+    if evidence is None or explanation.logit is None:
+        return "all of the effect of these paths"
+    removed = explanation.logit - evidence.logit_without_these
+    if (path.influence or 0.0) >= ALL * removed > explanation.noise:
+        them = "both paths are" if number == 2 else "it is"
+        left = "the other has" if number == 2 else "the others have"
+        return f"{them} needed: without this one, {left} no effect"
+    if (path.gain or 0.0) >= ALL * evidence.gain > explanation.noise:
+        return "enough alone: it has the effect of all these paths"
+    return "all of the effect of these paths, shared with others"
 
 
 def path_remarks(

@@ -40,9 +40,10 @@ SCHEMA = pa.schema([
     ("control_placebo", pa.int64()), ("strongest", pa.list_(pa.string())),
     ("strongest_effect", pa.float64()), ("strongest_share", pa.float64()),
     ("what_else", pa.string()), ("alternatives", pa.list_(pa.string())),
-    ("rank", pa.int64()), ("rank_without_these", pa.int64()),
-    ("rank_without_strongest", pa.int64()),
-    ("rank_of", pa.int64()), ("rank_end", pa.string()), ("runs", pa.int64()),
+    ("rank", pa.int64()), ("rank_ties", pa.int64()), ("rank_without_these", pa.int64()),
+    ("rank_ties_without_these", pa.int64()), ("rank_without_strongest", pa.int64()),
+    ("rank_of", pa.int64()), ("rank_is_sample", pa.bool_()), ("rank_end", pa.string()),
+    ("runs", pa.int64()),
     ("held_out_share", pa.float64()), ("held_out_predictions", pa.int64()),
     ("path", pa.int64()), ("score", pa.float64()), ("length", pa.int64()), ("text", pa.string()),
     ("metapath", pa.string()),
@@ -60,7 +61,7 @@ SCHEMA = pa.schema([
 ])  # fmt: skip
 """`line` is the line of the link in its table, `path` the rank from 1 on (null without paths),
 `metapath` the node types and relations of the path in words, `attributes` a JSON object per fact of
-the path.
+the path; a fact that was added to the graph has `"added": true` in it.
 
 What was measured, null where it was not: of the returned paths together, `verdict`, `ends` (under
 `degree_only`), `influence` (how much they add to the logit: by removal, or if `inserted` by
@@ -76,13 +77,13 @@ Beside the paths: `strongest`, the facts that count most, in words, with `strong
 without it alone, and `edge_active`, whether it moves the score at all. Paths come in the order of
 the other views, those with `is_evidence` first.
 
-What was requested, null where it was not: `rank`, `rank_without_these`, `rank_without_strongest`,
-`rank_of` and `rank_end`, as `Explanation` has them; `runs`, and `path_runs`, in how many of them
-the path was returned.
+What was requested, null where it was not: `rank`, `rank_ties`, `rank_without_these`,
+`rank_ties_without_these`, `rank_without_strongest`, `rank_of`, `rank_is_sample` and `rank_end`, as
+`Explanation` has them; `runs`, and `path_runs`, in how many of them the path was returned.
 
 Where the model has a calibration: `held_out_share`, the share of like predictions that were
 held-out links, and `held_out_predictions`, the number of predictions that this rests on."""
-VERSION = 3
+VERSION = 4
 """Rows of another version must not be mixed with these: it grows with every change of what a column
 means; a change of the columns shows by itself."""
 _OF_THE_LINK = ("probability", "logit", "reason", "seed", "seconds")
@@ -95,7 +96,8 @@ _OF_THE_CONTROL = {
     "placebo": "num_placebo",
 }  # fmt: skip
 _ON_REQUEST = (
-    "rank", "rank_without_these", "rank_without_strongest", "rank_of", "rank_end", "runs",
+    "rank", "rank_ties", "rank_without_these", "rank_ties_without_these",
+    "rank_without_strongest", "rank_of", "rank_is_sample", "rank_end", "runs",
 )  # fmt: skip
 _OF_A_PATH = ("influence", "gain", "marginal", "share", "connection", "bundle", "runs")
 
@@ -161,7 +163,12 @@ def _path_columns(said: PathWords) -> dict[str, Any]:
         "edge_influences": None if path.weakest is None else [edge.influence for edge in edges],
         "edge_active": None if edges[0].active is None else [edge.active for edge in edges],
         "attributes": [
-            json.dumps(dict(edge.attributes), default=str, ensure_ascii=False) for edge in edges
+            json.dumps(
+                {**edge.attributes, **({"added": True} if edge.added else {})},
+                default=str,
+                ensure_ascii=False,
+            )
+            for edge in edges
         ],
     }
 

@@ -19,22 +19,32 @@ _PEOPLE = frozenset({
 
 
 def because(explanation: Explanation) -> str:
-    """Return the path of the largest share in one sentence, empty if the model relies on none.
+    """Return the path that counts most in one sentence, empty if the model relies on none.
 
-    A path that alone speaks against the link is named only if all of them do. It is "mostly" this
-    path if it alone has half of what the paths do, and these half of what as many facts can do.
+    That is the one by whose removal the score falls most, alone or after the others, as the figures
+    beside the sentence say; where adding paths is what shows their effect, the one of the largest
+    share. A path that alone speaks against the link is named only if all of them do. It is "mostly"
+    this path if it alone has half of what the paths do, and these half of what as many facts can.
     """
     reasons = [path for path in explanation.paths if path.is_evidence]
     if not reasons:
         return ""
     speaking_for = [path for path in reasons if (path.influence or 0.0) >= -explanation.noise]
     # The first of those that are alike.
-    first = max(speaking_for or reasons, key=lambda path: path.share or 0.0)
+    first = max(speaking_for or reasons, key=lambda path: _size(explanation, path))
     others = [path for path in reasons if path is not first]
     how = "Mostly" if _is_most(explanation, first, others) else "Partly"
     nodes = node_words(explanation)
     facts = [step.fact for step in path_steps(first, tuple(nodes[node] for node in first.nodes))]
     return f"{how} because {chained(facts)}."
+
+
+def _size(explanation: Explanation, path: Path) -> float:
+    """Return what a path does, as it is shown beside the sentence."""
+    evidence = explanation.evidence
+    if evidence is None or evidence.inserted:
+        return path.share or 0.0
+    return max(path.influence or 0.0, path.marginal or 0.0)
 
 
 def _is_most(explanation: Explanation, path: Path, others: Sequence[Path]) -> bool:

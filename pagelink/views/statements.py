@@ -6,7 +6,9 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+import numpy as np
 
 from pagelink.explain.result import Explanation, Node, Path, PathEdge
 from pagelink.graph.labels import relation_label
@@ -22,6 +24,10 @@ from pagelink.views.text import (
     type_words,
     words,
 )
+
+if TYPE_CHECKING:
+    from pagelink.graph.schema import EdgeType
+    from pagelink.graph.typed_graph import TypedGraph
 
 _WORDS_BEFORE_QUOTES = 3
 _CHARACTERS_BEFORE_QUOTES = 32
@@ -194,7 +200,8 @@ def path_steps(path: Path, nodes: tuple[NodeWords, ...]) -> tuple[Step, ...]:
     some_act = any(edge.active for edge in path.edges)
     for edge, start, end in zip(path.edges, nodes[:-1], nodes[1:], strict=True):
         fact = edge_words(edge, start, end)
-        details = ", ".join(f"{clean(k)}: {clean(str(v))}" for k, v in edge.attributes.items())
+        known = [f"{clean(k)}: {clean(str(v))}" for k, v in edge.attributes.items()]
+        details = ", ".join([*(["added"] if edge.added else []), *known])
         role = IDLE if some_act and edge.active is False else ""
         steps.append(Step(fact, edge.label_backwards, edge, type_words(edge.type), details, role))
     return tuple(steps)
@@ -240,6 +247,23 @@ def these_facts(paths: Iterable[Path]) -> str:
     """Return the facts of paths as part of a sentence: "these three facts"."""
     known = tuple(paths)
     return "this one fact" if num_facts(known) == 1 else f"these {counted_facts(known)}"
+
+
+def fact_sentence(graph: TypedGraph, fact: int) -> str:
+    """Return a fact of a graph, by its number, in words; it need not be on a path."""
+    edges = np.flatnonzero(graph.fact == fact)
+    # The direction in which the graph states it; a self-loop has no edge that stands for it.
+    edge = int(next((each for each in edges if graph.representative[each]), edges[0]))
+    edge_type = graph.edge_types[graph.relation[edge]]
+    return statement(graph, edge_type, int(graph.src[edge]), int(graph.dst[edge]))
+
+
+def statement(graph: TypedGraph, edge_type: EdgeType, src: int, dst: int) -> str:
+    """Return a fact of a relation between two flat nodes in words."""
+    said, turned = graph.relation_words(edge_type)
+    ends = [clean(graph.node_name(node)) for node in (src, dst)]
+    subject, thing = ends[::-1] if turned else ends
+    return f"{subject} {words(said)} {thing}"
 
 
 # The model's word on a link: where the link ranks, and its score. A sigmoid of the score is no
@@ -298,7 +322,8 @@ def _ranked_end(explanation: Explanation, link: Fact) -> str:
     own, other = link.object, link.subject
     if explanation.rank_end == "src":
         own, other = other, own
-    return f"{own.short} ranks {place(explanation, explanation.rank)} for {other.short}"
+    ranks = place(explanation, explanation.rank, explanation.rank_ties)
+    return f"{own.short} ranks {ranks} for {other.short}"
 
 
 def _rank_without(explanation: Explanation) -> str:
@@ -308,13 +333,24 @@ def _rank_without(explanation: Explanation) -> str:
         return ""
     these = "this path" if len(explanation.paths) == 1 else "these paths"
     still = "still " if rank == explanation.rank else ""
-    return f"; without {these} it would {still}rank {ordinal(rank)}"
+    tied = _tied(explanation.rank_ties_without_these)
+    return f"; without {these} it would {still}rank {ordinal(rank)}{tied}"
 
 
-def place(explanation: Explanation, rank: int | None) -> str:
-    """Return a rank of the ranked end of the link: "2nd of 9,726 movies"."""
+def place(explanation: Explanation, rank: int | None, ties: int | None = None) -> str:
+    """Return a rank of the ranked end of the link.
+
+    For example "2nd of 9,726 movies", "151st of a sample of 500 movies (tied with 299 others)".
+    """
     ranked = explanation.src if explanation.rank_end == "src" else explanation.dst
-    return f"{ordinal(rank or 0)} of {explanation.rank_of or 0:,} {plural(words(ranked[0]))}"
+    sample = "a sample of " if explanation.rank_is_sample else ""
+    among = f"{sample}{explanation.rank_of or 0:,} {plural(words(ranked[0]))}"
+    return f"{ordinal(rank or 0)} of {among}{_tied(ties)}"
+
+
+def _tied(ties: int | None) -> str:
+    """Return " (tied with 300 others)" where ties change the rank."""
+    return f" (tied with {ties:,} others)" if ties and ties > 1 else ""
 
 
 @dataclass(frozen=True)

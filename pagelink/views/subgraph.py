@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from pagelink.views.layers import Layers, NamedFact, Node, Place, is_node, layers_of
-from pagelink.views.templates import Colour, colours_of, render
+from pagelink.views.layers import FEWEST_COLUMNS, Layers, NamedFact, Node, Place, is_node, layers_of
+from pagelink.views.templates import Colour, render
 from pagelink.views.text import text_width, wrap
 
 WIDTH, MARGIN = 760.0, 16.0
@@ -15,6 +15,7 @@ BOX_WIDTH, LINE, PADDING, BETWEEN, SMALLEST_GAP = 132.0, 15.0, 9.0, 16.0, 60.0
 NAME_SIZE, LABEL_SIZE = 12.5, 11.0
 NOTHING = "This explanation shows no facts."
 _LINES, _EVERY_LINE, _LABEL_LINE = 3, 99, 12.5
+_MORE_GAP = 40.0
 _PORTS, _TIP = 14.0, 7.0
 _TRIED = (0.5, 0.38, 0.62, 0.28, 0.72)
 """Where on its line a label may stand, as a share of it, best first."""
@@ -70,7 +71,7 @@ class Placed:
 
 
 def draw_subgraph(
-    title: str, src: Node, dst: Node, facts: Sequence[NamedFact], kinds: Iterable[str]
+    title: str, src: Node, dst: Node, facts: Sequence[NamedFact], colours: Mapping[str, Colour]
 ) -> str:
     """Draw facts between the ends of a link as a standalone SVG.
 
@@ -79,10 +80,13 @@ def draw_subgraph(
         src: the source, at the left.
         dst: the target, at the right.
         facts: in any order: the drawing depends on which they are alone.
-        kinds: all node types of the graph, so that each has its colour in every drawing.
+        colours: those of the node types.
     """
     note = 0.0 if facts else 34.0
-    placed = place(facts, src, dst, colours_of(kinds), MARGIN + note)
+    # Long relations get room for their lines, as far as letters stay readable.
+    wanted = max((text_width(fact.relation, LABEL_SIZE) / 2 for fact in facts), default=0.0)
+    more = min(max(wanted - SMALLEST_GAP, 0.0), _MORE_GAP) * (FEWEST_COLUMNS - 1)
+    placed = place(facts, src, dst, colours, MARGIN + note, WIDTH + more)
     return render(
         "subgraph.svg", title=title, placed=placed, width=placed.width, margin=MARGIN,
         height=placed.height + 2 * MARGIN + note, box_width=BOX_WIDTH,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -73,6 +74,19 @@ def colours_of(kinds: Iterable[str]) -> dict[str, Colour]:
     return {kind: colour_at(place) for place, kind in enumerate(sorted(set(kinds)))}
 
 
+def graph_colours(node_types: Iterable[str], edge_types: Iterable[EdgeType]) -> dict[str, Colour]:
+    """Return the colours of all node types of a graph, those of `type_colours` among them.
+
+    Args:
+        node_types: the types of its nodes.
+        edge_types: its relations, the predicted one among them. Types that none of these has are
+            named by no explanation: they come last.
+    """
+    connected = connected_types(edge_types)
+    order = sorted(node_types, key=lambda kind: (kind not in connected, kind))
+    return {kind: colour_at(place) for place, kind in enumerate(order)}
+
+
 def colour_at(place: int) -> Colour:
     """Return the colour and the sign of the node type at a place, from 0."""
     main = PALETTE[place % len(PALETTE)]
@@ -89,6 +103,11 @@ def _mix(colour: str, other: int, share: float) -> str:
 def render(template: str, *, package: str = "pagelink.views", **values: Any) -> str:
     """Return a file of a package's `templates/`, filled with values escaped on the way."""
     return _environment(package).get_template(template).render(**values)
+
+
+def file_text(name: str) -> str:
+    """Return a file of `templates/` that is nothing to fill in, such as a script."""
+    return (Path(__file__).parent / "templates" / name).read_text("utf-8")
 
 
 @functools.cache

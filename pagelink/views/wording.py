@@ -127,13 +127,14 @@ def figures(explanation: Explanation) -> tuple[tuple[str, str], ...]:
         return ()
     these = these_facts(explanation.paths)
     restore = "restores" if num_facts(explanation.paths) == 1 else "restore"
+    restored = f"{these} alone {restore} (facts on no path stay)"
     whole = "with all facts but the link itself" if explanation.link_in_graph else "with all facts"
     answers = {
         whole: logit,
         f"without {these}": evidence.logit_without_these,
         f"without any path {of_at_most(evidence.max_length)}": evidence.logit_without_paths,
         "without any fact at all": evidence.logit_without_edges,
-        f"with only {these}": evidence.logit_only_these,
+        f"with {these} and nothing else in the graph": evidence.logit_only_these,
     }
     lower = "hardly lower" if evidence.logit_without_paths < logit else "no lower"
     missing = f"not defined, since the score is {lower} without any path"
@@ -141,7 +142,7 @@ def figures(explanation: Explanation) -> tuple[tuple[str, str], ...]:
     digits = decimals_for(max(answers.values()) - min(answers.values()))
     return (
         *((about, f"{round(each, digits) + 0.0:.{digits}f}") for about, each in answers.items()),
-        (f"share of the effect of all paths that {these} alone {restore}", share),
+        (f"share of the effect of all paths that {restored}", share),
     )
 
 

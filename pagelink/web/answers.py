@@ -14,17 +14,20 @@ from torch_geometric.data import HeteroData
 
 from pagelink.explain.counterfactual import Counterfactual
 from pagelink.explain.options import facts_along
-from pagelink.explain.result import Explanation
+from pagelink.explain.result import Explanation, Path
 from pagelink.graph.lookup import fact_of
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.runtime.arrays import Doubles
 from pagelink.views.drawing.arrows import Place
-from pagelink.views.pages import draw, to_html, to_png, to_svg
+from pagelink.views.drawing.pictures import draw
+from pagelink.views.pages import to_html, to_png, to_svg
 from pagelink.views.rows import to_csv, to_rows, to_table
+from pagelink.views.statements import fact_sentence
 from pagelink.views.templates import type_colours
-from pagelink.views.text import clean, numbers, words
+from pagelink.views.text import clean, numbers, ordinal
 from pagelink.views.wording import PathWords, wording
 from pagelink.web import contract, explained
+from pagelink.web.added import Added, Numbered
 
 Format = Literal["html", "svg", "png", "json", "csv"]
 MEDIA_TYPES: dict[Format, str] = {
@@ -47,8 +50,16 @@ def node_answer(graph: TypedGraph, node_type: str, index: int) -> contract.Node:
     )
 
 
-def explained_answer(graph: TypedGraph, explanation: Explanation) -> explained.Explained:
-    """An explanation in words, figures and a drawing."""
+def explained_answer(
+    graph: TypedGraph, explanation: Explanation, added: Added | None = None
+) -> explained.Explained:
+    """An explanation in words, figures and a drawing.
+
+    Args:
+        graph: the graph of the explanation.
+        explanation: what is shown.
+        added: what was added to the graph, if anything was.
+    """
     said = wording(explanation)
     drawing = draw(said, type_colours(explanation))
     good, strong, else_ = said.equally_good, said.strongest, said.what_else
@@ -59,8 +70,14 @@ def explained_answer(graph: TypedGraph, explanation: Explanation) -> explained.E
         link=str(said.link),
         scores=[_filled(explained.Circumstance, score) for score in said.scores],
         groups=[
-            _filled(explained.Group, group, paths=[_path(graph, path) for path in group.paths])
+            _filled(
+                explained.Group, group, paths=[_path(graph, path, added) for path in group.paths]
+            )
             for group in said.groups
+        ],
+        added=[
+            explained.AddedFact(added=key, sentence=sentence)
+            for key, sentence in (added.sentences.items() if added else ())
         ],
         ends=getattr(explanation.evidence, "ends", None),
         equally_good=good and _filled(
@@ -75,8 +92,10 @@ def explained_answer(graph: TypedGraph, explanation: Explanation) -> explained.E
         ),
         figures=[explained.Figure(about=about, value=value) for about, value in said.figures],
         svg=drawing.svg,
-        svg_narrow=drawing.narrow,
         svg_smallest=drawing.smallest,
+        svg_compact=drawing.compact,
+        svg_compact_smallest=drawing.compact_smallest,
+        svg_narrow=drawing.narrow,
         text=str(explanation),
     )  # fmt: skip
 
@@ -88,25 +107,42 @@ def _filled(answer: type[A], *sources: object, **own: Any) -> A:
     return answer(**own)
 
 
-def _path(graph: TypedGraph, told: PathWords) -> explained.Path:
-    steps = [
-        _filled(explained.Step, step, step.fact, step.edge, fact=fact, sentence=str(step.fact))
-        for fact, step in zip(facts_along(graph, told.path), told.steps, strict=True)
+def _numbered(graph: TypedGraph, path: Path, added: Added | None) -> list[Numbered]:
+    """The facts of a path as the page names them."""
+    if added is None:
+        return [(fact, None) for fact in facts_along(graph, path)]
+    return [
+        added.named(edge.type, edge.index, start if edge.reversed else end)
+        for edge, start, end in zip(path.edges, path.nodes, path.nodes[1:], strict=False)
     ]
+
+
+def _path(graph: TypedGraph, told: PathWords, added: Added | None) -> explained.Path:
+    steps = [
+        _filled(
+            explained.Step, step, step.fact, step.edge, fact=fact, added=key,
+            sentence=str(step.fact),
+        )
+        for (fact, key), step in zip(_numbered(graph, told.path, added), told.steps, strict=True)
+    ]  # fmt: skip
     nodes = [node_answer(graph, *node) for node in told.path.nodes]
     return _filled(
         explained.Path, told, told.path, number=told.rank, nodes=nodes, steps=steps
     )  # fmt: skip
 
 
-def what_if_answer(graph: TypedGraph, found: Counterfactual) -> contract.WhatIf:
-    """What would have to be different."""
-    facts = [
-        contract.RemovedFact(
-            fact=fact_of(graph, fact.type, fact.index, fact.dst), sentence=str(fact)
+def what_if_answer(
+    graph: TypedGraph, found: Counterfactual, added: Added | None = None
+) -> contract.WhatIf:
+    """What would have to be different; `graph` is the one as it was."""
+    facts = []
+    for fact in found.facts:
+        number, key = (
+            (fact_of(graph, fact.type, fact.index, fact.dst), None)
+            if added is None
+            else added.named(fact.type, fact.index, fact.dst)
         )
-        for fact in found.facts
-    ]
+        facts.append(contract.RemovedFact(fact=number, added=key, sentence=str(fact)))
     return _filled(contract.WhatIf, found, sentence=str(found), facts=facts)
 
 
@@ -140,55 +176,58 @@ def address_in(attributes: Sequence[contract.Attribute]) -> str | None:
 
 @dataclass(frozen=True)
 class SwitchedOff:
-    """What was switched off when an explanation was kept."""
+    """What was switched off, and what was added, when an explanation was kept."""
 
     places: frozenset[Place]
     """The steps of the paths that are off."""
     facts: tuple[int, ...]
     sentences: tuple[str, ...]
     rank: contract.Rank
+    added: tuple[str, ...] = ()
+    """The facts in words that were added to the graph."""
 
     @property
     def note(self) -> str:
         """In one sentence."""
         rank = self.rank
-        facts = f"Switched off: {'; '.join(self.sentences)}." if self.sentences else ""
+        # The explanation itself has a note on what was added.
+        facts = f"Switched off: {'; '.join(self.sentences)}. " if self.sentences else ""
+        edits = [
+            f"{word} {'this fact' if len(those) == 1 else 'these facts'}"
+            for word, those in (("Without", self.facts), ("With", self.added))
+            if those
+        ]
+        change = edits[0] if len(edits) == 1 else "With these changes"
         before, after = numbers(rank.logit_before, rank.logit)
         return (
-            f"{facts} Without {'this fact' if len(self.facts) == 1 else 'these facts'} the score "
-            f"is {after} instead of {before}, and the rank {rank.rank:,} instead of "
-            f"{rank.rank_before:,} of {rank.of:,}."
-        ).strip()
+            f"{facts}{change} the score is {after} instead of {before}, and the rank "
+            f"{ordinal(rank.rank)} instead of {ordinal(rank.rank_before)} of {rank.of:,}."
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return {"facts": self.facts, "sentences": self.sentences, **self.rank.model_dump()}
+        told = {"facts": self.facts, "sentences": self.sentences, "added": self.added}
+        return {**told, **self.rank.model_dump()}
 
 
-def switched_off(graph: TypedGraph, explanation: Explanation, rank: contract.Rank) -> SwitchedOff:
-    """What is off of an explanation, by the facts of `rank`."""
+def switched_off(
+    graph: TypedGraph, explanation: Explanation, rank: contract.Rank, added: Added | None = None
+) -> SwitchedOff:
+    """What is off of an explanation, by the facts of `rank`, and what was added."""
     off = set(rank.off)
     places: set[Place] = set()
     sentences: dict[int, str] = {}
     for path in wording(explanation).paths:
-        facts = facts_along(graph, path.path)
-        for at, (fact, step) in enumerate(zip(facts, path.steps, strict=True)):
-            if fact in off:
+        facts = _numbered(graph, path.path, added)
+        for at, ((fact, _), step) in enumerate(zip(facts, path.steps, strict=True)):
+            if fact is not None and fact in off:
                 places.add((path.rank, at))
                 sentences[fact] = str(step.fact)
     for fact in off - sentences.keys():
         sentences[fact] = fact_sentence(graph, fact)
     told = tuple(sentences[fact] for fact in rank.off)
-    return SwitchedOff(frozenset(places), tuple(rank.off), told, rank)
-
-
-def fact_sentence(graph: TypedGraph, fact: int) -> str:
-    """A fact in words."""
-    edge = int(graph.representative[fact])
-    said, turned = graph.relation_words(graph.edge_types[graph.relation[edge]])
-    ends = [clean(graph.node_name(int(node))) for node in (graph.src[edge], graph.dst[edge])]
-    subject, thing = ends[::-1] if turned else ends
-    return f"{subject} {words(said)} {thing}"
+    changed = () if added is None else tuple(added.sentences.values())
+    return SwitchedOff(frozenset(places), tuple(rank.off), told, rank, changed)
 
 
 def saved(explanation: Explanation, kind: Format, off: SwitchedOff | None = None) -> Response:
@@ -200,21 +239,22 @@ def saved(explanation: Explanation, kind: Format, off: SwitchedOff | None = None
         off: what is switched off.
     """
     places = off.places if off else frozenset()
-    if off is not None:
-        explanation = replace(explanation, notes=(*explanation.notes, off.note))
+    edited = off.note if off else ""
+    if off is not None and kind in ("json", "csv"):
+        explanation = replace(explanation, notes=(*explanation.notes, edited))
     content: str | bytes
     if kind == "json":
         values = explanation.to_dict()
-        values["switched_off"] = off.to_dict() if off else None
+        values["edited"] = off.to_dict() if off else None
         content = json.dumps(values, ensure_ascii=False, indent=1)
     elif kind == "csv":
         content = to_csv(to_table(to_rows(explanation)))
     elif kind == "html":
-        content = to_html(explanation, places)
+        content = to_html(explanation, places, edited)
     elif kind == "svg":
-        content = to_svg(explanation, places)
+        content = to_svg(explanation, places, edited)
     else:
-        content = to_png(explanation, off=places)
+        content = to_png(explanation, off=places, edited=edited)
     name = f"{explanation.src_name}-{explanation.dst_name}"
     plain = re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-").lower()[:80] or "explanation"
     return Response(

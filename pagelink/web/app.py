@@ -20,7 +20,7 @@ from torch import Tensor
 from pagelink.errors import LinkError
 from pagelink.explain.building import versions
 from pagelink.explain.explainer import PaGELink
-from pagelink.views.templates import render
+from pagelink.views.templates import file_text, render
 from pagelink.views.verdict_wording import VERDICT_WORDS
 from pagelink.web import contract
 from pagelink.web.answers import MEDIA_TYPES, Format, saved
@@ -144,7 +144,12 @@ def make_app(
     @api.get("/static/paths.css", include_in_schema=False)
     def colours() -> Response:
         # The drawing looks the same in a saved page, in the dark, too.
-        return Response(render("drawing.css"), media_type="text/css")
+        return Response(render("drawing.css") + render("switchable.css"), media_type="text/css")
+
+    @api.get("/static/switchable.js", include_in_schema=False)
+    def switchable() -> Response:
+        # What makes switches of a drawing, shared with the notebook widget.
+        return Response(file_text("switchable.js"), media_type=_SCRIPT)
 
     api.mount("/static", StaticFiles(directory=STATIC))
 
@@ -160,6 +165,7 @@ def explore(
     known: Tensor | None = None,
     score: Callable[[Tensor], Tensor] | None = None,
     *,
+    taken: Tensor | None = None,
     title: str = "pagelink",
     host: str = "127.0.0.1",
     port: int = 8000,
@@ -173,8 +179,10 @@ def explore(
     Args:
         explainer: an explainer of any model; the first of its link types is explored.
         known: true links that the graph may not hold, [2, num_links]: not offered as new targets.
+            None: those of the explainer.
         score: from pairs [2, num_pairs] to logits, where the model embeds all nodes once and this
             is faster than asking it about each source anew.
+        taken: further pairs that are no new links, such as books that were read, [2, num_pairs].
         title: what the page is called.
         host: the address; beyond this machine it takes a token.
         port: 0 takes any that is free.
@@ -187,6 +195,7 @@ def explore(
         SettingsError: the address is taken, or a token is missing.
     """
     check_binding(host, token)
-    taken = listen(host, port)
-    app = make_app(Explorer(explainer, known, score, title=title, deadline=deadline), token=token)
-    serve(app, taken, lambda: started(address_of(taken, token)), limits)
+    listening = listen(host, port)
+    explorer = Explorer(explainer, known, score, taken=taken, title=title, deadline=deadline)
+    app = make_app(explorer, token=token)
+    serve(app, listening, lambda: started(address_of(listening, token)), limits)

@@ -31,6 +31,7 @@ Fact = Annotated[
         description="Relation, source and target, by index: buys:3:35.",
     ),
 ]
+Facts = Annotated[list[Fact], Field(max_length=10, description="Facts to add to the graph.")]
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,8 @@ class Choice:
     seed: int = 0
     without: tuple[str, ...] = ()
     via: tuple[str, ...] = ()
+    add: tuple[str, ...] = ()
+    end: Literal["dst", "src"] = "dst"
 
 
 class Asked(BaseModel):
@@ -75,8 +78,12 @@ class ModelRequest(Asked):
 
     @property
     def arguments(self) -> tuple[Any, ...]:
-        """What the answer depends on, as the explorer takes it."""
-        return tuple(value for name, value in self if name != "wait")
+        """What the answer depends on, as the explorer takes it; of lists, each value once."""
+        return tuple(
+            tuple(sorted(set(value))) if isinstance(value, list) else value
+            for name, value in self
+            if name != "wait"
+        )
 
 
 class TargetsAsked(ModelRequest):
@@ -104,12 +111,7 @@ class EditAsked(LinkAsked):
     """A link, on the graph without some facts, and with others."""
 
     off: list[Index] = Field([], max_length=200, description="Numbers of the facts to take away.")
-    add: list[Fact] = Field([], max_length=10, description="Facts to add.")
-
-    @property
-    def arguments(self) -> tuple[Any, ...]:
-        """The link, and the facts, each once."""
-        return self.src, self.dst, tuple(sorted(set(self.off))), tuple(sorted(set(self.add)))
+    add: Facts = []
 
 
 class RankAsked(EditAsked):
@@ -118,11 +120,6 @@ class RankAsked(EditAsked):
     end: Literal["dst", "src"] = Field(
         "dst", description="Rank the target among targets, or the source among sources."
     )
-
-    @property
-    def arguments(self) -> tuple[Any, ...]:
-        """The link, the facts, each once, and the end."""
-        return *super().arguments, self.end
 
 
 class WhatIfAsked(LinkAsked):
@@ -136,6 +133,7 @@ class WhatIfAsked(LinkAsked):
     top_k: int | None = Field(
         None, ge=1, le=1000, description="The target is to drop out of the first `top_k` targets."
     )
+    add: Facts = []
 
 
 class ExplanationAsked(LinkAsked):
@@ -150,14 +148,20 @@ class ExplanationAsked(LinkAsked):
     via: list[NodeKey] = Field(
         [], max_length=20, description="Only paths through at least one of these nodes."
     )
+    add: Facts = []
+    end: Literal["dst", "src"] = Field(
+        Choice.end, description="Rank the target among targets, or the source among sources."
+    )
 
     @property
     def arguments(self) -> tuple[Any, ...]:
         """The link, and the settings."""
-        exclude, without, via = (
-            tuple(sorted(set(each))) for each in (self.exclude, self.without, self.via)
+        exclude, without, via, add = (
+            tuple(sorted(set(each))) for each in (self.exclude, self.without, self.via, self.add)
         )
-        choice = Choice(self.paths, self.length, self.rho, exclude, self.seed, without, via)
+        choice = Choice(
+            self.paths, self.length, self.rho, exclude, self.seed, without, via, add, self.end
+        )
         return self.src, self.dst, choice
 
 
@@ -348,6 +352,7 @@ class Rank(Answer):
     off: list[int]
     rank: int
     rank_before: int
+    ties: int = Field(description="Others of the same score; their mean place is the rank.")
     of: int
     logit: float
     logit_before: float
@@ -358,7 +363,8 @@ class Rank(Answer):
 class RemovedFact(Answer):
     """A fact that the prediction hangs on."""
 
-    fact: int
+    fact: int | None = Field(description="Its number; null: it was added.")
+    added: str | None = Field(description="Of an added fact, what `add` was given; else null.")
     sentence: str
 
 

@@ -11,7 +11,10 @@ from pagelink.web.contract import Answer, Node
 class Step(Answer):
     """One fact of a path, as it is walked."""
 
-    fact: int = Field(description="The number of the fact, which `off` takes.")
+    fact: int | None = Field(
+        description="The number of the fact, which `off` takes; null: it was added."
+    )
+    added: str | None = Field(description="Of an added fact, what `add` was given; else null.")
     sentence: str
     relation: str
     backwards: bool = Field(description="The words read from the step's end to its start.")
@@ -115,6 +118,13 @@ class WhatElse(Answer):
     parts: list[Part]
 
 
+class AddedFact(Answer):
+    """A fact that was added to the graph."""
+
+    added: str = Field(description="What `add` was given.")
+    sentence: str
+
+
 class Explained(Answer):
     """Why the model predicts a link, or why there is nothing to show."""
 
@@ -133,6 +143,7 @@ class Explained(Answer):
     requests: list[str] = Field(description="What is known of the score beside it; may be empty.")
     influence: float | None = Field(description="Of the paths together.")
     groups: list[Group]
+    added: list[AddedFact] = Field(description="Facts that were added to the graph.")
     caveat: str
     equally_good: EquallyGood | None
     strongest: Strongest | None
@@ -143,7 +154,11 @@ class Explained(Answer):
         description="The drawing; `data-path` and `data-step` say what a line belongs to, "
         "`data-path` and `data-at` which node of a path a box is."
     )
+    svg_smallest: int = Field(description="In a frame of fewer pixels the compact one is meant.")
+    svg_compact: str = Field(description="The same with names in more lines.")
+    svg_compact_smallest: int = Field(
+        description="In a frame of fewer pixels the narrow one is meant."
+    )
     svg_narrow: str = Field(description="The same for narrow windows: paths under each other.")
-    svg_smallest: int = Field(description="In a frame of fewer pixels the narrow one is meant.")
     text: str
     seconds: float

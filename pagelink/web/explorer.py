@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Literal
 
 import numpy as np
@@ -12,17 +12,23 @@ import torch
 from torch import Tensor
 
 from pagelink.errors import LinkError, SettingsError, did_you_mean
-from pagelink.explain.building import versions
 from pagelink.explain.explainer import PaGELink
-from pagelink.explain.ranking import EndScores, open_ends, rank_among
+from pagelink.explain.ranking import (
+    MOST_RANKED,
+    EndScores,
+    Standing,
+    checked_facts,
+    places_of,
+    sample_ends,
+    standing_without,
+)
 from pagelink.explain.result import Explanation
 from pagelink.graph.links import End, Link
 from pagelink.runtime.arrays import Doubles, Longs
 from pagelink.views.statements import compared
-from pagelink.views.templates import colour_at, connected_types
-from pagelink.views.text import words
 from pagelink.web import contract
-from pagelink.web.added import added_to
+from pagelink.web.about import about_answer
+from pagelink.web.added import Added, added_to
 from pagelink.web.answers import (
     SwitchedOff,
     address_in,
@@ -37,25 +43,11 @@ from pagelink.web.contract import Choice
 from pagelink.web.explained import Explained
 from pagelink.web.lookup import NameSearch, Neighbours
 
-MOST_RANKED = 20_000
-"""Targets that are ranked at most; of more, this number at random."""
 FIRST = 10
 _KEPT = 32
 """Explanations that are kept, to be saved as files."""
-_CONTROLS: tuple[tuple[contract.ControlName, str, float, str], ...] = (
-    ("paths", "Number of paths", 1, "How many paths are shown at most."),
-    (
-        "length", "Length of a path", 1,
-        "How many facts a path may have; longer ones are searched where these do not carry the "
-        "score.",
-    ),
-    (
-        "rho", "Faithful or concise", 0.05,
-        "1: only what the paths do to the score counts. 0: only that they are short and pass "
-        "through nodes of few facts.",
-    ),
-)  # fmt: skip
-"""The settings that the page offers: name, label, step and meaning."""
+_GRAPHS = 4
+"""Graphs with added facts that are kept."""
 
 
 class Explorer:
@@ -64,9 +56,11 @@ class Explorer:
     Args:
         explainer: any explainer; the first of its link types is explored.
         known: links that are true although the graph may not hold them, such as those held out for
-            tests, [2, num_links]: they are not offered as new targets.
+            tests, [2, num_links]: they are not offered as new targets. None: the explainer's.
         score: from pairs [2, num_pairs] to their logits, where that is faster than by the
             explainer: a model that embeds all nodes once.
+        taken: further pairs that are no new links, such as books that were read, [2, num_pairs]:
+            these are neither offered nor ranked.
         title: what the page is called.
         model: the model in words.
         deadline: seconds an explanation may take; what is found by then is shown. None: no end.
@@ -79,63 +73,44 @@ class Explorer:
         known: Tensor | None = None,
         score: Callable[[Tensor], Tensor] | None = None,
         *,
+        taken: Tensor | None = None,
         title: str = "pagelink",
         model: str = "",
         deadline: float | None = 60.0,
         examples: Sequence[tuple[int, int]] = (),
     ) -> None:
-        self.explainer = explainer
         self.graph = explainer.graph
         self.link_type = explainer.link_types[0]
+        if known is not None:
+            explainer = explainer.replace(known=known)
+        shown = explainer.known
+        if taken is not None:
+            explainer = explainer.replace(known=torch.cat([shown.pairs(self.graph), taken], dim=1))
+        self.explainer = explainer
+        # The graphs on which a link is explained, which its what-if figures must agree with.
+        self._setup_for = lru_cache(maxsize=64)(explainer.pipeline.setup_for)
         self._score = score
         self._title, self._model, self._deadline = title, model, deadline
         self._examples = tuple(examples)
-        self.neighbours = Neighbours(self.graph, self.link_type, known)
+        self.neighbours = Neighbours(self.graph, self.link_type, shown, explainer.known)
         self._searches: dict[str, NameSearch] = {}
         self._explained: OrderedDict[tuple[int, int, Choice], Explanation] = OrderedDict()
+        self._added: OrderedDict[tuple[str, ...], Added] = OrderedDict()
 
     @cached_property
     def about(self) -> contract.About:
         """What is served."""
-        graph = self.graph
-        counts = np.diff(graph.node_offset).tolist()
-        connected = connected_types([*graph.edge_types, self.link_type])
-        # Types that no relation has are named by no explanation: they come last.
-        order = sorted(graph.node_types, key=lambda kind: (kind not in connected, kind))
-        colours = {kind: colour_at(place) for place, kind in enumerate(order)}
-        # What can be set on the page, with the ranges and defaults of the address.
-        ranges = contract.ExplanationAsked.model_json_schema()["properties"]
-        controls = [
-            contract.Control(
-                name=name, label=label, meaning=meaning, lowest=ranges[name]["minimum"],
-                highest=ranges[name]["maximum"], step=step, default=ranges[name]["default"],
-            )
-            for name, label, step, meaning in _CONTROLS
-        ]  # fmt: skip
-        return contract.About(
+        src_type, _, dst_type = self.link_type
+        return about_answer(
+            self.explainer,
+            self.neighbours.relations,
             title=self._title,
-            model=self._model or type(self.explainer.predictor.model).__name__,
-            src_type=self.link_type[0],
-            relation=words(self.link_type[1]),
-            dst_type=self.link_type[2],
-            threshold=self.explainer.threshold,
-            node_types=[
-                contract.NodeType(
-                    type=t, words=words(t), count=n, colour=colours[t].main, sign=colours[t].sign
-                )
-                for t, n in zip(graph.node_types, counts, strict=True)
-            ],
-            relations=self.neighbours.relations,
-            controls=controls,
-            examples=[self.node(self.link_type[0], i) for i in self.neighbours.examples],
+            model=self._model,
+            examples=[self.node(src_type, i) for i in self.neighbours.examples],
             example_links=[
-                contract.ExampleLink(
-                    src=self.node(self.link_type[0], src), dst=self.node(self.link_type[2], dst)
-                )
+                contract.ExampleLink(src=self.node(src_type, src), dst=self.node(dst_type, dst))
                 for src, dst in self._examples
             ],
-            warnings=self.explainer.warnings,
-            versions=versions(),
         )
 
     def node(self, node_type: str, index: int) -> contract.Node:
@@ -208,7 +183,7 @@ class Explorer:
     def targets(self, src: int, count: int) -> contract.Targets:
         """The best new targets of a source; of equal ones the first is first."""
         node = self.node(self.link_type[0], src)
-        candidates = np.setdiff1d(self.neighbours.all_targets(src), self.neighbours.known_of(src))
+        candidates = np.setdiff1d(self.neighbours.all_targets(src), self.neighbours.taken_of(src))
         logits = self._logits(src, candidates, "dst")
         return contract.Targets(
             src=node, total=len(candidates), spread=spread_of(logits),
@@ -219,7 +194,8 @@ class Explorer:
         """The best new sources of a target; of equal ones the first is first."""
         node = self.node(self.link_type[2], dst)
         known = self.neighbours.known_sources(dst)
-        candidates = np.setdiff1d(self.neighbours.all_sources(dst), known)
+        taken = self.neighbours.taken_sources(dst)
+        candidates = np.setdiff1d(self.neighbours.all_sources(dst), taken)
         logits = self._logits(dst, candidates, "src")
         return contract.Sources(
             dst=node, total=len(candidates), spread=spread_of(logits),
@@ -231,9 +207,10 @@ class Explorer:
         self, node_type: str, candidates: Longs, logits: Doubles, count: int
     ) -> list[contract.Target]:
         order = np.argsort(-logits, kind="stable")[:count]
+        ranks, _ = places_of(logits)
         return [
             contract.Target(
-                rank=1 + int((logits > logits[i]).sum()),
+                rank=int(ranks[i]),
                 node=node_answer(self.graph, node_type, int(candidates[i])),
                 logit=float(logits[i]),
                 probability=float(torch.sigmoid(torch.tensor(logits[i]))),
@@ -276,7 +253,22 @@ class Explorer:
             via=(*base.via, *map(self._key, choice.via)),
             deadline=self._deadline if base.deadline is None else base.deadline,
         )  # fmt: skip
-        return self.explainer.replace(settings, choice.seed).explain(src, dst, negatives=True)
+        added = self._with(choice.add)
+        explainer = (added.explainer if added else self.explainer).replace(settings, choice.seed)
+        explanation = explainer.explain(src, dst, negatives=True, rank_end=choice.end)
+        return added.marked(explanation) if added else explanation
+
+    def _with(self, add: Sequence[str]) -> Added | None:
+        """The graph with some facts added; None: none are."""
+        facts = tuple(sorted(set(add)))
+        if not facts:
+            return None
+        if facts not in self._added:
+            self._added[facts] = added_to(self.explainer, facts)
+        self._added.move_to_end(facts)
+        while len(self._added) > _GRAPHS:
+            self._added.popitem(last=False)
+        return self._added[facts]
 
     def explain(self, src: int, dst: int, choice: Choice) -> tuple[Explanation, Explained]:
         """The library's explanation of a link, and the same for the page."""
@@ -284,12 +276,14 @@ class Explorer:
         self._explained[src, dst, choice] = explanation
         while len(self._explained) > _KEPT:
             self._explained.popitem(last=False)
-        return explanation, explained_answer(self.graph, explanation)
+        added = self._with(choice.add)
+        graph = added.explainer.graph if added else self.graph
+        return explanation, explained_answer(graph, explanation, added)
 
     def kept(
         self, src: int, dst: int, choice: Choice, off: Sequence[int]
     ) -> tuple[Explanation, SwitchedOff | None]:
-        """An explanation to keep, and what was switched off when it was kept.
+        """An explanation to keep, and what was switched off and added when it was kept.
 
         Raises:
             LinkError: there is no such link or fact.
@@ -297,10 +291,10 @@ class Explorer:
         explanation = self._explained.get((src, dst, choice))
         if explanation is None:
             explanation, _ = self.explain(src, dst, choice)
-        if not off:
+        if not off and not choice.add:
             return explanation, None
-        rank = self.rank(src, dst, off)
-        return explanation, switched_off(self.graph, explanation, rank)
+        rank = self.rank(src, dst, off, choice.add, choice.end)
+        return explanation, switched_off(self.graph, explanation, rank, self._with(choice.add))
 
     def _key(self, node: str) -> tuple[str, int]:
         """A node as the settings name it, from `movie:3`.
@@ -322,7 +316,8 @@ class Explorer:
             LinkError: there is no such link or fact.
         """
         link = self.explainer.link(src, dst)
-        before, after = self._edited(link, np.array([link.dst]), off, add)[:, 0].tolist()
+        found = self._standing(link, np.array([link.dst]), off, add)
+        before, after = found.logit_before, found.logit
         answers = compared(before, after)
         chances = torch.sigmoid(torch.tensor([before, after], dtype=torch.float64)).tolist()
         return contract.Score(
@@ -334,39 +329,34 @@ class Explorer:
         self, src: int, dst: int, off: Sequence[int], add: Sequence[str] = (), end: End = "dst"
     ) -> contract.Rank:
         """Where an end of a link stands among the new ones, on the same edited graph."""
-        link = self.explainer.link(src, dst)
-        first = self.graph.flat_index(self.link_type[2 if end == "dst" else 0], 0)
-        near = self.neighbours
-        known = first + (near.known_of(src) if end == "dst" else near.known_sources(dst))
-        nodes = open_ends(self.graph, link, known[known != link.at(end)].tolist(), end)
-        total = len(nodes)
-        if total > MOST_RANKED:
-            rng = np.random.default_rng((self.explainer.seed, link.src, link.dst))
-            others = rng.choice(nodes[nodes != link.at(end)], MOST_RANKED - 1, replace=False)
-            nodes = np.sort(np.append(others, link.at(end)))
-        own = int(np.searchsorted(nodes, link.at(end)))
-        rows = self._edited(link, nodes, off, add, end)
+        explainer, link = self.explainer, self.explainer.link(src, dst)
+        known = explainer.known.ends(link, end)
+        nodes, is_sample = sample_ends(self.graph, link, MOST_RANKED, explainer.seed, end, known)
+        found = self._standing(link, nodes, off, add, end)
         return contract.Rank(
-            off=list(off), rank=rank_among(rows[1], own), rank_before=rank_among(rows[0], own),
-            of=len(nodes), is_sample=len(nodes) < total, logit=float(rows[1][own]),
-            logit_before=float(rows[0][own]), spread=spread_of(rows[1]),
+            off=list(off), rank=found.rank, rank_before=found.rank_before, ties=found.ties,
+            of=found.of, is_sample=is_sample, logit=found.logit, logit_before=found.logit_before,
+            spread=spread_of(found.logits),
         )  # fmt: skip
 
-    def _edited(
+    def _standing(
         self, link: Link, nodes: Longs, off: Sequence[int], add: Sequence[str], end: End = "dst"
-    ) -> Doubles:
-        """The logits of nodes at an end: on the graph as it is, and without and with some facts."""
-        removed = self._facts(off)
-        scores = EndScores(self.explainer.setup, link, end=end)
-        if not add:
-            return scores.logits(nodes, [(), removed])
-        after = added_to(self.explainer, add)
-        moved = [after.fact_of(self.graph, fact) for fact in removed]
+    ) -> Standing:
+        """How a link stands on the graph as it is, and without some facts and with others."""
+        removed = checked_facts(self.graph, off)
+        after = self._with(add)
+        if after is None:
+            return standing_without(self._setup_for(link), link, nodes, removed, end)
+        scores = EndScores(self._setup_for(link), link, end=end)
+        moved = [after.fact_of(fact) for fact in removed]
         again = after.explainer.link(self.graph.node(link.src)[1], self.graph.node(link.dst)[1])
-        edited = EndScores(after.explainer.setup, again, end=end)
-        return np.concatenate([scores.logits(nodes, [()]), edited.logits(nodes, [moved])])
+        edited = EndScores(after.explainer.pipeline.setup_for(again), again, end=end)
+        rows = np.concatenate([scores.logits(nodes, [()]), edited.logits(nodes, [moved])])
+        return Standing.among(rows, int(np.searchsorted(nodes, link.at(end))))
 
-    def what_if(self, src: int, dst: int, at: contract.At, top_k: int | None) -> contract.WhatIf:
+    def what_if(
+        self, src: int, dst: int, at: contract.At, top_k: int | None, add: Sequence[str] = ()
+    ) -> contract.WhatIf:
         """What would have to be different for the model to decide otherwise.
 
         A model that only ranks has nothing to turn: there the target is to leave the first ten.
@@ -377,23 +367,13 @@ class Explorer:
         if top_k is None and self.explainer.threshold is None:
             top_k = FIRST
         self.explainer.link(src, dst)
-        known = [int(i) for i in self.neighbours.known_of(src) if i != dst]
+        added = self._with(add)
+        explainer = added.explainer if added else self.explainer
         first: Literal["source", "paths"] = "paths" if at == "paths" else "source"
         try:
-            found = self.explainer.counterfactual(src, dst, top_k=top_k, at=first, known=known)
+            found = explainer.counterfactual(src, dst, top_k=top_k, at=first)
             if at == "auto" and found.reason in ("none_found", "no_facts"):
-                found = self.explainer.counterfactual(
-                    src, dst, top_k=top_k, at="paths", known=known
-                )
+                found = explainer.counterfactual(src, dst, top_k=top_k, at="paths")
         except SettingsError as error:  # more targets than there are
             raise LinkError(str(error)) from error
-        return what_if_answer(self.graph, found)
-
-    def _facts(self, off: Sequence[int]) -> list[int]:
-        for fact in off:
-            if not 0 <= fact < self.graph.num_facts:
-                raise LinkError(
-                    f"There is no fact {fact}; facts are numbered from 0 to "
-                    f"{self.graph.num_facts - 1}."
-                )
-        return sorted(set(off))
+        return what_if_answer(self.graph, found, added)

@@ -14,8 +14,8 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
-from torch import Tensor
 
+from pagelink.explain.ranking import KnownLinks
 from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.runtime.arrays import Longs
@@ -187,10 +187,13 @@ class Neighbours:
     Args:
         graph: the flat graph.
         link_type: the predicted relation.
-        known: true links, [2, num_links], in the graph or not.
+        known: true links, in the graph or not.
+        taken: all pairs that are no new links, the known ones among them.
     """
 
-    def __init__(self, graph: TypedGraph, link_type: EdgeType, known: Tensor | None) -> None:
+    def __init__(
+        self, graph: TypedGraph, link_type: EdgeType, known: KnownLinks, taken: KnownLinks
+    ) -> None:
         self._graph = graph
         self._link_type = link_type
         src_type, _, dst_type = link_type
@@ -199,18 +202,26 @@ class Neighbours:
         counts = dict(zip(graph.node_types, np.diff(graph.node_offset).tolist(), strict=True))
         self._num_src, self._num_dst = counts[src_type], counts[dst_type]
         self._link_class = graph.relation_class[graph.edge_types.index(link_type)]
-        pairs = np.empty((2, 0), dtype=np.int64) if known is None else known.cpu().numpy()
-        order = np.lexsort((pairs[1], pairs[0]))
-        self._known_src, self._known_dst = pairs[:, order]
+        self._known_src, self._known_dst = self._by_source(known)
+        self._taken_src, self._taken_dst = self._by_source(taken)
+
+    def _by_source(self, pairs: KnownLinks) -> Longs:
+        """Return pairs of indices in the order of their sources, [2, num_pairs]."""
+        given = np.stack([pairs.src - self._first_src, pairs.dst - self._first_dst])
+        ordered: Longs = given[:, np.lexsort((given[1], given[0]))]
+        return ordered
 
     @property
     def examples(self) -> list[int]:
-        """Sources to begin with: some with known links, else those of most facts."""
+        """Sources to begin with, of usual degrees: some with known links, if there are such."""
         degree = self._graph.degree[self._first_src : self._first_src + self._num_src]
         linked = np.unique(self._known_src)
-        pool = linked if len(linked) else np.arange(self._num_src)
-        best: list[int] = pool[np.argsort(-degree[pool], kind="stable")][:_EXAMPLES].tolist()
-        return best
+        pool = linked if len(linked) else np.flatnonzero(degree)
+        if not len(pool):
+            pool = np.arange(self._num_src)
+        far = np.abs(degree[pool] - np.median(degree[pool]))
+        usual: list[int] = pool[np.argsort(far, kind="stable")][:_EXAMPLES].tolist()
+        return usual
 
     @cached_property
     def relations(self) -> list[contract.Relation]:
@@ -267,6 +278,15 @@ class Neighbours:
             if graph.link_fact(self._first_src + source, flat, self._link_type) >= 0
         ]  # fmt: skip
         return np.union1d(self._known_src[self._known_dst == dst], np.array(linked, dtype=np.int64))
+
+    def taken_of(self, src: int) -> Longs:
+        """The targets that are not new to a source, ascending: known ones and further pairs."""
+        first, last = np.searchsorted(self._taken_src, [src, src + 1])
+        return np.union1d(self.known_of(src), self._taken_dst[first:last])
+
+    def taken_sources(self, dst: int) -> Longs:
+        """The sources that are not new to a target, ascending."""
+        return np.union1d(self.known_sources(dst), self._taken_src[self._taken_dst == dst])
 
     def known_source_answers(self, dst: int, sources: Longs) -> list[contract.Known]:
         """Known sources, and whether the graph holds the links from them."""

@@ -24,7 +24,9 @@ from pagelink.errors import ModelError
 from pagelink.explain.result import StrongestFacts
 from pagelink.models.architectures import RGCN
 from pagelink.models.checkpoint import Checkpoint
+from pagelink.models.commands import recommend
 from pagelink.models.training import train
+from pagelink.web.explorer import Explorer
 
 LINKS = torch.zeros(2, 5, dtype=torch.long)
 NONE = make_explanation(reason="predicted_negative")
@@ -109,3 +111,23 @@ def test_explanations_find_the_rule(demo: Checkpoint) -> None:
     assert strengths == sorted(strengths, reverse=True)
     nodes = [node for each in examples for node in each.paths[0].nodes]
     assert len(set(nodes)) == len(nodes)
+
+
+def test_books_that_were_read_are_not_recommended(demo: Checkpoint) -> None:
+    read = demo.data["reader", "read", "book"].edge_index
+    explainer = PaGELink(demo.model, demo.data, demo.link_type)
+    explorer = Explorer(explainer, demo.split.all, demo.score, taken=demo.known())
+    for reader in (24, 36):
+        of_reader = set(read[1, read[0] == reader].tolist())
+        assert of_reader
+        offered = {target.node.index for target in explorer.targets(reader, 200).targets}
+        assert not offered & of_reader
+        assert offered == {book.index for book in recommend(demo, reader, 200)}
+        # A book that was read is explained, and ranked among those that are new.
+        one = min(of_reader)
+        assert explorer.rank(reader, one, []).of == len(offered) + 1
+        assert {known.node.index for known in explorer.source(reader, 200).known}.isdisjoint(
+            of_reader
+        )
+    readers = set(read[0, read[1] == 8].tolist())
+    assert readers.isdisjoint(each.node.index for each in explorer.sources(8, 200).sources)

@@ -98,26 +98,32 @@ def test_nobody_listens(cluster: LocalCluster, shop: Path, tmp_path: Path) -> No
     assert "There is no Ray cluster at 127.0.0.1:1" in done.stderr
 
 
-def test_a_head_that_is_gone_ends_the_job_with_what_to_run(shop: Path, tmp_path: Path) -> None:
-    out, temporary = tmp_path / "out", Path(tempfile.gettempdir())
-    before = set(temporary.glob("pagelink-*"))
+def test_a_head_that_is_gone_ends_the_job_with_what_to_run(
+    shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
     code = "import sys; from pathlib import Path; from support.engine_world import slow_job\n"
     code += "from pagelink.engine import ray_engine; ray_engine.SECONDS_WITHOUT_HEAD = 3\n"
     code += "slow_job(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3])"
-    with LocalCluster() as cluster:
-        cluster.env["PYTHONPATH"] += os.pathsep + str(TESTS)
-        with subprocess.Popen(
-            [sys.executable, "-c", code, str(shop), str(out), cluster.address],
-            env=cluster.env, stderr=subprocess.PIPE, text=True,
-        ) as driver:  # fmt: skip
-            wait_until(lambda: parts_of(out) >= 1)
-            cluster.kill_node(0)
-            _, said = driver.communicate(timeout=120)
+    with tempfile.TemporaryDirectory() as temporary:  # a place that no other process writes to
+        monkeypatch.setenv("TMPDIR", temporary)
+        monkeypatch.setattr(tempfile, "tempdir", temporary)
+        with LocalCluster() as cluster:
+            cluster.env["PYTHONPATH"] += os.pathsep + str(TESTS)
+            with subprocess.Popen(
+                [sys.executable, "-c", code, str(shop), str(out), cluster.address],
+                env=cluster.env, stderr=subprocess.PIPE, text=True,
+            ) as driver:  # fmt: skip
+                wait_until(lambda: parts_of(out) >= 1)
+                assert list(Path(temporary).glob("pagelink-*"))
+                cluster.kill_node(0)
+                _, said = driver.communicate(timeout=120)
+        left = list(Path(temporary).glob("pagelink-*"))
+    assert not left
     assert driver.returncode == 1
     assert "pagelink.errors.EngineError: The head of the Ray cluster" in said
     assert "`ray start --head`, and run the same command again" in said
     assert parts_of(out) >= 1
-    assert set(temporary.glob("pagelink-*")) <= before
 
 
 def test_explain_many_on_a_cluster_of_its_own(shop: Path, tmp_path: Path) -> None:

@@ -13,7 +13,9 @@ from torch_geometric.data import HeteroData
 from torch_geometric.nn import HeteroConv, SAGEConv
 
 from pagelink import PaGELink, Settings
+from pagelink.bench.faithfulness.judges import without_facts
 from pagelink.explain import checking
+from pagelink.web.explorer import Explorer
 
 PAIRS = [(u, i) for u in range(6) for i in range(5)]
 
@@ -93,6 +95,12 @@ def test_where_no_radius_does_the_full_graph_is_used() -> None:
         assert checking.WHOLE in answer.notes
     ends = whole[0].src[1], whole[0].dst[1]
     assert explainer.counterfactual(*ends, top_k=5).logit == pytest.approx(whole[0].logit, abs=1e-5)
+    explorer = Explorer(explainer)
+    for off in ((), (0, 1)):
+        found = explorer.rank(*ends, off)
+        assert found.logit_before == pytest.approx(whole[0].logit, abs=noise)
+        left = without_facts(data, explainer.graph, list(off))
+        assert found.logit == pytest.approx(truth(model, left, [ends])[0], abs=noise)
 
 
 def test_a_link_that_agrees_says_nothing_and_needs_one_more_pass() -> None:

@@ -16,8 +16,9 @@ from torch_geometric.data import HeteroData
 from pagelink import PaGELink
 from pagelink.errors import LinkError, SettingsError
 from pagelink.explain.counterfactual import At, Counterfactual
-from pagelink.explain.counterfactual_search import facts_at_source
+from pagelink.explain.counterfactual_search import facts_at_source, named_facts
 from pagelink.explain.ranking import open_ends
+from pagelink.graph.typed_graph import TypedGraph
 
 
 def test_the_prediction_turns_without_one_fact() -> None:
@@ -41,6 +42,21 @@ def test_the_prediction_turns_without_one_fact() -> None:
     )
 
 
+def test_a_fact_of_the_source_begins_with_the_source() -> None:
+    # Both directions have words of their own, and the table of books comes first.
+    data = HeteroData()
+    data["book"].num_nodes, data["reader"].num_nodes = 2, 2
+    data["book"].name, data["reader"].name = ["Emma", "Kim"], ["Ann", "Bob"]
+    ends = torch.tensor([[0, 1], [1, 0]])
+    data["book", "was_read_by", "reader"].edge_index = ends.flip(0)
+    data["reader", "read", "book"].edge_index = ends
+    graph = TypedGraph.from_data(data)
+    ann, kim = graph.flat_index("reader", 0), graph.flat_index("book", 1)
+    facts = sorted(set(graph.fact[(graph.src == ann) & (graph.dst == kim)].tolist()))
+    assert [str(fact) for fact in named_facts(graph, facts, ann)] == ["Ann read Kim"]
+    assert [str(fact) for fact in named_facts(graph, facts, kim)] == ["Kim was read by Ann"]
+
+
 def test_the_target_drops_out_of_the_first() -> None:
     # Of link type rated itself: what is rated is not recommended. Ann has D 1.5 and E 1.2.
     explainer = PaGELink(Taste(), shop(SEEN, FILMS), RATED, threshold=None)
@@ -58,6 +74,7 @@ def test_the_target_drops_out_of_the_first() -> None:
 
 def test_facts_that_stand_in_for_each_other_go_together() -> None:
     # The maximum of A and D's like: no single fact does anything, the two together everything.
+    # Three of the four targets tie: their mean place is the 2nd.
     films = [[1.0], [1.0], [0.2], [1.0]]
     data = shop([(0, 0), (0, 1), (0, 2), (1, 2)], films)
     explainer = PaGELink(Taste("max", bias=-0.5), data, LIKES)
@@ -74,7 +91,7 @@ def test_facts_that_stand_in_for_each_other_go_together() -> None:
     assert str(one) == (
         "No fact at Ann was found whose removal reverses the prediction (of 3 facts, all were "
         "tried). Removing the fact that Ann rated Film A comes closest: its score would stay at "
-        "0.50, and it would still rank 1st of 4. Without all 3 facts its score would be -0.50."
+        "0.50, and it would still rank 2nd of 4. Without all 3 facts its score would be -0.50."
     )
 
 

@@ -31,3 +31,13 @@ def test_paths_that_share_facts_with_a_longer_one_give_way_to_it(shared: str) ->
 
     short = PaGELink(explainer.predictor.model, data, LINK, Settings(longer=False)).explain(0, 3)
     assert all(path.idle for path in short.paths)  # what there is to show otherwise
+
+
+def test_a_counterfactual_takes_facts_of_longer_paths_where_shorter_ones_do_not_suffice() -> None:
+    data = scenes([*USED, (0, "owns", 5), (5, "cites", 3)])  # a short path that is not used
+    model = WalkModel("owns by rev_by cites")
+    explainer = PaGELink(model, data, LINK, threshold=0.5)
+    found = explainer.counterfactual(0, 3, at="paths")
+    assert (found.reason, len(found.facts)) == (None, 1)
+    short = PaGELink(model, data, LINK, Settings(longer=False), threshold=0.5)
+    assert short.counterfactual(0, 3, at="paths").reason == "none_found"

@@ -153,7 +153,7 @@ def test_with_the_even_start_all_runs_are_equal() -> None:
 def test_words() -> None:
     data, model = random_case(0)
     explainer = PaGELink(model, data, LIKES, NOISE, threshold=None)
-    assert "item 1 ranks" not in str(explainer.explain(0, 1))
+    assert "item 1 ranks" not in str(explainer.explain(0, 1, rank=False))
     asked = explainer.explain(0, 1, rank=True, runs=5)
     place = f"{ordinal(asked.rank or 0)} of {asked.rank_of} items"
     assert f"item 1 ranks {place} for user 0, with a score of " in str(asked)

@@ -130,7 +130,9 @@ def test_the_sample_is_seeded_and_holds_the_target() -> None:
         (case := make_case("HeteroConv SAGE")).model, case.data, case.link_type, threshold=None
     )
     link = explainer.reader.read((5, 3))
-    samples = [sample_ends(explainer.graph, link, 10, seed) for seed in (0, 0, 1)]
+    drawn = [sample_ends(explainer.graph, link, 10, seed) for seed in (0, 0, 1)]
+    assert all(is_sample for _, is_sample in drawn)
+    samples = [nodes for nodes, _ in drawn]
     assert [len(sample) for sample in samples] == [10, 10, 10]
     assert np.array_equal(samples[0], samples[1])
     assert not np.array_equal(samples[0], samples[2])

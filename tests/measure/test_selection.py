@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import pytest
+import torch
+from support.hand_drawn import BUYS, KNOWS, LIKES, VIEWS, draw
 from support.zoo import make_case
+from torch import Tensor, nn
+from torch_geometric.nn import SimpleConv
 
 from pagelink import Explanation, PaGELink, Settings
 from pagelink.datasets.mechanisms import Mechanism, make_mechanism
@@ -151,3 +156,42 @@ def test_rho_0_beside_a_link_without_paths() -> None:
         answers = list(explainer.explain_many([(user, item), far]))
     assert [answer.reason for answer in answers] == [None, "not_connected"]
     assert [str(each.message) for each in seen] == []
+
+
+class SharedUsers(nn.Module):
+    """The number of users that the source knows or follows and that bought the target."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = SimpleConv(aggr="sum")
+
+    def forward(self, x_dict: Any, edge_index_dict: Any, edge_label_index: Tensor) -> Tensor:
+        users, items = x_dict["user"], x_dict["item"]
+        near = [("user", f"rev_{name}", "user") for name in ("knows", "follows")]
+        source = sum(self.conv((users, users), edge_index_dict[kind]) for kind in near)
+        target = self.conv((users, items), edge_index_dict[BUYS])
+        return (source[edge_label_index[0]] * target[edge_label_index[1]]).sum(-1)
+
+
+def test_of_sets_equally_good_a_diverse_one_repeats_no_metapath() -> None:
+    # Three users each add 1. The third is the only one that is followed, and has most facts.
+    follows = ("user", "follows", "user")
+    data = draw({"user": 5, "item": 6}, {
+        BUYS: [(1, 0), (2, 0), (3, 0), (4, 1)], KNOWS: [(0, 1), (0, 2), (4, 4)],
+        follows: [(0, 3), (4, 4)], VIEWS: [(3, 1), (3, 2), (3, 3), (3, 4), (3, 5)],
+    })  # fmt: skip
+    data["user"].x = torch.eye(5)
+    data["item"].x = torch.zeros(6, 5)
+
+    def explain(diverse: bool) -> Explanation:
+        settings = Settings(num_paths=2, core=0, diverse=diverse)
+        return PaGELink(SharedUsers(), data, LIKES, settings, threshold=None).explain(0, 0)
+
+    plain, diverse = explain(False), explain(True)
+    assert plain.evidence is not None
+    assert diverse.evidence is not None
+    through = [{path.nodes[1] for path in answer.paths} for answer in (plain, diverse)]
+    assert through[0] == {("user", 1), ("user", 2)}
+    assert ("user", 3) in through[1]
+    assert len(through[1]) == 2
+    assert diverse.evidence.influence == pytest.approx(plain.evidence.influence)

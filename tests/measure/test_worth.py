@@ -159,3 +159,11 @@ def test_paths_stand_in_for_each_other_if_gain_shows_what_removal_does_not() -> 
     span, removed, added = np.full(4, 4.0), np.array([0.3, 0.3, 0.5, 0.3]), np.array([1, 0.3, 1, 4])
     assert stand_in(span, removed, added).tolist() == [True, False, False, True]
     assert not stand_in(-span, removed, added).any()
+
+
+def test_repeats_come_before_all_else_if_they_count() -> None:
+    given = {"worth": [1.0, 1.0, 0.5], "facts": [3, 6, 3], "hubs": [0, 1, 0]}
+    assert choice(0.95, **given) == 0
+    assert choice(0.95, **given, repeats=[2, 0, 0]) == 1
+    # They never buy worth.
+    assert choice(0.95, **given, repeats=[2, 2, 0]) == 0

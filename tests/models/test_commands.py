@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
-from support.learnable import LIKES, as_set, learnable
+from support.learnable import BUYS, LIKES, as_set, learnable
 from torch_geometric.data import HeteroData
 
 from pagelink.errors import LinkError, SettingsError
@@ -115,3 +116,35 @@ def test_the_path_of_a_checkpoint_gives_the_same(checkpoint: Checkpoint, tmp_pat
     )  # fmt: skip
     loaded = load_checkpoint(tmp_path / "model", data)
     assert recommend(loaded, 7) == recommend(checkpoint, 7)
+
+
+def test_pairs_of_a_known_relation_are_not_recommended(
+    checkpoint: Checkpoint, tmp_path: Path
+) -> None:
+    from pagelink.models.checkpoint import load_checkpoint, save_checkpoint
+
+    bought = {dst for src, dst in as_set(checkpoint.data[BUYS].edge_index) if src == 3}
+    everything = [item.index for item in recommend(checkpoint, 3, 100)]
+    assert bought & set(everything)
+    left = [index for index in everything if index not in bought]
+    for name in ("buys", "user,buys,item"):
+        assert [item.index for item in recommend(checkpoint, 3, 100, known=[name])] == left
+    # What a model was trained with is the default, from its file, too; the option replaces it.
+    stated = replace(checkpoint, settings=TrainSettings(epochs=3, known=("buys",)))
+    assert [item.index for item in recommend(stated, 3, 100)] == left
+    assert [item.index for item in recommend(stated, 3, 100, known=[])] == everything
+    data, _ = learnable()
+    save_checkpoint(
+        tmp_path / "model", stated.model, data, LIKES, stated.split, stated.report, stated.settings
+    )
+    loaded = load_checkpoint(tmp_path / "model", data)
+    assert loaded.settings == stated.settings
+    assert [item.index for item in recommend(loaded, 3, 100)] == left
+    bought_by = {src for src, dst in as_set(checkpoint.data[BUYS].edge_index) if dst == 5}
+    found = {user.index for user in recommend(stated, k=100, dst=5)}
+    assert not found & bought_by
+
+
+def test_a_known_relation_has_to_join_the_same_types(checkpoint: Checkpoint) -> None:
+    with pytest.raises(SettingsError, match=r"between user and item; .* Did you mean .*buys"):
+        recommend(checkpoint, 3, known=["buy"])

@@ -9,7 +9,13 @@ import torch
 from torch import Tensor
 
 from pagelink.models import LinkSplit, Negatives, Separation, TestFigures, link_metrics
-from pagelink.models.figures import EvaluationPairs, degree_product, measure, target_ranks
+from pagelink.models.figures import (
+    EvaluationPairs,
+    auc_lead,
+    degree_product,
+    measure,
+    target_ranks,
+)
 
 GOOD = Separation(0.9, 0.9, 0.7, 0.7)
 BAD = Separation(0.8, 0.8, 0.5, 0.5)
@@ -98,7 +104,7 @@ def test_all_rivals_are_measured_on_the_same_pairs() -> None:
         assert any(torch.equal(negatives, seen) for seen in asked)
     assert figures.edgeless.auc == pytest.approx(1 - figures.model.auc)
     assert figures.edgeless.matched_auc == pytest.approx(1 - figures.model.matched_auc)
-    assert figures.retrained_edgeless == figures.model
+    assert figures.retrained_edgeless == dataclasses.replace(figures.model, lead=(0.0, 0.0))
     ranks = target_ranks(score, split.test, torch.arange(20), known)
     assert figures.mrr == pytest.approx((1 / ranks).mean())
     assert figures.hits_at_10 == (ranks <= 10).mean()
@@ -121,26 +127,75 @@ def test_evaluation_pairs_are_no_links() -> None:
     assert set(pairs.matched[1].tolist()) <= set(split.test[1].tolist())
 
 
-def test_a_model_that_does_not_beat_its_rivals_is_called_so() -> None:
+def test_the_lead_of_an_auc_has_the_variance_of_its_resamples() -> None:
+    rng = np.random.default_rng(0)
+    truth, noise = rng.normal(size=(2, 400))
+    links, others = truth[:200] + 0.8, truth[200:]
+    given = [links, others, links + noise[:200], others + noise[200:]]
+
+    def auc(positive: np.ndarray, negative: np.ndarray) -> float:
+        return float((positive[:, None] > negative).mean())
+
+    low, high = auc_lead(*map(torch.from_numpy, given))
+    lead = auc(*given[:2]) - auc(*given[2:])
+    assert (low + high) / 2 == pytest.approx(lead)
+    drawn = []
+    for _ in range(1000):
+        one, two = rng.integers(200, size=(2, 200))
+        again = [each[which] for each, which in zip(given, (one, two, one, two), strict=True)]
+        drawn.append(auc(*again[:2]) - auc(*again[2:]))
+    assert (high - low) / 2 == pytest.approx(1.96 * np.std(drawn), rel=0.1)
+    # Ties count half, and one link alone says nothing.
+    assert auc_lead(*torch.zeros(4, 9)) == (0.0, 0.0)
+    assert auc_lead(*torch.rand(4, 1)) == (-1.0, 1.0)
+
+
+def with_lead(low: float, high: float) -> Separation:
+    return dataclasses.replace(GOOD, lead=(low, high))
+
+
+def test_degree_matched_negatives_and_intervals_decide() -> None:
     figures = TestFigures(
-        model=GOOD, degree_product=BAD, edgeless=BAD, retrained_edgeless=None, mrr=0.5,
-        hits_at_10=0.5, num_candidates=5, candidates_sampled=False, num_links=9,
+        model=with_lead(0.1, 0.3), degree_product=with_lead(0.1, 0.2), edgeless=with_lead(0.1, 0.4),
+        retrained_edgeless=None, mrr=0.5, hits_at_10=0.5, num_candidates=5,
+        candidates_sampled=False, num_links=9,
     )  # fmt: skip
     assert figures.uses_structure
     assert figures.verdict.startswith("The model makes use of the structure: ROC-AUC 0.900 (0.700")
-    for weak in (
-        dataclasses.replace(GOOD, auc=0.8),
-        dataclasses.replace(GOOD, matched_auc=0.5),
-    ):
-        none = dataclasses.replace(figures, model=weak)
-        assert not none.uses_structure
-        assert "makes no use of the structure" in none.verdict
-        assert "the product of degrees and itself without edges" in none.verdict
-    twin = dataclasses.replace(figures, retrained_edgeless=GOOD)
+    doubtful = dataclasses.replace(figures, edgeless=with_lead(-0.01, 0.02))
+    assert not doubtful.uses_structure
+    assert doubtful.verdict.startswith(
+        "The model makes no certain use of the structure: on degree-matched negatives it does not "
+        "clearly beat itself without edges (-0.010 to +0.020). ROC-AUC 0.900"
+    )
+    guessing = dataclasses.replace(figures, model=with_lead(-0.1, 0.0))
+    assert guessing.stronger_rivals == ("chance",)
+    assert guessing.verdict.startswith("The model makes no use of the structure: on degree-matched")
+    twin = dataclasses.replace(figures, retrained_edgeless=with_lead(-0.2, -0.1))
     assert twin.stronger_rivals == ("its twin trained without edges",)
-    # Where no degree-matched negative could be drawn, the ordinary ones decide.
+    # Without intervals, as older files have it, the figures decide; without degree-matched
+    # negatives the ordinary ones do.
+    older = dataclasses.replace(figures, model=GOOD, degree_product=BAD, edgeless=GOOD)
+    assert older.stronger_rivals == ("itself without edges",)
     unmatched = dataclasses.replace(GOOD, matched_auc=math.nan)
-    assert dataclasses.replace(
-        figures, model=unmatched, degree_product=unmatched, edgeless=BAD
-    ).stronger_rivals == ("the product of degrees",)
-    assert unmatched.beats(dataclasses.replace(BAD, matched_auc=math.nan))
+    found = dataclasses.replace(older, model=unmatched, degree_product=unmatched, edgeless=BAD)
+    assert found.stronger_rivals == ("the product of degrees",)
+    assert "on ordinary negatives" in found.verdict
+
+
+def test_the_interval_is_taken_on_the_degree_matched_negatives() -> None:
+    split, known = split_of_blocks()
+    pairs = EvaluationPairs.draw(split, known, 0)
+    noise = torch.rand(40, 40, generator=torch.Generator().manual_seed(0))
+
+    def score(some: Tensor) -> Tensor:
+        return noise[some[0], some[1]]
+
+    def rival(some: Tensor) -> Tensor:
+        return noise[some[1], some[0]]
+
+    found = measure(score, rival, split, known)
+    own, other = ([way(split.test), way(pairs.matched)] for way in (score, rival))
+    assert found.edgeless.lead == auc_lead(*own, *other)
+    assert found.model.lead == auc_lead(*own, *map(torch.zeros_like, own))
+    assert Separation.from_dict({**dataclasses.asdict(GOOD), "lead": [0.1, 0.2]}).lead == (0.1, 0.2)

@@ -27,13 +27,15 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "pgexp": {"epochs": 40, "learning_rate": 0.01, "size": 0.02, "entropy": 0.1},
     "gnnexp": {"size": 0.02},
     "subgraphx": {"nodes": 3},
+    "graphmask": {"epochs": 60, "learning_rate": 0.03},
+    "power-link": {"path_weight": 0, "norm": 0.3, "learning_rate": 0.02},
 }
 
 
 @cache
 def planted_answers(name: str, seed: int = 0) -> tuple[Planted, list[Explanation]]:
     planted = plant("one_metapath", num_links=24, seed=seed)
-    more = {"train_links": planted.pairs} if name == "pgexp" else {}
+    more = {"train_links": planted.pairs} if name in ("pgexp", "graphmask") else {}
     explainer = make_rival(
         name, planted.model, planted.data, LINK_TYPE, UNPRUNED, 0, options=OPTIONS.get(name), **more
     )
@@ -41,7 +43,10 @@ def planted_answers(name: str, seed: int = 0) -> tuple[Planted, list[Explanation
 
 
 # Not `paper`: with its settings the mask is mostly the noise that it starts from.
-LOOKING = ("gnnexp", "pgexp", "subgraphx", "power", "gradient", "integrated-gradient", "pagelink")
+LOOKING = (
+    "gnnexp", "pgexp", "subgraphx", "power", "power-link", "graphmask", "gradient",
+    "integrated-gradient", "pagelink",
+)  # fmt: skip
 
 
 SEEDS = (0, 1, 5)
@@ -80,7 +85,8 @@ def test_edges_of_the_used_metapath_stand_above_those_of_decoys(name: str, seed:
 
 @every_colour
 @pytest.mark.parametrize(
-    "name", ["gnnexp", "pgexp", "subgraphx", "gradient", "integrated-gradient"]
+    "name",
+    ["gnnexp", "pgexp", "subgraphx", "power-link", "graphmask", "gradient", "integrated-gradient"],
 )
 def test_the_first_path_is_the_used_one(name: str, seed: int) -> None:
     planted, answers = planted_answers(name, seed)

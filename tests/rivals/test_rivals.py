@@ -24,10 +24,15 @@ from pagelink.rivals.registry import RIVALS, make_rival
 
 QUICK: dict[str, dict[str, Any]] = {
     "gnnexp": {"epochs": 5},
+    "gnnexp-released": {"epochs": 5},
     "pgexp": {"epochs": 3, "num_links": 16, "hidden": 8},
+    "pgexp-released": {"epochs": 3, "num_links": 16, "hidden": 8},
     "subgraphx": {"rollouts": 2, "expand": 3, "depth": 4, "samples": 3, "nodes": 6},
     "integrated-gradient": {"steps": 4},
+    "power-link": {"epochs": 5, "hidden": 8},
+    "graphmask": {"epochs": 2, "num_links": 16, "links_a_step": 8, "hidden": 8},
 }
+OURS = ("pagelink", "pagelink-diverse")
 # Paths of several lengths, an unknown node, an isolated pair, and links that are not predicted.
 PAIRS: list[Any] = [
     (38, 43), (13, 30), (10**6, 0), (49, 0), (USERS - 1, ITEMS - 1), (51, 57), (43, 53), (62, 50),
@@ -115,7 +120,11 @@ def test_the_seed_decides_and_the_batch_does_not(name: str) -> None:
     again = rival(name, case)
     assert_same(first, list(again.explain_many(PAIRS, batch_size=1)))
     assert_same(first[::-1], list(again.explain_many(PAIRS[::-1], batch_size=3)))
-    if name in ("random-mask", "random-paths", "pgexp", "paper"):
+    drawn = (
+        "random-mask", "random-paths", "pgexp", "pgexp-released", "gnnexp-released", "paper",
+        "power-link", "graphmask",
+    )  # fmt: skip
+    if name in drawn:
         other = list(rival(name, case, seed=1).explain_many(PAIRS))
         with pytest.raises(AssertionError):
             assert_same(first, other)
@@ -224,7 +233,7 @@ def test_generated_data_are_explained_with_measured_evidence(name: str) -> None:
         assert answer.evidence.gain == pytest.approx(added - bare, abs=1e-4)
         expected = added - bare if answer.evidence.inserted else effect
         assert answer.evidence.influence == pytest.approx(expected, abs=1e-4)
-        if name != "pagelink":
+        if name not in OURS:
             assert answer.evidence.rho_reached is None
         assert [path.influence for path in answer.paths] == pytest.approx(
             ground.effects([i] * len(paths), paths), abs=1e-4
@@ -257,7 +266,9 @@ def test_so_many_facts_can_be_taken_from_the_mask(name: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["rgcn", "sage", "hgt"])
-@pytest.mark.parametrize("name", ["gnnexp", "pgexp", "subgraphx", "power"])
+@pytest.mark.parametrize(
+    "name", ["gnnexp", "pgexp", "pgexp-released", "subgraphx", "power", "power-link", "graphmask"]
+)
 def test_models_trained_here_are_explained(name: str, kind: str) -> None:
     _, data, link_type, pairs = tiny()
     model = make_model(kind, data, link_type, paper_split=True, seed=0).eval()
@@ -308,7 +319,7 @@ def test_models_run_in_any_way_are_explained(name: str, model: str) -> None:
     case = make_case(model)
     case.options["threshold"] = None
     pairs = links_of(case)[2:4]
-    if name == "pgexp":
+    if issubclass(RIVALS[name], PGExpLink):
         case.options["train_links"] = pairs
     answers = list(rival(name, case, Settings(measure=False)).explain_many(pairs))
     assert all(answer.paths for answer in answers), [answer.message for answer in answers]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import islice, pairwise
 
+import networkx
 import numpy as np
 import pytest
 import torch
@@ -51,7 +53,7 @@ def reference(bench: Workbench, link: int, start: np.ndarray) -> np.ndarray:
     predictor = bench.explainer.predictor
     wanted = batch.visible & bench.kept if settings.remove_pruned else batch.visible
     recorded = predictor.record(predictor.inputs(batch, wanted, [link], bench.relation))[1]
-    unit = 0.0
+    unit = norm = 0.0
     with predictor.weighted(recorded) as run:
         for epoch in range(settings.epochs):
             current = start.copy()
@@ -62,6 +64,10 @@ def reference(bench: Workbench, link: int, start: np.ndarray) -> np.ndarray:
             if settings.path_schedule == "cycle":
                 count -= epoch % count
             arcs = found.arcs[0, :count]
+            if settings.path_loss == "released":
+                before, norm = norm, float(torch.sigmoid(values.detach()).norm())
+                if abs(before - norm) < 1e-3:
+                    break
             on_path = torch.from_numpy(np.isin(kept, bench.paths.arc_slot[arcs[arcs >= 0]]))
             weights: Tensor = torch.ones(len(batch.edges))
             weights = weights.index_put((torch.from_numpy(kept),), torch.sigmoid(values))
@@ -76,6 +82,10 @@ def reference(bench: Workbench, link: int, start: np.ndarray) -> np.ndarray:
                 arcs = bench.paths.arc_slot[bench.paths.arcs_of(link)]
                 off = torch.from_numpy(~np.isin(kept, arcs))
                 loss = loss + settings.beta * values[off].mean()
+            elif settings.path_loss == "released":
+                weight, on = torch.sigmoid(values), any_length(bench, link, current)
+                loss = loss - settings.alpha * weight[np.searchsorted(kept, on)].mean()
+                loss = loss + settings.beta * weight[~np.isin(kept, on)].mean()
             elif settings.path_loss == "mean":
                 loss = loss - settings.alpha * values[on_path].mean()
                 loss = loss + settings.beta * values[~on_path].mean()
@@ -89,6 +99,34 @@ def reference(bench: Workbench, link: int, start: np.ndarray) -> np.ndarray:
             loss.backward()
             adam.step()
     return values.detach().numpy()
+
+
+def any_length(bench: Workbench, link: int, logits: np.ndarray) -> list[int]:
+    """The edges of the best paths of any length by networkx, one after the other."""
+    graph, batch = bench.explainer.graph, bench.batch
+    here = np.arange(batch.edge_ptr[link], batch.edge_ptr[link + 1])
+    edges = here[bench.kept[here]]
+    stated = {(int(graph.fact[batch.edges[e]]), int(batch.src[e])): int(e) for e in edges[::-1]}
+    shift = batch.node_ptr[link]
+    s, t = (batch.ends[:, link] - shift).tolist()
+    steps = networkx.DiGraph()  # each edge is a node of its own, so that parallel ones stay apart
+    for slot in edges:
+        ends = int(batch.src[slot]), int(batch.dst[slot])
+        for tail, head in (ends, ends[::-1]):
+            walked = stated.get((int(graph.fact[batch.edges[slot]]), tail), int(slot))
+            cost = np.logaddexp(0, -np.float64(logits[walked]))
+            if head != t:
+                cost += np.log(graph.degree[batch.nodes[shift + head]])
+            if tail != head:
+                step = ("edge", graph.fact[batch.edges[slot]], tail)
+                steps.add_edge(tail, step, weight=cost, slot=walked)
+                steps.add_edge(step, head, weight=0.0)
+    best = networkx.shortest_simple_paths(steps, s, t, weight="weight")
+    return [
+        steps.edges[pair]["slot"]
+        for path in islice(best, bench.settings.paths_per_epoch)
+        for pair in list(pairwise(path))[::2]
+    ]
 
 
 def power_loss(bench: Workbench, link: int, kept: np.ndarray, values: Tensor) -> Tensor:
@@ -115,6 +153,9 @@ def power_loss(bench: Workbench, link: int, kept: np.ndarray, values: Tensor) ->
 VARIANTS = {
     "default": _Settings(patience=None),
     "paper": Settings.paper("useritemattr").replace(max_length=3),
+    "paper, larger steps": Settings.paper("augcitation").replace(
+        max_length=3, learning_rate=0.1, paths_per_epoch=3, core=0, alpha=0.8, epochs=20
+    ),
     "sum": _Settings(path_loss="sum", patience=None, epochs=7, alpha=0.5, beta=0.25),
     "regularised": _Settings(entropy=0.3, size=0.01, patience=None, epochs=7),
     "no path loss": _Settings(alpha=0.0, beta=0.0, patience=None, epochs=7),
@@ -184,8 +225,8 @@ def test_noise_has_the_deviation_of_the_released_code() -> None:
         bench.start(seed)[bench.kept] for seed in range(400)
     ])  # fmt: skip
     edges = batch.edges[bench.kept]
-    nodes = np.unique(np.concatenate([graph.src[edges], graph.dst[edges]]))
-    kinds = graph.node_type_of[nodes]
+    kinds = graph.node_type_of[batch.nodes]
+    assert len(batch.nodes) > len(np.unique(graph.src[edges]))  # pruning took some out of reach
     for position in np.unique(graph.relation[edges]):
         src, _, dst = graph.edge_types[position]
         n = sum((kinds == graph.node_types.index(t)).sum() for t in {src, dst})
@@ -198,3 +239,32 @@ def test_paths_are_searched_in_the_kept_graph() -> None:
     bench = Workbench(Settings(core=3, unpruned_fallback=False), PAIRS)
     paths: PathGraphs = bench.paths
     assert bench.kept[paths.arc_slot].all()
+
+
+def test_the_released_loss_stops_when_the_mask_is_still() -> None:
+    """The smaller the steps, the sooner one of them moves the norm by less than 0.001."""
+    settings = Settings(path_loss="released", pred_weight=0.0, patience=None, epochs=30)
+    free, slow = Workbench(settings, PAIRS), Workbench(settings.replace(learning_rate=1e-5), PAIRS)
+    assert np.median(free.learn().epochs[free.links]) == 30
+    assert (slow.learn().epochs[slow.links] == 1).all()
+    by_sum = Workbench(settings.replace(learning_rate=1e-5, path_loss="sum"), PAIRS)
+    assert (by_sum.learn().epochs[by_sum.links] == 30).all()
+
+
+def test_the_released_loss_raises_paths_of_any_length() -> None:
+    """A path of more facts than may be returned is raised, too; an even start has no other."""
+    settings = Settings(
+        path_loss="released", pred_weight=0.0, max_length=1, num_hops=2, core=0, epochs=1,
+        patience=None, paths_per_epoch=3,
+    )  # fmt: skip
+    raised = []
+    for form in ("released", "mean"):
+        bench = Workbench(settings.replace(path_loss=form), PAIRS)
+        logits = bench.learn().edge_logits
+        raised.append(sum(int((logits[kept_of(bench, link)] > 0).sum()) for link in bench.links))
+    assert raised[0] > raised[1] > 0
+
+
+def kept_of(bench: Workbench, link: int) -> np.ndarray:
+    here = np.arange(bench.batch.edge_ptr[link], bench.batch.edge_ptr[link + 1])
+    return here[bench.kept[here]]

@@ -22,7 +22,7 @@ from pagelink.bench.fuzz.oracles.multigraphs import Fact, Node, random_multigrap
 from pagelink.bench.fuzz.oracles.walks import Step, Walk, arcs_of
 from pagelink.graph.computation_graph import Extractor
 from pagelink.graph.typed_graph import TypedGraph
-from pagelink.search.mask_learning import Walks
+from pagelink.search.path_loss import Walks
 from pagelink.search.paths import allowed_facts, build_path_graphs
 
 

@@ -67,7 +67,7 @@ def test_what_was_made(made: Made) -> None:
     assert list(made.path.parent.iterdir()) == [made.path]
     said = "\n".join(lines_about(made, PLAN, 0.1))
     assert "6 links, each explained by 4 explainers" in said
-    assert "778 answers are enough; 3 a question are 18" in said
+    assert "778 answers are enough; 3 per question make 18" in said
 
 
 def test_every_explainer_is_in_every_question_once(rows: sqlite3.Connection) -> None:

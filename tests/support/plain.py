@@ -275,8 +275,12 @@ def explain(
     before: set[Edge] = set()
     steady = 0
     unit = 0.0
+    learned_on = paths
+    if settings.path_loss == "released":  # of any length, through facts that the model cannot see
+        free = {(relations, two) for relations, two in facts if two <= core}
+        learned_on = all_paths(graph, free, ends, len(nodes), inner)
     while answer.epochs < settings.epochs and steady < (settings.patience or math.inf):
-        ranked = rank(paths, dict(zip(kept, logits.tolist(), strict=True)), t, degree)
+        ranked = rank(learned_on, dict(zip(kept, logits.tolist(), strict=True)), t, degree)
         best = {e for p in ranked[: settings.paths_per_epoch] for e in p.edges}
         steady = steady + 1 if best == before else 0
         before = best
@@ -297,12 +301,21 @@ def explain(
         if settings.path_loss == "mean":
             loss = loss - settings.alpha * up.mean()
             loss = loss + (settings.beta * down.mean() if len(down) else 0)
+        elif settings.path_loss == "released":
+            walked = [kept.index(e) for p in ranked[:count] for e in p.edges]
+            loss = loss - settings.alpha * torch.sigmoid(logits)[walked].mean()
+            if len(down):
+                loss = loss + settings.beta * torch.sigmoid(down).mean()
         else:
             loss = loss - settings.alpha * up.sum() + settings.beta * down.sum()
         adam.zero_grad()
         loss.backward()
+        norm = float(torch.sigmoid(logits.detach()).norm())
         adam.step()
         answer.epochs += 1
+        moved = abs(float(torch.sigmoid(logits.detach()).norm()) - norm)
+        if settings.path_loss == "released" and moved < 1e-3:
+            break
 
     # The best paths by the final mask.
     learned = dict(zip(kept, logits.tolist(), strict=True))

@@ -13,7 +13,8 @@ TRUTHS: tuple[Truth, ...] = ("rise", "fall", "stay")
 
 
 def shown(text: str) -> Shown:
-    return Shown(f'<svg xmlns="http://www.w3.org/2000/svg"><text>{text}</text></svg>', (text,))
+    svg = f'<svg xmlns="http://www.w3.org/2000/svg"><text>{text}</text></svg>'
+    return Shown(svg, (text,), svg)
 
 
 def make_questions(

@@ -24,14 +24,17 @@ def drawing(text: str) -> str:
     )
 
 
+def _shown(text: str, place: int) -> Shown:
+    return Shown(drawing(text), (f"{IMAGE} buys {place}", SCRIPT), drawing(text))
+
+
 def write(path: Path, best: int = 3, forecasts: int = 2) -> Path:
     """Write a study whose questions are about a link each."""
     names = ("pagelink", "gnnexp", "degree")
     questions = []
     for number in range(best + forecasts):
         options = tuple(
-            Option((name,), Shown(drawing(f"{number}.{place}"), (f"{IMAGE} buys {place}", SCRIPT)))
-            for place, name in enumerate(names)
+            Option((name,), _shown(f"{number}.{place}", place)) for place, name in enumerate(names)
         )
         link, score = f"{IMAGE} likes {SCRIPT} {number}", "The model gives it 90 %."
         if number < best:

@@ -66,6 +66,10 @@ EXCHANGED = (
         ("dst", "Item 35, not what it is"),
         ("src", "User 3, not what it is"),
         ("both", "User 3 and Item 35, not what they are"),
+        (
+            "either",
+            "User 3 or Item 35 (a fact that joins both does not tell which), not what they are",
+        ),
         (None, "User 3 and Item 35, not what they are"),
     ],
 )
@@ -203,13 +207,50 @@ def test_shares_are_told_and_only_between_nothing_and_all() -> None:
     assert [row["path_share"] for row in to_rows(explanation)] == [0.42, 0.3, -0.1]
 
     def share(value: float | None) -> str:
-        path = dataclasses.replace(strong(), share=value)
+        path = dataclasses.replace(strong(), share=value, marginal=2.95 * (value or 0.0))
         return wording(make_explanation(path, weaker(), evidence=make_evidence())).paths[0].share
 
-    assert share(1.0) == "100 % of the effect of these paths"
+    assert share(0.7) == "70 % of the effect of these paths"
+    assert share(0.8) == "80 % of the effect of these paths, some of it shared with the other"
     assert share(8.34) == "more effect than these paths together"
     assert share(None) == share(-3.0) == ""
     assert wording(make_explanation(strong(), evidence=make_evidence())).paths[0].share == ""
+
+
+def test_a_share_by_adding_is_said_to_be_one() -> None:
+    """Beside "+0.18", by removal, "more effect than these paths together" is not understood."""
+
+    def share(value: float, **changes: Any) -> str:
+        path = dataclasses.replace(strong(), share=value, marginal=0.18)
+        evidence = make_evidence(**changes)
+        return wording(make_explanation(path, weaker(), evidence=evidence)).paths[0].share
+
+    assert share(0.47) == "47 % of what these paths add to the graph without any path"
+    needed = "needed: without this one, the other adds nothing to the graph without any path"
+    assert share(1.09) == needed
+    assert share(0.06) == "6 % of the effect of these paths"
+    assert share(0.47, inserted=True) == "47 % of the effect of these paths"
+
+
+def test_paths_that_each_have_all_of_the_effect() -> None:
+    """A share of 100 % of both would read as if one were enough, or as if they added up."""
+
+    def shares(number: int = 2, **values: float) -> list[str]:
+        paths = [dataclasses.replace(p, share=1.0, **values) for p in (strong(), weaker(), idle())]
+        shown = [dataclasses.replace(p, is_evidence=True) for p in paths[:number]]
+        evidence = make_evidence(logit_without_these=1.0, gain=3.0)
+        return [
+            p.share for p in wording(make_explanation(*shown, evidence=evidence, logit=3.5)).paths
+        ]
+
+    needed = "both paths are needed: without this one, the other has no effect"
+    assert shares(influence=2.5, gain=0.0) == [needed] * 2
+    all_needed = "it is needed: without this one, the others have no effect"
+    assert shares(3, influence=2.5, gain=0.0) == [all_needed] * 3
+    enough = "enough alone: it has the effect of all these paths"
+    assert shares(influence=0.1, gain=3.0) == [enough] * 2
+    unclear = "all of the effect of these paths, shared with others"
+    assert shares(influence=0.1, gain=0.1) == [unclear] * 2
 
 
 def test_evidence_comes_first_in_every_view() -> None:

@@ -10,8 +10,11 @@ import pytest
 from support.drawings import SVG, assert_lettering_has_room, assert_nodes_have_room
 from support.explanations import everything, make_explanation, make_path
 
+from pagelink.views.drawing import layout
+from pagelink.views.drawing.pictures import draw
 from pagelink.views.layers import NamedFact
-from pagelink.views.pages import draw, to_svg
+from pagelink.views.pages import to_svg
+from pagelink.views.statements import NodeWords
 from pagelink.views.subgraph import draw_subgraph
 from pagelink.views.templates import AGAINST, PALETTE, SUPPORTS, colours_of, type_colours
 from pagelink.views.wording import wording
@@ -95,7 +98,7 @@ def test_a_relation_is_never_cut() -> None:
     assert question is not None
     assert " ".join(text.text or "" for text in question.iter(f"{SVG}text")) == LONG
     facts = [NamedFact(("user", "a"), LONG, ("item", "b"))]
-    shown = draw_subgraph("a", ("user", "a"), ("item", "b"), facts, ["user", "item"])
+    shown = draw_subgraph("a", ("user", "a"), ("item", "b"), facts, colours_of(["user", "item"]))
     lines = [text.text or "" for text in ElementTree.fromstring(shown).iter(f"{SVG}text")]
     assert LONG in " ".join(lines)
 
@@ -139,3 +142,10 @@ def test_facts_that_are_off_are_drawn_so() -> None:
             if "pagelink-off" in group.get("class", "").split()
         ]
         assert marked == [("1", "0")]
+
+
+def test_a_box_is_as_wide_as_its_type_and_degree_need() -> None:
+    compound = NodeWords(("compound", 0), "Methotrexate", "compound", "Methotrexate", 1404)
+    width = layout._box_width(layout.ROOMY.end, layout.ROOMY.end, [compound])
+    detail = layout.detail_of(compound, width - 2 * layout.PADDING - layout.SIGN)
+    assert detail == "compound · degree 1,404"

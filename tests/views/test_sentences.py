@@ -120,6 +120,15 @@ def test_what_is_less_than_half_is_said_to_be_a_part() -> None:
     assert because(measured(*bundle)).startswith("Partly")
 
 
+def test_the_path_with_the_largest_figure_beside_it_is_named() -> None:
+    # Its share is that of a gain, which is not shown; by removal it does little.
+    by_gain = dataclasses.replace(weaker(), influence=0.18, marginal=0.19, share=1.09)
+    assert "User 4" in because(measured(by_gain, strong()))
+    # Where adding is what shows the effect, the share counts.
+    added = measured(by_gain, strong(), evidence=make_evidence(inserted=True))
+    assert "User 9" in because(added)
+
+
 def test_a_path_that_alone_speaks_against_the_link_is_not_named_first() -> None:
     raising = dataclasses.replace(strong(), influence=-1.1, share=0.6)
     assert "User 9" in because(measured(raising, weaker()))
@@ -182,6 +191,14 @@ def test_either_end_has_a_rank() -> None:
     assert wording(ranked()).score_sentence == (
         "Alien ranks 2nd of 9,726 movies for Ann, with a score of 6.10."
     )
+    tied = ranked(rank_ties=1, rank_without_these=4863, rank_ties_without_these=9725)
+    assert (
+        wording(tied)
+        .opening[1]
+        .endswith(" from 2nd to 4,863rd of 9,726 movies (tied with 9,725 others).")
+    )
+    sampled = ranked(rank_of=100, rank_is_sample=True, rank_ties=2)
+    assert "ranks 2nd of a sample of 100 movies (tied with 2 others) for" in to_text(sampled)
     source = ranked(rank_end="src", rank=1, rank_of=610)
     assert wording(source).score_sentence == (
         "Ann ranks 1st of 610 users for Alien, with a score of 6.10."

@@ -40,6 +40,10 @@ def placed(facts: list[NamedFact]) -> Placed:
     return place(facts, SRC, DST, colours_of(KINDS), 16.0)
 
 
+def _drawn(facts: list[NamedFact]) -> str:
+    return draw_subgraph("t", SRC, DST, facts, colours_of(KINDS))
+
+
 def points(path: str) -> list[tuple[float, float]]:
     """Points on a path of cubic curves, its two ends left out."""
     numbers = [float(n) for n in re.findall(r"-?[0-9.]+", path)]
@@ -78,7 +82,7 @@ def test_no_line_runs_through_a_box_and_nothing_leaves_the_card(facts: list[Name
 def test_the_drawing_depends_on_the_facts_alone(facts: list[NamedFact], random: object) -> None:
     turned = list(facts)
     random.shuffle(turned)  # type: ignore[attr-defined]
-    assert draw_subgraph("t", SRC, DST, facts, KINDS) == draw_subgraph("t", SRC, DST, turned, KINDS)
+    assert _drawn(facts) == _drawn(turned)
 
 
 def test_labels_of_a_star_do_not_cover_each_other() -> None:
@@ -115,14 +119,14 @@ def test_long_paths_have_a_column_for_each_node() -> None:
 
 
 def test_an_empty_explanation_says_so() -> None:
-    drawn = draw_subgraph("t", SRC, DST, [], KINDS)
+    drawn = _drawn([])
     assert NOTHING in drawn
     assert len(ET.fromstring(drawn).findall(".//{*}rect")) == 3
 
 
 @pytest.mark.parametrize("name", ["A<b> & “c”", "x" * 300, "", "\u202e right", "时间序列"])
 def test_any_name_is_drawn_as_text(name: str) -> None:
-    drawn = draw_subgraph("t", SRC, DST, [NamedFact(SRC, "buys", ("item", name))], KINDS)
+    drawn = _drawn([NamedFact(SRC, "buys", ("item", name))])
     tree = ET.fromstring(drawn)
     assert tree.find(".//{*}b") is None
     for box in placed([NamedFact(SRC, "buys", ("item", name))]).boxes:

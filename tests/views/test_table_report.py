@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from support.boxes import HAS_AXE, SCHEMES, SIZES, check_boxes, opened, violations
 from support.browser import chromium
 from support.drawings import Page
 from support.explanations import make_evidence, make_explanation, through
@@ -181,24 +182,19 @@ def test_other_files_are_refused(name: str, content: str, words: str, tmp_path: 
 
 def test_it_fits_a_phone_and_a_desk(tmp_path: Path) -> None:
     long = relied(0.2, src_name="Anextremelylongnamewithoutanyspaceinit" * 4)
-    page = tmp_path / "report.html"
-    page.write_text(report_of(to_table(rows_of([*ALL, long] * 3))).to_html("rows.csv"), "utf-8")
+    file = tmp_path / "report.html"
+    file.write_text(report_of(to_table(rows_of([*ALL, long] * 3))).to_html("rows.csv"), "utf-8")
     with chromium() as browser:
-        for width in (390, 1024):
-            for scheme in ("light", "dark"):
-                opened = browser.new_page(
-                    viewport={"width": width, "height": 800}, color_scheme=scheme
-                )
-                opened.goto(page.as_uri())
-                assert opened.evaluate("document.documentElement.scrollWidth") <= width
-                cut = opened.evaluate(
-                    "[...document.querySelectorAll('main *')].filter(e => "
-                    "e.getBoundingClientRect().right > innerWidth).length"
-                )
-                assert cut == 0
-                ink, paper = opened.evaluate(
+        for width in SIZES:
+            for scheme in SCHEMES:
+                page = opened(browser, width, scheme)
+                page.goto(file.as_uri())
+                check_boxes(page)
+                if HAS_AXE:
+                    assert violations(page) == []
+                ink, paper = page.evaluate(
                     "[getComputedStyle(document.body).color, "
                     "getComputedStyle(document.querySelector('main')).backgroundColor]"
                 )
                 assert (ink < paper) == (scheme == "light"), (ink, paper)
-                opened.close()
+                page.context.close()

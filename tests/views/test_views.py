@@ -613,8 +613,9 @@ def test_the_answers_of_the_model_are_listed() -> None:
         "- without these seven facts: -0.36",
         "- without any path of at most three facts: -1.20",
         "- without any fact at all: -2.00",
-        "- with only these seven facts: 1.70",
-        "- share of the effect of all paths that these seven facts alone restore: 62 %",
+        "- with these seven facts and nothing else in the graph: 1.70",
+        "- share of the effect of all paths that these seven facts alone restore (facts on no path "
+        "stay): 62 %",
     ]
     page = Page(to_html(relied()))
     assert page.tags.count("details") == 3
@@ -644,7 +645,8 @@ def test_the_answers_of_the_model_are_listed() -> None:
 def test_a_share_is_between_nothing_and_all(sufficiency: float, said: str) -> None:
     evidence = make_evidence(sufficiency=sufficiency)
     explanation = make_explanation(strong(), evidence=evidence)
-    assert f"these three facts alone restore: {said}\n" in to_text(explanation) + "\n"
+    restored = f"these three facts alone restore (facts on no path stay): {said}\n"
+    assert restored in to_text(explanation) + "\n"
     assert said in Page(to_html(explanation)).text("td")
     assert explanation.to_dict()["evidence"]["sufficiency"] == sufficiency
 

@@ -10,11 +10,12 @@ from torch_geometric.data import HeteroData
 from pagelink import PaGELink, Settings
 from pagelink.datasets.useritemattr import UserItemAttr, generate_useritemattr
 from pagelink.errors import LinkError
+from pagelink.explain.ranking import MOST_RANKED
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.models.architectures import RGCN
 from pagelink.models.links import split_links
 from pagelink.web.contract import Choice
-from pagelink.web.explorer import MOST_RANKED, Explorer
+from pagelink.web.explorer import Explorer
 
 SEED = 3
 
@@ -142,7 +143,7 @@ def test_what_the_page_shows_first_is_chosen_as_the_library_chooses(explorer: Ex
     assert shown.paths == explorer.explainer.replace(Settings()).explain(7, 3).paths
 
 
-def test_settings_of_the_page_are_the_librarys(explorer: Explorer) -> None:
+def test_settings_of_the_page_are_the_librarys(explorer: Explorer, dataset: UserItemAttr) -> None:
     src, dst = best_link(explorer)
     choice = Choice(paths=2, length=3, rho=1.0, exclude=("has",), seed=5)
     shown = explorer.explanation(src, dst, choice)
@@ -150,6 +151,7 @@ def test_settings_of_the_page_are_the_librarys(explorer: Explorer) -> None:
         explorer.explainer.predictor.model, explorer.explainer.predictor.data,
         explorer.link_type,
         Settings(num_paths=2, rho=1.0, exclude_relations=("has",), deadline=60.0), seed=5,
+        known=split_links(dataset.likes, SEED).all,
     ).explain(src, dst, negatives=True)  # fmt: skip
     assert shown == plain
     assert all("has" not in edge.type[1] for path in shown.paths for edge in path.edges)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -13,7 +16,9 @@ from pagelink.datasets.useritemattr import UserItemAttr, generate_useritemattr
 from pagelink.errors import LinkError
 from pagelink.models.architectures import RGCN
 from pagelink.models.links import split_links
-from pagelink.web.answers import spread_of
+from pagelink.views.statements import fact_sentence
+from pagelink.web.added import added_to
+from pagelink.web.answers import saved, spread_of
 from pagelink.web.contract import Choice
 from pagelink.web.explorer import Explorer
 
@@ -126,3 +131,69 @@ def test_a_spread_counts_all_that_is_finite() -> None:
     assert spread.counts[6] == 2
     assert sum(spread_of(np.array([2.0, 2.0])).counts) == 2
     assert sum(spread_of(np.empty(0)).counts) == 0
+
+
+def test_an_added_fact_is_on_paths_and_in_files(explorer: Explorer, dataset: UserItemAttr) -> None:
+    bought = dataset.data["user", "buys", "item"].edge_index
+    src, dst = 7, explorer.targets(7, 1).targets[0].node.index
+    before, _ = explorer.explain(src, dst, Choice())
+    # An item that another buyer of the target has bought: a path of three facts.
+    others = bought[0, bought[1] == dst].tolist()
+    mine = bought[1, bought[0] == src].tolist()
+    new = next(
+        item for item in bought[1, bought[0] == others[0]].tolist() if item not in (dst, *mine)
+    )
+    key = f"buys:{src}:{new}"
+    choice = Choice(paths=20, add=(key,), via=(f"item:{new}",))
+    explanation, answer = explorer.explain(src, dst, choice)
+    steps = [step for group in answer.groups for path in group.paths for step in path.steps]
+    added = [step for step in steps if step.added is not None]
+    assert added
+    assert {(step.added, step.fact) for step in added} == {(key, None)}
+    # All other facts have the numbers of the graph as it was, which `off` takes.
+    for step in steps:
+        if step.fact is not None:
+            ends = re.findall(r"\w+ \d+", fact_sentence(explorer.graph, step.fact))
+            assert sorted(ends) == sorted(re.findall(r"\w+ \d+", step.sentence))
+    assert explanation.logit == pytest.approx(explorer.score(src, dst, (), (key,)).logit, abs=1e-4)
+    assert explanation.logit != before.logit
+    sentence = added[0].sentence
+    fact = next(step.fact for step in steps if step.fact is not None)
+    kept, edited = explorer.kept(src, dst, choice, (fact,))
+    assert edited is not None
+    assert edited.added == (sentence,)
+    assert edited.places
+    texts = {kind: saved(kept, kind, edited).body.decode() for kind in ("html", "svg", "csv")}
+    assert texts["svg"].count(">(added)<") == len(added)
+    assert "(added)" in texts["html"]
+    assert "pagelink-off" in texts["svg"]
+    assert '""added"": true' in texts["csv"].replace("\\", "")
+    for text in (texts["html"], texts["csv"]):
+        assert f"with 1 added fact: {sentence}." in text
+    values = json.loads(saved(kept, "json", edited).body)
+    assert values["edited"]["added"] == [sentence]
+    assert any(edge["added"] for path in values["paths"] for edge in path["edges"])
+    assert bytes(saved(kept, "png", edited).body).startswith(b"\x89PNG")
+    with pytest.raises(LinkError, match="has this fact already"):
+        explorer.explanation(src, dst, Choice(add=(f"buys:{src}:{mine[0]}",)))
+
+
+def test_a_fact_that_is_off_stays_off_where_others_are_added(
+    explorer: Explorer, dataset: UserItemAttr
+) -> None:
+    bought = dataset.data["user", "buys", "item"].edge_index
+    new = next(i for i in range(100) if i not in bought[1, bought[0] == 7].tolist())
+    added = added_to(explorer.explainer, [f"buys:7:{new}"])
+    graph, after = explorer.graph, added.explainer.graph
+    for fact in range(0, graph.num_facts, 97):
+        assert fact_sentence(graph, fact) == fact_sentence(after, added.fact_of(fact))
+
+
+def test_what_if_counts_an_added_fact(explorer: Explorer, dataset: UserItemAttr) -> None:
+    bought = dataset.data["user", "buys", "item"].edge_index
+    dst = explorer.targets(7, 1).targets[0].node.index
+    new = next(i for i in range(100) if i not in (dst, *bought[1, bought[0] == 7].tolist()))
+    key = f"buys:7:{new}"
+    found = explorer.what_if(7, dst, "source", 1, (key,))
+    assert found.logit == pytest.approx(explorer.score(7, dst, (), (key,)).logit, abs=1e-4)
+    assert all((fact.fact is None) == (fact.added == key) for fact in found.facts)

@@ -206,6 +206,16 @@ def test_the_demo_begins_with_predictions_that_are_explained_by_paths(browser: B
         examples.first.click()
         settle(page)
         assert explained(page)["verdict"] == "supported"
+        # A test link has a rank, and is not in the list beside it.
+        expect(page.locator(".targets-about")).to_contain_text("known links are left out")
+        # The sentence is about all facts, and says so once one of them is off.
+        before = page.get_by_text("This is why with all facts in place.")
+        expect(before).to_be_hidden()
+        page.locator(".card .step").first.click()
+        expect(before).to_be_visible()
+        # Of a relation without words for it, the facts of its other end read from the first.
+        page = watched.open("?node=subject:0")
+        expect(page.get_by_role("dialog")).to_contain_text("book is about it")
         watched.close()
 
 
@@ -367,7 +377,7 @@ def test_save(watched: Watched, words: str, kind: str, beginning: bytes) -> None
     assert len(content) > 1000
     if kind == "json":
         assert json.loads(content)["logit"] == pytest.approx(explained(page)["logit"])
-        assert json.loads(content)["switched_off"] is None
+        assert json.loads(content)["edited"] is None
 
 
 def test_a_file_has_what_is_switched_off(watched: Watched) -> None:
@@ -382,11 +392,17 @@ def test_a_file_has_what_is_switched_off(watched: Watched) -> None:
         with page.expect_download() as download:
             page.get_by_role("button", name=kind.upper()).click()
         files[kind] = Path(download.value.path()).read_text("utf-8")
-    off = json.loads(files["json"])["switched_off"]
+    off = json.loads(files["json"])["edited"]
     assert (off["facts"], off["sentences"]) == ([step["fact"]], [step["sentence"]])
     assert f"Switched off: {step['sentence']}." in files["html"]
     assert "Switched off" in files["csv"]
     assert "pagelink-off" in files["svg"]
+    # What the score is then stands beside that of all facts, in drawings, too.
+    then = f"the score is {off['logit']:.2f} instead of {off['logit_before']:.2f}"
+    assert " ".join(re.sub("<[^>]+>", " ", files["svg"]).split()).count(then) >= 2  # and as title
+    top, _, below = files["html"].partition("<svg")
+    assert then in top
+    assert "Switched off:" not in below.split("</svg>")[-1]
 
 
 def test_settings(watched: Watched) -> None:
@@ -504,6 +520,14 @@ def test_from_the_target_and_with_typing_errors(watched: Watched) -> None:
     expect(best).to_have_attribute("aria-current", "true")
     expect(page.locator(".score-rank strong")).to_have_text("1st")
     expect(page.locator(".score-rank")).to_contain_text("users")
+    # All ranks on the page are those of the users, and so are those of a saved file.
+    told = page.locator(".why-verdict, .rest").all_inner_texts()
+    assert "users" in " ".join(told)
+    assert " items" not in " ".join(told)
+    page.get_by_text("Save", exact=True).click()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="JSON").click()
+    assert json.loads(Path(download.value.path()).read_text("utf-8"))["rank_end"] == "src"
     search.fill("attr 7")
     page.get_by_role("option", name="Attr 7", exact=False).first.click()
     expect(page.get_by_role("dialog").get_by_role("heading", name="Attr 7")).to_be_visible()

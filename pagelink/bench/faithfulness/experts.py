@@ -26,7 +26,7 @@ from pagelink.bench.answers import MAIN
 from pagelink.bench.faithfulness.judges import EditedGraph, RewiredModel
 from pagelink.bench.faithfulness.swaps import FactSwaps, SwapEffect, swap_effect
 from pagelink.bench.measures import with_interval
-from pagelink.bench.paper.report import Table, tables_markdown
+from pagelink.bench.paper.report import Table, say_tables
 from pagelink.bench.runs import (
     Figures,
     Run,
@@ -34,7 +34,6 @@ from pagelink.bench.runs import (
     cell,
     interval_cell,
     plain,
-    say,
     shown_progress,
 )
 from pagelink.bench.subjects import Subject, checkpoint_subject, shuffled_links, trained
@@ -45,11 +44,10 @@ from pagelink.models.link_model import node_inputs
 from pagelink.models.training import TrainSettings
 from pagelink.rivals.ground import FactPath, fact_paths
 from pagelink.rivals.registry import make_rival
-from pagelink.runtime.files import write_text
 from pagelink.settings import Settings
 from pagelink.tables.load import load_graph
 
-NAME, FILE = "experts", "experts.md"
+NAME = "experts"
 LINKS, QUICK_LINKS = 200, 4
 SEEDS, SHUFFLED_SEEDS = (0, 1, 2, 3, 4), (0,)
 TREATS: EdgeType = ("compound", "treats", "disease")
@@ -99,9 +97,7 @@ def run_and_print(
     with shown_progress(console) as step:
         for model in models:
             runs.append(run_model(store, model, out / "subjects", links, seed, quick, step))
-    text = tables_markdown(tables(runs, seed), 2)
-    say(console, text)
-    say(console, f"Wrote {write_text(out / FILE, text)}")
+    say_tables(tables(runs, seed), out, NAME, console, quick=quick, seed=seed)
     return runs
 
 

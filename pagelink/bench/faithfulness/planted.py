@@ -16,7 +16,7 @@ import numpy as np
 from rich.console import Console
 
 from pagelink.bench.measures import with_interval
-from pagelink.bench.paper.report import Table, tables_markdown
+from pagelink.bench.paper.report import Table, say_tables
 from pagelink.bench.runs import (
     Figures,
     Run,
@@ -25,13 +25,11 @@ from pagelink.bench.runs import (
     check_names,
     interval_cell,
     plain,
-    say,
     shown_progress,
 )
 from pagelink.datasets.mechanisms import HELD_OUT, MECHANISMS, PLANS, Mechanism, make_mechanism
 from pagelink.explain.result import Explanation
 from pagelink.rivals.registry import make_rival
-from pagelink.runtime.files import write_text
 from pagelink.settings import Settings
 
 NAME = "planted"
@@ -48,7 +46,6 @@ SETTINGS = Settings(strongest=False, what_else=False)
 the used path has more facts."""
 FIRST, EVIDENCE, VERDICT = "right first path", "no unused path as evidence", "right verdict"
 FIGURES = (FIRST, EVIDENCE, VERDICT)
-FILE = "planted.md"
 
 
 def run_and_print(
@@ -81,9 +78,7 @@ def run_and_print(
         for number, name in enumerate(mechanisms, start=1):
             step(f"{NAME}: {name} ({number} of {len(mechanisms)})")
             runs += run_mechanism(store, name, links, seed, rows)
-    text = tables_markdown(tables(runs), 2)
-    say(console, text)
-    say(console, f"Wrote {write_text(out / FILE, text)}")
+    say_tables(tables(runs), out, NAME, console, quick=quick, seed=seed)
     return runs
 
 

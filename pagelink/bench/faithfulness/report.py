@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -17,13 +16,13 @@ from pagelink.bench.faithfulness import experts, planted, robust, sides, stronge
 from pagelink.bench.faithfulness.bench import CURVE, JUDGED, RANKINGS, SETTINGS, Result, run_subject
 from pagelink.bench.faithfulness.judges import RETRAINED, retrained_effects
 from pagelink.bench.measures import EFFECT, PerLink, with_interval
-from pagelink.bench.runs import cell, check_names, layout, made_by, say, shown_progress
+from pagelink.bench.paper.report import Table, say_tables
+from pagelink.bench.runs import cell, check_names, say, shown_progress
 from pagelink.bench.subjects import load_subject, subject_names
 from pagelink.datasets.folders import DataNotFoundError
 from pagelink.measure.verdict import VERDICTS
 from pagelink.rivals.greedy import MOST_PATHS
 from pagelink.runtime.arrays import Bools, Doubles
-from pagelink.runtime.files import write_text
 
 DEFAULT = RANKINGS[0]
 Figure = dict[str, Any]
@@ -134,7 +133,8 @@ def _on_half(links: PerLink, rows: PerLink, mine: Bools) -> dict[str, Any]:
 # Tables and JSON.
 
 
-FILE = "faithfulness.json"
+FAITHFULNESS = "faithfulness"
+"""The name of the result files of the part `models`."""
 MODELS, LINKS = "models", 200
 PARTS = (planted.NAME, MODELS, strongest.NAME, sides.NAME, experts.NAME, robust.NAME)
 DEFAULT_PARTS = (planted.NAME, MODELS)
@@ -256,7 +256,7 @@ def run_and_print(
 ) -> list[dict[str, Any]]:
     """Measure subjects one after the other, print their tables as Markdown, write the JSON.
 
-    The file is written anew after each subject. A subject whose data are not there is named and
+    The files are written anew after each subject. A subject whose data are not there is named and
     left out.
     """
     chosen = check_names("subject", names, subject_names(quick))
@@ -282,54 +282,56 @@ def run_and_print(
                 count = 1 if quick else RETRAINED
                 result.retrained = retrained_effects(subject, result.shown, seed, count, step)
             done.append(summary(result, seed))
-            _write(out, done, quick, seed)
-            say(console, f"{QUICK}\n{as_text(done[-1])}" if quick else as_text(done[-1]))
-    say(console, LEGEND)
+            _save(out, done, quick, seed, Console(quiet=True))
     if done:
-        say(console, f"Wrote {out / FILE}")
+        _save(out, done, quick, seed, console)
+    say(console, f"{QUICK}\n{LEGEND}" if quick else LEGEND)
     return done
 
 
-def _write(out: Path, done: list[dict[str, Any]], quick: bool, seed: int) -> None:
-    result = {
-        "benchmark": "faithfulness",
-        "quick": quick,
-        "seed": seed,
-        **made_by(),
-        "settings": {name: settings.to_dict() for name, settings in SETTINGS.items()},
-        "subjects": done,
-    }
-    write_text(out / FILE, json.dumps(result, indent=1, ensure_ascii=False, allow_nan=False))
+def _save(out: Path, done: list[dict[str, Any]], quick: bool, seed: int, console: Console) -> None:
+    settings = {name: settings.to_dict() for name, settings in SETTINGS.items()}
+    say_tables(
+        [table for subject in done for table in tables(subject)], out, FAITHFULNESS, console,
+        quick=quick, seed=seed, settings=settings, subjects=done,
+    )  # fmt: skip
 
 
-def as_text(subject: dict[str, Any]) -> str:
-    """The tables of a subject, as Markdown."""
-    auc, greedy = subject["auc"], subject["greedy"]
+def tables(subject: dict[str, Any]) -> list[Table]:
+    """The tables of a subject."""
+    auc, greedy, rankings = subject["auc"], subject["greedy"], subject["rankings"]
     twin = "" if auc["twin_auc"] is None else f", trained without edges {auc['twin_auc']:.3f}"
     use = "beats" if subject["structural"] else "does NOT beat"
-    lines = [
-        f"## {subject['subject']}: {subject['links']} links\n",
+    note = (
         f"ROC-AUC {auc['auc']:.3f}, run without edges {auc['edgeless_auc']:.3f}{twin}: the model "
         f"{use} its twin without edges. Greedy search: {greedy['paths_a_link']:.0f} paths per "
         f"link; of {greedy['links_not_exhaustive']} links not all; effect not positive for "
         f"{greedy['links_not_positive']} links. Sufficiency undefined for "
         f"{subject['links_sufficiency_undefined']} links."
-        + ("" if subject["links_supportable"] is None
-           else f" Supportable: {subject['links_supportable']} links."),
+    )
+    if subject["links_supportable"] is not None:
+        note += f" Supportable: {subject['links_supportable']} links."
+    name = subject["subject"]
+    found = [
+        _table(f"{name}: {subject['links']} links", rankings, WORTH, note),
+        _table(f"{name}: labels and shape", rankings, SHAPE),
+        _table(f"{name}: judges", rankings, JUDGES),
+        _table(
+            f"{name}: difference to the default", rankings, DIFFERENCES,
+            "With 95 % intervals, paired by link.", minus_default=True,
+        ),
     ]  # fmt: skip
-    for title, columns in (("", WORTH), ("", SHAPE), ("Judges", JUDGES)):
-        lines += [title and f"\n{title}:", _table(subject["rankings"], columns)]
-    lines += ["\nDifference to the default, with 95 % intervals:"]
-    lines += [_table(subject["rankings"], DIFFERENCES, minus_default=True)]
     if subject["rho_curve"]:
-        lines += ["\nBy rho, at three paths, on either half of the links:"]
-        lines += [_curve_table(subject["rho_curve"])]
-    return "\n".join(lines) + "\n"
+        found.append(_curve_table(f"{name}: by rho", subject["rho_curve"]))
+    return found
 
 
-def _table(rankings: Mapping[str, Any], columns: Columns, minus_default: bool = False) -> str:
+def _table(
+    title: str, rankings: Mapping[str, Any], columns: Columns, note: str = "",
+    minus_default: bool = False,
+) -> Table:  # fmt: skip
     shown = [(title, key) for title, key in columns if key in rankings[DEFAULT]]
-    rows = [["", *(title for title, _ in shown)]]
+    rows = []
     for name in RANKINGS[1:] if minus_default else RANKINGS:
         figures = rankings[name]
         cells = [
@@ -338,8 +340,8 @@ def _table(rankings: Mapping[str, Any], columns: Columns, minus_default: bool = 
             else _cell(key, figures[key]["value"])
             for _, key in shown
         ]
-        rows.append([name, *cells])
-    return layout(rows)
+        rows.append((name, *cells))
+    return Table(title, ("", *(title for title, _ in shown)), rows, note)
 
 
 def _cell(key: str, value: float | None) -> str:
@@ -354,11 +356,12 @@ def _difference(value: float | None, low: float | None, high: float | None) -> s
     return f"{value:+.3f}" if low is None else f"{value:+.3f} [{low:+.3f}, {high:+.3f}]"
 
 
-def _curve_table(rows: Sequence[dict[str, Any]]) -> str:
-    keys = [key for key in ("share", "hit", "hit supportable", "paths") if key in rows[0]["first"]]
-    title = {"hit": "label in 3", "hit supportable": "supportable"}
-    table = [["rho", *(f"{title.get(k, k)}, {h} half" for h in ("first", "second") for k in keys)]]
-    for row in rows:
-        values = [row[half][key] for half in ("first", "second") for key in keys]
-        table.append([f"{row['rho']:g}", *map(cell, values)])
-    return layout(table)
+def _curve_table(title: str, curve: Sequence[dict[str, Any]]) -> Table:
+    keys = [key for key in ("share", "hit", "hit supportable", "paths") if key in curve[0]["first"]]
+    words, halves = {"hit": "label in 3", "hit supportable": "supportable"}, ("first", "second")
+    rows = [
+        (f"{row['rho']:g}", *(cell(row[half][key]) for half in halves for key in keys))
+        for row in curve
+    ]
+    columns = ("rho", *(f"{words.get(key, key)}, {half} half" for half in halves for key in keys))
+    return Table(title, columns, rows, "At three paths, on either half of the links.")

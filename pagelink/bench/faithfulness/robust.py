@@ -25,7 +25,7 @@ from pagelink.bench.answers import DEFAULT, GREEDY, MAIN, ask, make_explainer
 from pagelink.bench.faithfulness.bench import RANKINGS, SETTINGS
 from pagelink.bench.faithfulness.judges import without_facts
 from pagelink.bench.faithfulness.robust_report import random_name, tables
-from pagelink.bench.paper.report import tables_markdown
+from pagelink.bench.paper.report import say_tables
 from pagelink.bench.runs import Figures, Run, RunStore, plain_list, say, shown_progress
 from pagelink.bench.subjects import LARGE, Subject, load_subject
 from pagelink.datasets.folders import DataNotFoundError
@@ -41,10 +41,9 @@ from pagelink.rivals.greedy import MOST_PATHS, greedy_search
 from pagelink.rivals.ground import Ground, Ranked, edits_of, facts_of
 from pagelink.rivals.plain import rank_at_random, rank_by_degree
 from pagelink.runtime.arrays import Doubles, Longs
-from pagelink.runtime.files import write_text
 from pagelink.settings import Settings
 
-NAME, FILE = "robust", "robust.md"
+NAME = "robust"
 SUBJECTS, QUICK_SUBJECTS = (f"{LARGE}-rgcn", f"{LARGE}-hgt"), ("tiny-rgcn",)
 LINKS, QUICK_LINKS = 200, 4
 TRAININGS, QUICK_TRAININGS = 10, 2
@@ -93,9 +92,7 @@ def run_and_print(
                 say(console, f"{name} is left out: {error}")
                 continue
             runs += run_subject(store, subject, plan, seed, step)
-    text = tables_markdown(tables(runs), 2)
-    say(console, text)
-    say(console, f"Wrote {write_text(out / FILE, text)}")
+    say_tables(tables(runs), out, NAME, console, quick=quick, seed=seed)
     return runs
 
 

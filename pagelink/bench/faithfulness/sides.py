@@ -7,7 +7,6 @@ often a labelled path is among them. Few paths are best at both, so this is a fr
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -20,17 +19,15 @@ from rich.console import Console
 
 from pagelink.bench.answers import DEFAULT, MAIN, ask, make_explainer
 from pagelink.bench.measures import label_facts, labelled, supportable, with_interval
-from pagelink.bench.paper.report import Table, tables_markdown
+from pagelink.bench.paper.report import Table, say_tables
 from pagelink.bench.runs import (
     Figures,
     Run,
     RunStore,
     cell,
     interval_cell,
-    made_by,
     plain,
     plain_list,
-    say,
     shown_progress,
 )
 from pagelink.bench.subjects import RELEASED, Subject, load_subject
@@ -38,18 +35,16 @@ from pagelink.measure.verdict import VERDICTS
 from pagelink.rivals.greedy import MOST_PATHS, greedy_search
 from pagelink.rivals.ground import FactPath, Ground, Ranked, facts_of
 from pagelink.runtime.arrays import Doubles
-from pagelink.runtime.files import write_text
 from pagelink.settings import Settings
 
 NAME = "sides"
 QUICK_SUBJECT, QUICK_LINKS, QUICK_PATHS = "tiny-rgcn", 4, 200
-RHOS = tuple(round(0.1 * step, 1) for step in range(11))
+RHOS = tuple(sorted({*(round(0.1 * step, 1) for step in range(11)), Settings().rho}))
 QUICK_RHOS = (0.0, 0.7, 1.0)
 REMOVAL, GAIN = "greedy removal", "greedy gain"
 RIVALS = {"degree": "degree", "gradient": "gradient", "random": "random-paths", "paper": "paper"}
 """The rows beside the default and the greedy searches, and what the registry calls them. All are
 measured, so that all have a verdict."""
-FILE, TABLES = "sides.json", "sides.md"
 SHARES = ("removal", "gain", "label", "label supportable")
 NONE = "none"
 
@@ -79,11 +74,7 @@ def run_and_print(
         run.key["row"]: {key: value for key, value in run.figures.items() if key != "per link"}
         for run in runs
     }
-    whole = {"benchmark": NAME, "subject": name, "quick": quick, "seed": seed, **made_by()}
-    write_text(out / FILE, json.dumps({**whole, "rows": rows}, indent=1, allow_nan=False))
-    text = tables_markdown([table(runs)], 2)
-    say(console, text)
-    say(console, f"Wrote {out / FILE} and {write_text(out / TABLES, text)}")
+    say_tables([table(runs)], out, NAME, console, subject=name, quick=quick, seed=seed, rows=rows)
     return runs
 
 

@@ -8,7 +8,6 @@ to be compared within one folder, made by one version on one machine: rivals sha
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -20,14 +19,13 @@ from rich.console import Console
 
 from pagelink.bench.answers import DEFAULT, make_explainer
 from pagelink.bench.measures import with_interval
-from pagelink.bench.paper.report import Table, tables_markdown
+from pagelink.bench.paper.report import Table, say_tables
 from pagelink.bench.runs import (
     Figures,
     RunStore,
     cell,
     check_names,
     interval_cell,
-    made_by,
     plain,
     plain_list,
     say,
@@ -53,7 +51,6 @@ from pagelink.rivals.facts import (
 from pagelink.rivals.gnn_explainer import EPOCHS, ByRelation, facts_by_gnn_explainer
 from pagelink.rivals.ground import Ground, fact_paths, facts_of
 from pagelink.runtime.arrays import Doubles
-from pagelink.runtime.files import write_text
 from pagelink.runtime.undo import Undo
 from pagelink.settings import Settings
 
@@ -73,7 +70,6 @@ OCCLUSION, INTEGRATED, RANDOM = "occlusion", "integrated gradients", "random fac
 RIVALS = (RANDOM, INTEGRATED, GNN, GNN_PLAIN, OCCLUSION, GREEDY)
 """The quickest first."""
 ROWS = (OURS, GREEDY, GNN, GNN_PLAIN, INTEGRATED, OCCLUSION, PATHS, RANDOM)
-FILE, TABLES = "strongest.json", "strongest.md"
 Timed = tuple[list[FactSets], list[float]]
 """For 1, 2, ... facts, the facts of each link and the CPU seconds to find them."""
 
@@ -114,12 +110,10 @@ def run_and_print(
                 say(console, f"{name} is left out: it predicts no test link.")
                 continue
             found.append(run_subject(store, subject, seed, quick, step, greedy_links))
-            whole = {"benchmark": NAME, "quick": quick, "seed": seed, **made_by()}
-            whole |= {"settings": SETTINGS.to_dict(), "subjects": found}
-            write_text(out / FILE, json.dumps(whole, indent=1, allow_nan=False))
-    text = tables_markdown(map(table, found), 2)
-    say(console, text)
-    say(console, f"Wrote {out / FILE} and {write_text(out / TABLES, text)}")
+    say_tables(
+        list(map(table, found)), out, NAME, console, quick=quick, seed=seed,
+        settings=SETTINGS.to_dict(), subjects=found,
+    )  # fmt: skip
     return found
 
 

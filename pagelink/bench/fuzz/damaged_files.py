@@ -220,7 +220,8 @@ def _use_model(folder: Path, way: str) -> object:
 
 def _make_study(folder: Path) -> None:
     def shown(text: str) -> Shown:
-        return Shown(f'<svg xmlns="http://www.w3.org/2000/svg"><text>{text}</text></svg>', (text,))
+        svg = f'<svg xmlns="http://www.w3.org/2000/svg"><text>{text}</text></svg>'
+        return Shown(svg, (text,), svg)
 
     names = ("pagelink", "degree")
     questions = [

@@ -41,7 +41,10 @@ MODELS = ("rgcn", "sage", "hgt")
 RIVALS: dict[str, dict[str, Any]] = {
     "gradient": {},
     "pgexp": {"epochs": 1, "hidden": 4, "num_links": 8},
+    "pgexp-released": {"epochs": 1, "hidden": 4, "num_links": 8},
     "subgraphx": {"rollouts": 2, "samples": 2},
+    "graphmask": {"epochs": 1, "hidden": 4, "num_links": 8},
+    "power-link": {"epochs": 2, "hidden": 4},
 }
 COUNTED, TWICE, CHECKED_AGAIN = 0.5, 0.25, 0.05
 """Shares of the cases."""

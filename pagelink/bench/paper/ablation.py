@@ -112,6 +112,8 @@ def variants(paper: Settings) -> dict[str, tuple[str, Settings]]:
             ", without L_path": {"alpha": 0.0, "beta": 0.0, "patience": None},
             ", mask before learning": {"epochs": 0},
         }
+        if whole.path_loss == "released":
+            pieces[", L_path as printed"] = {"path_loss": "sum"}
         if whole.hub_degree is not None:
             pieces[", without pruning of cores and hubs"] = {"core": 0, "hub_degree": None}
         for words, change in pieces.items():
@@ -187,6 +189,8 @@ def reference_variants() -> dict[str, Settings]:
     return {
         "released settings": released,
         "ours": ours,
+        "released settings, L_path as printed": released.replace(path_loss="sum"),
+        "released settings, L_path with means": released.replace(path_loss="mean"),
         "released settings, before learning": released.replace(epochs=0),
         "released settings, without L_path": released.replace(alpha=0.0, beta=0.0),
         "released settings, without L_pred": released.replace(pred_weight=0.0),

@@ -7,7 +7,7 @@ paths could have used.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +26,7 @@ from pagelink.settings import Settings
 from pagelink.views.layers import NamedFact, Node
 from pagelink.views.subgraph import BOX_WIDTH, place
 from pagelink.views.templates import colours_of, render
-from pagelink.views.text import shorten
+from pagelink.views.text import enumerated, shorten
 
 WIDTH, MARGIN, HEADING, GAP = 960.0, 24.0, 40.0, 24.0
 
@@ -134,7 +134,7 @@ def _first(dataset: Dataset, pair: tuple[int, int], name: str) -> Figures:
     """What one explainer shows with a budget of three facts."""
     settings = Settings(num_paths=1, budget=BUDGET, measure=name == DEFAULT)
     explainer = make_explainer(dataset.subject, name, settings, 0, dataset.plan.quick)
-    explanation, graph = explainer.explain(*pair), explainer.graph
+    explanation, graph = explainer.explain(*pair, rank=False), explainer.graph
     if name in BY_PATH:
         facts = [fact for path in fact_paths(explainer, [explanation])[0] for fact in path]
     else:
@@ -155,7 +155,7 @@ def _second(dataset: Dataset, pair: tuple[int, int]) -> Figures:
     for name in (DEFAULT, "paper"):
         settings = Settings(num_paths=SHOWN, measure=name == DEFAULT)
         explainer = make_explainer(dataset.subject, name, settings, 0)
-        explanation, graph = explainer.explain(*pair), explainer.graph
+        explanation, graph = explainer.explain(*pair, rank=False), explainer.graph
         ground, paths = Ground.of(explainer, [pair]), fact_paths(explainer, [explanation])[0]
         effects = ground.effects([0] * len(paths), paths).tolist()
         for path, effect in zip(explanation.paths, effects, strict=True):
@@ -222,10 +222,31 @@ def tables(runs: Sequence[Run]) -> Iterator[Table]:
             yield from _second_tables(run.figures)
 
 
-def _first_rows(runs: Sequence[Run]) -> dict[str, dict[str, Any]]:
-    """What each explainer shows for the first link, in the order of the registry."""
+def _first_rows(runs: Sequence[Run], names: Iterable[str] = RIVALS) -> dict[str, dict[str, Any]]:
+    """What each explainer shows for the first link, in the order of the names."""
     by_name = {run.name: run.figures for run in runs}
-    return {name: by_name[own] for name in RIVALS if (own := f"{FIRST}, {name}") in by_name}
+    return {name: by_name[own] for name in names if (own := f"{FIRST}, {name}") in by_name}
+
+
+def first_in_words(runs: Sequence[Run], names: Iterable[str] = RIVALS) -> str:
+    """The drawing of the first case, for those who cannot see it."""
+    rows = _first_rows(runs, names)
+    joined = [name for name, row in rows.items() if row["joined"]]
+    other = [name for name, row in rows.items() if not row["joined"]]
+    words = [f"Three facts by each explainer for one link: {_title(next(iter(rows.values())))}."]
+    if joined:
+        words.append(f"Those of {enumerated(joined)} are a path from source to target.")
+    if other:
+        words.append(f"Those of {enumerated(other)} do not join the two.")
+    return " ".join(words)
+
+
+def second_in_words(runs: Sequence[Run]) -> str:
+    """The drawing of the second case, for those who cannot see it."""
+    found = next(run.figures for run in runs if run.name == SECOND)
+    rows = [row["path"].split(" → ") for row in found["chosen"] if row["explainer"] == DEFAULT]
+    through = "; ".join(enumerated(nodes[1:-1]) for nodes in rows)
+    return f"Paths for one link: {_title(found)}. They go through {through}."
 
 
 def _second_tables(figures: dict[str, Any]) -> list[Table]:
@@ -255,13 +276,13 @@ def _second_tables(figures: dict[str, Any]) -> list[Table]:
     ]  # fmt: skip
 
 
-def drawings(runs: Sequence[Run]) -> dict[str, str]:
-    """The two figures as standalone SVGs, by file name."""
+def drawings(runs: Sequence[Run], names: Iterable[str] = RIVALS) -> dict[str, str]:
+    """The two figures as standalone SVGs, by file name; the first has a panel for each name."""
     found = {}
-    if first := _first_rows(runs):
+    if first := _first_rows(runs, names):
         panels = [
             Panel(
-                f"{name}: effect {row['effect']:+.2f}",
+                f"{name}: effect {round(row['effect'], 2) + 0.0:+.2f}",  # not -0.00
                 tuple(NamedFact((*a,), words, (*b,)) for a, words, b in row["facts"]),
             )
             for name, row in first.items()

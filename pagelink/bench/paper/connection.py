@@ -25,7 +25,8 @@ from pagelink.runtime.arrays import Doubles
 NAME = "connection"
 BOUND = "greedy search"
 MASKED = (
-    "gnnexp", "pgexp", "subgraphx", "gradient", "integrated-gradient", "paper", "power",
+    "gnnexp", "gnnexp-released", "pgexp", "pgexp-released", "subgraphx", "gradient",
+    "integrated-gradient", "paper", "power", "power-link", "graphmask", "jrecs",
     "pagelink", "random-mask",
 )  # fmt: skip
 """Explainers whose mask says something of every edge."""

@@ -34,6 +34,7 @@ from pagelink.bench.measures import (
     with_interval,
 )
 from pagelink.bench.paper.plan import PER_LINK, Dataset, Session
+from pagelink.bench.power_link import RANKED_LINKS, rank_falls, soft_masks
 from pagelink.bench.runs import Figures, Run, plain, plain_list, timed
 from pagelink.metrics.averages import filled
 from pagelink.rivals.greedy import MOST_PATHS, greedy_search
@@ -100,6 +101,9 @@ def link_figures(
         rows, said = measure(ground, paths, greedy[here], labels, seed)
         scores = mask_scores(ground, answer.explanations[here])
         rows |= shapes(ground, paths[MAIN], rows, scores)
+        rows |= rank_falls(ground, paths[MOST], RANKED_LINKS - here.start)
+        if scores:
+            rows |= soft_masks(ground, scores)
         if labels is not None:
             rows |= against_labels(paths[MOST], labels)
             if scores:

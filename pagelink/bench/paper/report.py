@@ -5,12 +5,18 @@ Plots are placed here and drawn by a template.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
 
-from pagelink.bench.runs import layout
+from rich.console import Console
+
+from pagelink.bench.runs import layout, made_by, say
 from pagelink.bench.speed.figures import Tick, steps
+from pagelink.runtime.files import write_text
 from pagelink.views.templates import render
 
 WIDTH = 760
@@ -78,6 +84,26 @@ def tables_markdown(tables: Iterable[Table], level: int) -> str:
         f"{'#' * level} {table.title}\n\n{layout([table.columns, *table.rows])}\n\n{table.note}\n"
         for table in tables
     )
+
+
+def say_tables(
+    tables: Sequence[Table], out: Path, name: str, console: Console, **more: Any
+) -> None:
+    """Print tables, and write them: as Markdown, and as JSON with what they were made by.
+
+    Args:
+        tables: what there is to show.
+        out: the folder.
+        name: of the two files, without their endings.
+        console: where to print.
+        more: what else the JSON holds, such as the seed and further figures.
+    """
+    text = tables_markdown(tables, 2)
+    whole = {"benchmark": name, **made_by(), **more, "tables": [asdict(table) for table in tables]}
+    found = json.dumps(whole, indent=1, ensure_ascii=False, allow_nan=False)
+    say(console, text)
+    written = [write_text(out / f"{name}.md", text), write_text(out / f"{name}.json", found)]
+    say(console, f"Wrote {' and '.join(map(str, written))}")
 
 
 # Drawing.

@@ -1,8 +1,8 @@
 """The tables and plots of the part `explainers`, from its runs alone.
 
 Beside ours stand the figures that the PaGE-Link paper prints (WWW 2023, the tables of ROC-AUC and
-path hit rate). Its AugCitation is made from an extract of AMiner that was not released; ours are
-made from other citation graphs, so that only the order of magnitude can be compared there.
+path hit rate). Its AugCitation is in the authors' repository, but not at hand here; ours are made
+from other citation graphs, so that only the order of magnitude can be compared there.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pagelink.bench.answers import DEFAULT
 from pagelink.bench.measures import BUDGETS, LABELS, SHAPE, WORTH, Columns
 from pagelink.bench.paper.explainers import BOUND, INTERVALS, VISIBLE
 from pagelink.bench.paper.report import Plot, Table
+from pagelink.bench.power_link import COLUMNS, HDR, PUBLISHED_NOTE, RANKED_LINKS
 from pagelink.bench.runs import Figures, Run, cell, interval_cell, mean_cell
 from pagelink.measure.verdict import VERDICTS
 from pagelink.rivals.registry import RIVALS
@@ -57,12 +58,14 @@ VERDICT_COLUMNS = (
     ("against", _TOLD[1:]),
 )
 AMINER_NOTE = (
-    "The extract of AMiner that the authors used was not released and is not available here: this "
-    "is their recipe on another citation graph, so the rows of the paper are no measure of ours. "
+    "The authors' AugCitation is in their repository, but not at hand here: this is their recipe "
+    "on another citation graph, so the rows of the paper are no measure of ours. "
     "A run on AMiner needs only `--aminer PATH`, the public file. The row `paper` has the released "
     "settings for UserItemAttr here, too."
 )
 MODEL_FREE = "degree"
+TUNED = ("gnnexp", "pgexp")
+"""Rivals that are there a second time, with the settings of the released code."""
 
 
 def summary(runs: Sequence[Run]) -> list[Table]:
@@ -120,7 +123,7 @@ def _compared(rows: dict[str, list[Run]]) -> Figures:
 
 
 def tables(runs: Sequence[Run]) -> Iterator[Table]:
-    """Three tables for each data set: against its labels, against its model, shape and cost."""
+    """For each data set: against its labels, against its model, shape and cost, Power-Link's."""
     for rows in by_subject(runs).values():
         first = next(iter(rows.values()))[0]
         title, published = first.key["title"], first.key["published"]
@@ -130,6 +133,8 @@ def tables(runs: Sequence[Run]) -> Iterator[Table]:
             yield _labels(rows, title, count, published)
         yield _worth(rows, title, count)
         yield _shape(rows, title, count)
+        if any(run.figures.get(HDR) is not None for runs in rows.values() for run in runs):
+            yield _power_link(rows, title, count)
 
 
 def row_name(name: str, runs: Sequence[Run], links: int) -> str:
@@ -137,6 +142,7 @@ def row_name(name: str, runs: Sequence[Run], links: int) -> str:
     size = runs[0].figures["links"]
     words = [f"{size} links"] if size < links else []
     words += ["no model"] if name == MODEL_FREE else []
+    words += ["tuned"] if name in TUNED else []
     return f"{name} ({', '.join(words)})" if words else name
 
 
@@ -154,7 +160,8 @@ def _labels(rows: dict[str, list[Run]], title: str, links: int, published: str |
         "The row `degree` never looks at the model: what it reaches says that these labels are "
         "found without one, and no more. The row "
         f"`{VISIBLE}` is what a mask gets merely for being lowest where the model cannot see: "
-        "gnnexp and pgexp are to be read against it, also where they exceed the paper's. AUC "
+        "gnnexp and pgexp, which are tuned, are to be read against it, also where they exceed the "
+        "paper's; gnnexp-released and pgexp-released have the settings of the released code. AUC "
         "and hit rate (HR) are of the mask; `label in n`: a labelled path is among the "
         "first n; `supportable`: over the "
         f"{rows[BOUND][0].figures['links supportable']} links where a labelled path moves the "
@@ -213,6 +220,23 @@ def _shape(rows: dict[str, list[Run]], title: str, links: int) -> Table:
         "process, and SubgraphX is run on few links and seeds because of its time."
     )
     return Table(f"{title}: shape and cost", heads, lines, note)
+
+
+def _power_link(rows: dict[str, list[Run]], title: str, links: int) -> Table:
+    lines = [
+        (row_name(name, runs, links), *_cells(runs, COLUMNS))
+        for name, runs in rows.items()
+        if name not in (INTERVALS, VISIBLE)
+    ]
+    note = (
+        "Fidelity is of the soft mask, as a change of the probability whichever way it goes: "
+        "Fidelity+ by messages weighted by 1 less the mask (high is good), Fidelity- by messages "
+        "weighted by the mask (low is good); pruned edges have mask 0, so that pruning alone "
+        "raises the sparsity. HdR:5 is the share of links (the first "
+        f"{RANKED_LINKS} at most) whose target ranks worse, among all nodes of its type, without "
+        f"the facts of the first five paths. {PUBLISHED_NOTE}"
+    )
+    return Table(f"{title}: by the metrics of Power-Link", _heads(COLUMNS), lines, note)
 
 
 def plots(runs: Sequence[Run]) -> Iterator[Plot]:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from pagelink.bench.answers import DEFAULT, make_explainer
+from pagelink.bench.paper import subgraphs
 from pagelink.bench.paper.plan import TITLES, Dataset, Part, Session, told
 from pagelink.bench.paper.report import Plot, Series, Table
 from pagelink.bench.runs import Figures, Run, cell, timed
@@ -151,13 +152,20 @@ ROWS: dict[str, tuple[str, str, str | None]] = {
     OURS: ("pagelink", "", "epochs"),
     "GNNExp-Link": ("gnnexp", "O(E T)", "epochs"),
     "PGExp-Link, after training": ("pgexp", "O(E)", None),
-    "SubgraphX-Link": ("subgraphx", "exponential in the nodes", "rollouts"),
+    "SubgraphX-Link": ("subgraphx", "V D^(2B - 2)", "rollouts"),
+    "Power-Link": ("power-link", "", "epochs"),
+    "GraphMask-Link, after training": ("graphmask", "", None),
+    "J-Recs": ("jrecs", "", None),
     "gradient": ("gradient", "", None),
     "degree only": ("degree", "", None),
 }
 """By row: the explainer, the paper's formula for it, and what T is called there."""
 
-SHORT = {"subgraphx": {"expand": 2, "samples": 2}, "pgexp": {"epochs": 1}}
+SHORT = {
+    "subgraphx": {"expand": 2, "samples": 2},
+    "pgexp": {"epochs": 1},
+    "graphmask": {"epochs": 1},
+}
 """Options under which growth is measured: how it grows is the question, not how long it takes."""
 
 
@@ -171,6 +179,7 @@ def once(session: Session) -> None:
         edges = QUICK_EDGES if quick else SLOW_EDGES if name == "subgraphx" else EDGES
         key = {"row": row, "edges": list(edges), "rounds": list(ROUNDS), "short": SHORT}
         session.do(f"growth {row}", key, _growth, row, name, rounds, edges)
+    subgraphs.once(session)
 
 
 def each(session: Session, dataset: Dataset) -> None:
@@ -212,7 +221,7 @@ def _growth(row: str, name: str, rounds: str | None, edges: Sequence[int]) -> Fi
             settings = base.replace(epochs=count)
         elif count is not None and rounds is not None:
             own["options"][rounds] = count
-        if name == "pgexp":
+        if name in ("pgexp", "graphmask"):
             own["train_links"] = graph.links
         explainer = make_rival(name, model, graph.data, LIKES, settings, 0, threshold=None, **own)
         return stage_seconds(explainer, [link], repeats=2)
@@ -239,6 +248,7 @@ def tables(runs: Sequence[Run]) -> Iterator[Table]:
         yield _lines_table(lines)
     if growing := {row: by_name[own] for row in ROWS if (own := f"growth {row}") in by_name}:
         yield _growth_table(growing)
+    yield from subgraphs.tables(by_name)
     if rows := _stage_rows(by_name):
         yield Table(
             "Where the time of a link goes, CPU ms",
@@ -288,7 +298,8 @@ def _growth_table(growing: Mapping[str, Mapping[str, Any]]) -> Table:
         rows,
         "E: edges of the computation graph, E_k: of its k-core. CPU ms of a link alone, the "
         "lesser of two rounds, T = 10; an exponent of 1 is linear "
-        "growth, less means that a fixed cost counts. Training PGExp-Link is not in its row. "
+        "growth, less means that a fixed cost counts. Training PGExp-Link and GraphMask-Link is "
+        "not in their rows. "
         "SubgraphX-Link is a tree search under a fixed number of rollouts, here with two moves and "
         "two coalitions each, not a search over all subgraphs.",
     )  # fmt: skip
@@ -317,6 +328,7 @@ def plots(runs: Sequence[Run]) -> Iterator[Plot]:
             "edges of G_c", "CPU ms per link", (measured, fitted),
             note=f"R² {line['r2']:.3f}. {line['how']}",
         )  # fmt: skip
+    yield from subgraphs.plots(by_name)
 
 
 PART = Part(NAME, "Time against edges, and what grows with what", tables, each, once, plots)

@@ -19,6 +19,7 @@ _LEAST_OF_ALL = 0.1
 """A fact has the thickest line only if it does this share of what all paths do together."""
 EVERY_LINE = 99
 """Names of relations are wrapped into as many lines as they need: none is cut."""
+ADDED = "(added)"
 Side = Literal["supports", "against", ""]
 Place = tuple[int, int]
 """A step of a path: the number of the path, from 1, and the step's, from 0."""
@@ -46,8 +47,9 @@ class Arrow:
 
 
 def relation_lines(step: Step, width: float = LONGEST_LABEL) -> tuple[str, ...]:
-    """Return the relation of a step in lines, whole."""
-    return wrap(step.fact.relation, width, LABEL_SIZE, EVERY_LINE)
+    """Return the relation of a step in lines, whole, and whether the fact was added."""
+    added = (ADDED,) if step.edge.added else ()
+    return *wrap(step.fact.relation, width, LABEL_SIZE, EVERY_LINE), *added
 
 
 def largest_effect(said: Wording) -> float:
@@ -57,13 +59,18 @@ def largest_effect(said: Wording) -> float:
     return max([abs(said.influence or 0) * _LEAST_OF_ALL, *effects])
 
 
-def arrow_of(step: Step, ends: tuple[float, float], largest: float, off: bool) -> Arrow:
-    """Return the arrow of a step between two places; `largest` has the thickest line."""
+def arrow_of(
+    step: Step, ends: tuple[float, float], largest: float, off: bool, width: float = LONGEST_LABEL
+) -> Arrow:
+    """Return the arrow of a step between two places; `largest` has the thickest line.
+
+    `width` is that of its label at most.
+    """
     idle = bool(step.role)
     effect = "" if idle else support(step.edge.influence)
     side: Side = "" if not effect else "supports" if effect.startswith("+") else "against"
     thickness = _thickness(step.edge.influence, 0 if idle else largest)
-    label = tuple(map(isolate, relation_lines(step)))
+    label = tuple(map(isolate, relation_lines(step, width)))
     return Arrow(*ends, step.backwards, label, str(step), effect, side, thickness, idle, off)
 
 

@@ -33,11 +33,32 @@ BADGE_COLUMN = 34.0
 HEADING_SIZE, _HEADING_ROW = 13.0, 34.0
 _QUESTION_SPACE = 36.0
 _ROW_SPACE, _CAPTION_SPACE = 22.0, 12.0
-_ARROW_SPACE = 40.0
-_END_WIDTHS, _INNER_WIDTHS, _LABEL_WIDTHS = (92.0, 150.0), (88.0, 160.0), (48.0, LONGEST_LABEL)
-_MIDDLE_WIDTH, _VERDICT_WIDTH, _NO_ROWS_HEIGHT = 380.0, 560.0, 44.0
-_END_LINES, _INNER_LINES, _MESSAGE_LINES, _VERDICT_LINES = 4, 2, 6, 18
+_VERDICT_WIDTH, _NO_ROWS_HEIGHT = 560.0, 44.0
+_MESSAGE_LINES, _VERDICT_LINES = 6, 18
 _REPEAT_NAME_AFTER = 640.0
+_DETAIL_ROOM = 40.0
+"""By how much a box is wider than its bounds so that the type of its node is not cut."""
+
+
+@dataclass(frozen=True)
+class Room:
+    """How wide boxes and labels may be, and how many lines names have: from, to."""
+
+    end: tuple[float, float]
+    inner: tuple[float, float]
+    label: tuple[float, float]
+    arrow: float
+    """Of an arrow beside its label."""
+    middle: float
+    """Between source and target at least."""
+    end_lines: int
+    inner_lines: int
+
+
+ROOMY = Room((92.0, 150.0), (88.0, 160.0), (48.0, LONGEST_LABEL), 40.0, 380.0, 4, 2)
+COMPACT = Room((76.0, 104.0), (76.0, 112.0), (40.0, 76.0), 28.0, 300.0, 6, 3)
+"""For a frame that is too small for the roomy drawing: names are wrapped, or cut after some lines.
+No word is broken if `ROOMY` does not break it."""
 
 
 @dataclass(frozen=True)
@@ -108,17 +129,22 @@ class _Measures:
     Args:
         said: what is drawn.
         alone: the drawing has no page around it, and says itself what the page would.
+        room: how wide everything may be.
     """
 
-    def __init__(self, said: Wording, alone: bool) -> None:
+    def __init__(self, said: Wording, alone: bool, room: Room) -> None:
+        self.room = room
         inner = [node for path in said.paths for node in path.nodes[1:-1]]
-        self.end_width = _box_width(_END_WIDTHS, [said.link.subject, said.link.object])
-        self.inner_width = _box_width(_INNER_WIDTHS, inner)
-        names = [_name(node, self.inner_width - 2 * PADDING, _INNER_LINES) for node in inner]
+        steps = [step for path in said.paths for step in path.steps]
+        self.end_width = _box_width(room.end, ROOMY.end, [said.link.subject, said.link.object])
+        self.inner_width = _box_width(room.inner, ROOMY.inner, inner)
+        relations = [step.fact.relation for step in steps]
+        self.label_width = _unbroken(room.label, ROOMY.label, relations, LABEL_SIZE, bold=False)[1]
+        names = [_name(node, self.inner_width - 2 * PADDING, room.inner_lines) for node in inner]
         lettering = max(map(len, names), default=1) * NAME_LINE + DETAIL_LINE
         self.inner_height = 2 * PADDING - 2 + lettering
         captions = len({node.node for node in inner}) < len(inner)
-        lines = [len(relation_lines(step)) for path in said.paths for step in path.steps]
+        lines = [len(relation_lines(step, self.label_width)) for step in steps]
         lettering = (
             2 * max(lines, default=1) * LABEL_LINE
         )  # above the arrow, which is in the middle
@@ -127,17 +153,22 @@ class _Measures:
         self.headed = [group.paths[0].rank - 1 for group in said.groups if group.is_drawn]
         """Rows with a heading above them."""
         wordy = alone and bool(said.verdict is not None or self.headed or said.requests)
-        widths = [_row_width(path, self.inner_width) for path in said.paths]
+        widths = [self._row_width(path) for path in said.paths]
         self.middle_left = MARGIN + self.end_width + (BADGE_COLUMN if said.paths else 0)
-        self.middle_width = max([_VERDICT_WIDTH if wordy else _MIDDLE_WIDTH, *widths])
+        self.middle_width = max([_VERDICT_WIDTH if wordy else room.middle, *widths])
         message = " ".join([*said.opening, *said.requests]) if alone else ""
         most = _VERDICT_LINES if wordy else _MESSAGE_LINES
         self.message = wrap(message, self.middle_width - 56, TEXT_SIZE, most)
-        room = self.middle_width - 110
         score = f" · score {said.scores[-1].score}" if alone and said.scores else ""
         label = isolate(said.link.relation) + score
-        self.label = wrap(label, room, LABEL_SIZE, EVERY_LINE, bold=True)
+        self.label = wrap(label, self.middle_width - 110, LABEL_SIZE, EVERY_LINE, bold=True)
         self.question_row = _QUESTION_SPACE + 13 + LABEL_LINE * len(self.label)
+
+    def _row_width(self, path: PathWords) -> float:
+        lines = [line for step in path.steps for line in relation_lines(step, self.label_width)]
+        labels = [text_width(line, LABEL_SIZE) for line in lines]
+        gap = self.room.arrow + _within((self.room.label[0], self.label_width), labels)
+        return (len(path.nodes) - 2) * self.inner_width + len(path.steps) * gap
 
     @property
     def top(self) -> float:
@@ -161,15 +192,18 @@ class _Measures:
         return self.top + (row + 0.5) * self.row_height + headings * _HEADING_ROW
 
 
-def place(said: Wording, alone: bool = True, off: frozenset[Place] = frozenset()) -> Layout:
+def place(
+    said: Wording, alone: bool = True, off: frozenset[Place] = frozenset(), room: Room = ROOMY
+) -> Layout:
     """Return where everything of the drawing goes.
 
     Args:
         said: what is drawn.
         alone: with the verdict, since no page around the drawing says it.
         off: facts that are switched off.
+        room: how wide everything may be.
     """
-    measures = _Measures(said, alone)
+    measures = _Measures(said, alone, room)
     last = measures.row_y(len(said.paths) - 1) + measures.row_height / 2
     bottom = last if said.paths else measures.top + (0 if measures.message else _NO_ROWS_HEIGHT)
     height = bottom - MARGIN
@@ -177,7 +211,7 @@ def place(said: Wording, alone: bool = True, off: frozenset[Place] = frozenset()
     middles = [MARGIN + height * (2 * at + 1) / (2 * repeats) for at in range(repeats)]
     ends = (MARGIN, said.link.subject), (measures.middle_right, said.link.object)
     source, target = (
-        _box(words, (x, MARGIN), (measures.end_width, height), middles, _END_LINES)
+        _box(words, (x, MARGIN), (measures.end_width, height), middles, room.end_lines)
         for x, words in ends
     )
     target = replace(target, place=(0, -1))
@@ -214,21 +248,28 @@ def place(said: Wording, alone: bool = True, off: frozenset[Place] = frozenset()
     )
 
 
-def _row_width(path: PathWords, inner_width: float) -> float:
-    labels = [text_width(line, LABEL_SIZE) for step in path.steps for line in relation_lines(step)]
-    gap = _ARROW_SPACE + _within(_LABEL_WIDTHS, labels)
-    return (len(path.nodes) - 2) * inner_width + len(path.steps) * gap
-
-
 def _within(bounds: tuple[float, float], widths: list[float]) -> float:
     return min(max([bounds[0], *widths]), bounds[1])
 
 
-def _box_width(bounds: tuple[float, float], nodes: list[NodeWords]) -> float:
+def _unbroken(
+    bounds: tuple[float, float], roomy: tuple[float, float], texts: list[str], size: float,
+    bold: bool,
+) -> tuple[float, float]:  # fmt: skip
+    """Return bounds in which each word fits into a line, up to the roomy bounds."""
+    words = [text_width(word, size, bold=bold) for text in texts for word in text.split()]
+    return bounds[0], min(max([bounds[1], *words]), roomy[1])
+
+
+def _box_width(
+    bounds: tuple[float, float], roomy: tuple[float, float], nodes: list[NodeWords]
+) -> float:
     """Return how wide boxes of these nodes are: as their lettering needs, within bounds."""
+    low, high = _unbroken(bounds, roomy, [node.name for node in nodes], NAME_SIZE, bold=True)
     names = [text_width(node.name, NAME_SIZE, bold=True) for node in nodes]
     details = [SIGN + text_width(f"{node.kind} · {node.links}", DETAIL_SIZE) for node in nodes]
-    return _within(bounds, names + details) + 2 * PADDING
+    high = min(max([high, *details]), roomy[1] + _DETAIL_ROOM)  # a detail is one line
+    return _within((low, high), names + details) + 2 * PADDING
 
 
 def _name(node: NodeWords, width: float, max_lines: int) -> tuple[str, ...]:
@@ -283,9 +324,9 @@ def _inner_boxes(said: Wording, measures: _Measures) -> list[Box]:
                 box = _box(
                     words, (left, top - measures.inner_height / 2),
                     (measures.inner_width, bottom - top + measures.inner_height),
-                    [(top + bottom) / 2], _INNER_LINES,
+                    [(top + bottom) / 2], measures.room.inner_lines,
                 )  # fmt: skip
-                caption = _caption(others, measures.inner_width + _ARROW_SPACE)
+                caption = _caption(others, measures.inner_width + measures.room.arrow)
                 strong = bool(others) or path.rank - 1 != last
                 own = (path.rank, at)
                 boxes.append(
@@ -338,6 +379,6 @@ def _arrows(
     starts = [measures.middle_left, *(left + measures.inner_width for left in lefts)]
     ends = zip(path.steps, starts, [*lefts, measures.middle_right], strict=True)
     return tuple(
-        arrow_of(step, (start, stop), largest, (path.rank, at) in off)
+        arrow_of(step, (start, stop), largest, (path.rank, at) in off, measures.label_width)
         for at, (step, start, stop) in enumerate(ends)
     )

@@ -5,16 +5,16 @@ It shows what the wide drawing shows, in a column that fits a phone.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pagelink.views.drawing.arrows import (
-    EVERY_LINE,
     LABEL_LINE,
-    LABEL_SIZE,
     Arrow,
     Place,
     arrow_of,
     largest_effect,
+    relation_lines,
 )
 from pagelink.views.drawing.layout import (
     DETAIL_LINE,
@@ -24,9 +24,10 @@ from pagelink.views.drawing.layout import (
     SIGN,
     detail_of,
 )
+from pagelink.views.drawing.walks import Walk
 from pagelink.views.statements import NodeWords
 from pagelink.views.text import wrap
-from pagelink.views.wording import PathWords, Wording
+from pagelink.views.wording import Wording
 
 WIDTH, MARGIN, PADDING = 344.0, 12.0, 10.0
 BOX_X = MARGIN + 34.0
@@ -92,13 +93,27 @@ def stack(said: Wording, off: frozenset[Place] = frozenset()) -> Stacked:
             heading = tuple((y + 14 + i * _HEADING_LINE, line) for i, line in enumerate(lines))
             y += len(lines) * _HEADING_LINE + (8 if lines else 0)
             most = 0 if group.is_context else largest
-            placed.append(_path(path, y, heading, group.is_context, most, off))
+            ends = tuple(at in (0, len(path.nodes) - 1) for at in range(len(path.nodes)))
+            walk = Walk(path.rank, path.nodes, path.steps, ends)
+            placed.append(_path(walk, y, heading, group.is_context, most, off))
             y = placed[-1].bottom + _AFTER_PATH
     return Stacked(tuple(placed), y)
 
 
+def stack_walks(walks: Sequence[Walk], message: str = "") -> Stacked:
+    """Return where everything of a narrow drawing of walks goes, a message above them."""
+    y, placed = MARGIN, []
+    lines = wrap(message, WIDTH - 2 * MARGIN, HEADING_SIZE, _NAME_LINES, bold=True)
+    heading = tuple((y + 14 + i * _HEADING_LINE, line) for i, line in enumerate(lines))
+    y += len(lines) * _HEADING_LINE + (8 if lines else 0)
+    for walk in walks:
+        placed.append(_path(walk, y, heading, False, 0.0, frozenset()))
+        y, heading = placed[-1].bottom + _AFTER_PATH, ()
+    return Stacked(tuple(placed), y)
+
+
 def _path(
-    path: PathWords, top: float, heading: tuple[tuple[float, str], ...], muted: bool,
+    path: Walk, top: float, heading: tuple[tuple[float, str], ...], muted: bool,
     largest: float, off: frozenset[Place],
 ) -> StackedPath:  # fmt: skip
     boxes: list[StackedBox] = []
@@ -106,12 +121,11 @@ def _path(
     labels: list[tuple[str, ...]] = []
     y = top
     for at, node in enumerate(path.nodes):
-        is_end = at in (0, len(path.nodes) - 1)
-        boxes.append(_box(node, y, is_end, muted))
+        boxes.append(_box(node, y, path.strong[at], muted))
         y += boxes[-1].height
         if at < len(path.steps):
             step = path.steps[at]
-            label = wrap(step.fact.relation, WIDTH - MARGIN - LABEL_X, LABEL_SIZE, EVERY_LINE)
+            label = relation_lines(step, WIDTH - MARGIN - LABEL_X)
             arrow = arrow_of(step, (y, y), largest, (path.rank, at) in off)
             lines = len(label) + bool(arrow.effect or arrow.idle)
             stop = y + _ARROW_SPACE + lines * LABEL_LINE

@@ -5,7 +5,8 @@ import { ask } from "./api.js";
 import { el, named } from "./dom.js";
 import { keyOf, kindOf, learnNode, sign } from "./nodes.js";
 import { current, go } from "./state.js";
-import { isWhole, toggle } from "./switches.js";
+import { isWhole } from "./switchable.js";
+import { factsOf, toggle, toggleStep } from "./switches.js";
 import { counted, support } from "./words.js";
 
 const MANY = 5;
@@ -16,8 +17,10 @@ export function createCards() {
   const root = el("div", { class: "cards" });
   let switches = [];
   let controller = null;
+  let whole = 0;
 
   function show(explained) {
+    whole = explained.logit;
     switches = [];
     controller?.abort();
     controller = new AbortController();
@@ -63,13 +66,15 @@ export function createCards() {
 
   /** Ask the model what the paths of a group are worth together: their facts are all taken out. */
   async function measure(paths, place) {
-    const facts = [...new Set(paths.flatMap((path) => path.steps.map((step) => step.fact)))];
+    const facts = [...new Set(paths.flatMap(factsOf))];
     if (facts.length > MOST_FACTS) return;
     const { signal } = controller;
-    const { src, dst } = current();
+    const { src, dst, add } = current();
+    const added = paths.flatMap((path) => path.steps.map((step) => step.added));
+    const others = add.filter((key) => !added.includes(key));
     try {
-      const score = await (await ask("score", { src, dst, off: facts }, signal)).json();
-      const worth = score.logit_before - score.logit;
+      const score = await (await ask("score", { src, dst, off: facts, add: others }, signal)).json();
+      const worth = whole - score.logit;
       place.textContent = support(worth) || "0";
       place.classList.add(worth < 0 ? "is-against" : "is-for");
       place.title = "What the score loses without all facts of these paths";
@@ -91,7 +96,7 @@ export function createCards() {
   }
 
   function card(path, most) {
-    const facts = path.steps.map((step) => step.fact);
+    const facts = factsOf(path);
     const knob = el("button", {
       type: "button", role: "switch", class: "switch", "aria-label": `Path ${path.number}`,
       title: "Switch this path off or on", onclick: () => toggle(facts),
@@ -134,7 +139,7 @@ export function createCards() {
       {
         type: "button", role: "switch", class: step.role ? "step is-idle" : "step", "aria-label": step.sentence,
         title: effect ? `${step.sentence}: ${effect}` : [step.sentence, step.role].filter(Boolean).join(": "),
-        onclick: () => toggle([step.fact]),
+        onclick: () => toggleStep(step),
       },
       el("span", { class: "step-arrow", "aria-hidden": "true", text: step.backwards ? "↑" : "↓" }),
       el("bdi", { class: "step-words", text: step.relation }),
@@ -142,7 +147,7 @@ export function createCards() {
       effect ? el("span", { class: `step-effect${side}`, text: effect }) : null,
       step.role ? el("span", { class: "step-role muted", text: step.role }) : null,
     );
-    switches.push({ knob, facts: [step.fact], whole: knob, state: null });
+    switches.push({ knob, facts: step.fact === null ? [] : [step.fact], whole: knob, state: null });
     return el("li", {}, place, knob);
   }
 

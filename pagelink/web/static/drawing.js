@@ -1,13 +1,12 @@
 // The drawing of the paths. It comes as a picture from the server; here its lines become switches,
 // its boxes open the cards of their nodes, and it can be zoomed and moved.
 
-import { button, el, svg } from "./dom.js";
+import { button, el } from "./dom.js";
 import { keyOf, kindOf } from "./nodes.js";
 import { go } from "./state.js";
-import { isWhole, toggle } from "./switches.js";
-import { counted } from "./words.js";
+import { act, createSwitches, readDrawing } from "./switchable.js";
+import { toggle, toggleStep } from "./switches.js";
 
-const ROOM = 6;
 const CLOSEST = 4;
 
 /** The part of the page with the drawing. */
@@ -18,14 +17,14 @@ export function createDrawing() {
   const hint = el("p", { class: "drawing-hint muted", text: "Click an arrow to ask the model without that fact, or a node to see what is known of it." });
   const root = el("div", { class: "drawing" }, frame, hint);
   let explained = null;
-  let isNarrow = null;
-  let switches = [];
+  let drawn = null;
+  let mark = () => {};
   let off = [];
   new ResizeObserver(() => draw()).observe(frame);
 
   function show(answer) {
     explained = answer;
-    isNarrow = null;
+    drawn = null;
     hint.hidden = !answer.groups.length;
     draw();
   }
@@ -33,38 +32,27 @@ export function createDrawing() {
   /** Show the drawing that fits the frame. */
   function draw() {
     if (explained === null || !frame.clientWidth) return;
-    const narrow = frame.clientWidth < explained.svg_smallest;
-    if (narrow === isNarrow) return;
-    isNarrow = narrow;
-    const text = narrow ? explained.svg_narrow : explained.svg;
-    const picture = new DOMParser().parseFromString(text, "image/svg+xml").documentElement;
-    switches = [];
-    if (picture.localName !== "svg") {
+    const room = frame.clientWidth;
+    const fitting = room >= explained.svg_smallest ? "svg" : room >= explained.svg_compact_smallest ? "svg_compact" : "svg_narrow";
+    if (fitting === drawn) return;
+    drawn = fitting;
+    const drawing = readDrawing(explained[fitting]);
+    mark = () => {};
+    if (drawing === null) {
       stage.replaceChildren(el("p", { class: "muted", text: "There is no drawing." }));
       return;
     }
-    const drawing = document.adoptNode(picture);
     frame.style.setProperty("--drawing-width", `${drawing.viewBox.baseVal.width}px`);
-    drawing.removeAttribute("width");
-    drawing.removeAttribute("height");
-    // A picture hides its parts from screen readers; these parts can be switched.
-    drawing.setAttribute("role", "group");
     stage.replaceChildren(drawing);
     zoom.take(drawing);
     const paths = explained.groups.flatMap((group) => group.paths);
     for (const box of drawing.querySelectorAll("g.pagelink-box")) openCard(box, nodeOf(box, paths));
-    for (const path of paths) {
-      const facts = path.steps.map((step) => step.fact);
-      const own = `[data-path="${path.number}"]`;
-      for (const badge of drawing.querySelectorAll(`g.pagelink-rank${own}`))
-        add(badge, facts, `Path ${path.number}, ${counted(facts.length, "fact")}`);
-      for (const line of drawing.querySelectorAll(`g.pagelink-fact${own}`)) {
-        const step = path.steps[Number(line.dataset.step)];
-        if (step) add(line, [step.fact], `Path ${path.number}: ${step.sentence}`);
-      }
-    }
-    widen();
-    mark();
+    mark = createSwitches(drawing, paths, (facts, step) => {
+      if (zoom.wasMoved()) return;
+      if (step) toggleStep(step);
+      else toggle(facts);
+    });
+    mark(off);
   }
 
   function nodeOf(box, paths) {
@@ -82,50 +70,10 @@ export function createDrawing() {
     box.classList.add("openable");
   }
 
-  function act(group, role, label, action) {
-    group.setAttribute("role", role);
-    group.setAttribute("tabindex", "0");
-    group.setAttribute("aria-label", label);
-    group.addEventListener("click", action);
-    group.addEventListener("keydown", (event) => {
-      if (event.key !== "Enter" && event.key !== " ") return;
-      event.preventDefault();
-      action();
-    });
-  }
-
-  function add(group, facts, label) {
-    act(group, "switch", label, () => {
-      if (!zoom.wasMoved()) toggle(facts);
-    });
-    group.classList.add("switchable");
-    switches.push({ group, facts });
-  }
-
-  /** Give thin lines room for a finger; they can be measured only when they are to be seen. */
-  function widen() {
-    for (const { group } of switches) {
-      if (group.querySelector(".hit")) continue;
-      const { x, y, width, height } = group.getBBox();
-      if (!width) return;
-      const place = { x: x - 2, y: y - ROOM / 2, width: width + 4, height: height + ROOM, rx: 8 };
-      group.prepend(svg("rect", { class: "hit", ...place }));
-    }
-  }
-
-  function mark() {
-    for (const { group, facts } of switches) {
-      const isOn = isWhole(facts, off);
-      group.setAttribute("aria-checked", String(isOn));
-      group.classList.toggle("is-off", !isOn);
-    }
-    widen();
-  }
-
   function update(state) {
     off = state.off;
     draw();
-    mark();
+    mark(off);
   }
 
   return { root, zoom: zoom.root, show, update };

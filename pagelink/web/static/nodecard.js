@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { button, el, icon } from "./dom.js";
-import { keyOf, kindOf, nodeButton, nodeLabel, nodeOf } from "./nodes.js";
+import { keyOf, kindOf, nodeButton, nodeLabel, nodeOf, relationOf } from "./nodes.js";
 import { current, go } from "./state.js";
 import { createLoader, skeletonLines } from "./waiting.js";
 import { counted, grouped } from "./words.js";
@@ -67,7 +67,7 @@ function told(card, about) {
         el(
           "summary",
           {},
-          el("bdi", { text: facts.backwards ? `${facts.words} (by others)` : facts.words }),
+          el("bdi", { text: relationOf(facts) }),
           el("span", { class: "count", text: grouped(facts.total) }),
         ),
         el("ul", { class: "plain" }, facts.nodes.map((other) => el("li", {}, nodeButton(other)))),

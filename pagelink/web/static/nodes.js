@@ -56,6 +56,11 @@ export function nodeLabel(node) {
   );
 }
 
+/** Facts of one relation at a node, in words: "treats", and from the other end "compound treats it". */
+export function relationOf({ words, backwards, nodes }) {
+  return backwards && nodes.length ? `${kindOf(nodes[0].type)} ${words} it` : words;
+}
+
 /** A node that opens its card. */
 export function nodeButton(node) {
   return el(

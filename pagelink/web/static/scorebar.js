@@ -93,8 +93,11 @@ function arrow() {
   return [el("span", { class: "visually-hidden", text: " to " }), seen];
 }
 
-function rankContent({ rank, rank_before, of, is_sample }, kinds) {
-  const among = el("span", { class: "muted", text: ` of ${grouped(of)} ${kinds}${is_sample ? ", drawn at random" : ""}` });
+function rankContent({ rank, rank_before, ties, of, is_sample }, kinds) {
+  // Ties change the rank from two others on, as in the library's texts.
+  const tied = ties > 1 ? ` (tied with ${grouped(ties)} others)` : "";
+  const sample = is_sample ? "a sample of " : "";
+  const among = el("span", { class: "muted", text: ` of ${sample}${grouped(of)} ${kinds}${tied}` });
   const now = el("strong", { text: ordinal(rank) });
   if (rank === rank_before) return [now, among];
   return [el("span", { class: "score-before", text: ordinal(rank_before) }), ...arrow(), now, among];

@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { el } from "./dom.js";
-import { keyOf, kindOf, nodeButton, nodeLabel, sign, stateLink } from "./nodes.js";
+import { keyOf, kindOf, nodeButton, nodeLabel, relationOf, sign, stateLink } from "./nodes.js";
 import { createSearch } from "./search.js";
 import { go } from "./state.js";
 import { createLoader, skeletonLines } from "./waiting.js";
@@ -137,10 +137,6 @@ function knownOf(source, about) {
 function heldOut() {
   const title = "Held out: the model was trained without this link.";
   return el("span", { class: "tag", text: "not seen by the model", title });
-}
-
-function relationOf({ words, backwards }) {
-  return backwards ? `${words} (by others)` : words;
 }
 
 function ends(facts) {

@@ -75,9 +75,9 @@ export function onChange(listener) {
   listeners.push(listener);
 }
 
-/** Return the parameters of a request for an explanation. */
-export function asked({ src, dst, paths, length, rho, exclude, seed, without, via }) {
-  return { src, dst, paths, length, rho, exclude, seed, without, via };
+/** Return the parameters of a request for an explanation; the end that is not given is ranked. */
+export function asked({ src, dst, paths, length, rho, exclude, seed, without, via, add, side }) {
+  return { src, dst, paths, length, rho, exclude, seed, without, via, add, end: side === "dst" ? "src" : null };
 }
 
 function become(next) {

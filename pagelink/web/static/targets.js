@@ -48,7 +48,9 @@ export function createTargets(root, about) {
     if (next !== key) {
       key = next;
       const ends = [kindOf(about.src_type), about.relation, kindOf(about.dst_type)];
-      relation.textContent = isFromTarget ? `… ${ends.slice(1).join(" ")}` : `${ends.slice(0, 2).join(" ")} …`;
+      const what = isFromTarget ? `… ${ends.slice(1).join(" ")}` : `${ends.slice(0, 2).join(" ")} …`;
+      // Beside a known link that is explained, the list would else contradict its rank.
+      relation.textContent = `${what} (known links are left out)`;
       if (src === null && dst === null) loader.stop();
       else
         loader.load(

@@ -5,7 +5,7 @@ import { button, el, unique } from "./dom.js";
 import { kindOf, learnNode, seenNode } from "./nodes.js";
 import { createSearch } from "./search.js";
 import { current, go } from "./state.js";
-import { learnFacts } from "./switches.js";
+import { factsOf, learnFacts } from "./switches.js";
 import { createLoader, skeletonLines } from "./waiting.js";
 import { grouped, ordinal, plural, raw } from "./words.js";
 
@@ -57,7 +57,7 @@ export function createWhatIf(about) {
     for (const { value, input } of places) input.checked = value === state.at;
     goal.value = String(topOf(state) ?? "");
     if (state.view !== "whatif") return;
-    const asked = { src: state.src, dst: state.dst, at: state.at, top_k: topOf(state) };
+    const asked = { src: state.src, dst: state.dst, at: state.at, top_k: topOf(state), add: state.add };
     const key = JSON.stringify(asked);
     if (key === shown) return;
     shown = key;
@@ -116,7 +116,7 @@ function createAdding(about) {
     "section",
     { class: "adding", hidden: !relations.length },
     el("h3", { class: "heading", text: "Add a fact" }),
-    el("p", { class: "muted", text: `Rank and score are then those of the graph in which this ${kindOf(about.src_type)} has that fact as well.` }),
+    el("p", { class: "muted", text: `Paths, rank and score are then those of the graph in which this ${kindOf(about.src_type)} has that fact as well.` }),
     el("div", { class: "inline" }, el("label", { for: id, text: "Fact" }), choice),
     searches.map((search) => search.root),
   );
@@ -130,7 +130,8 @@ function told(answer, about) {
     [`rank of ${grouped(answer.rank_of)} ${plural(kindOf(about.dst_type))}`, answer.rank, answer.rank_without, ordinal],
   ].filter(([, before, after]) => before !== null && after !== null);
   if (!answer.facts.length) return [el("p", { class: "whatif-sentence is-none", text: answer.sentence, dir: "auto" })];
-  const { src, dst } = current();
+  const { src, dst, add } = current();
+  const added = answer.facts.map((fact) => fact.added);
   const target = seenNode(about.dst_type, dst)?.name ?? "the target";
   const head = answer.found
     ? `Without ${answer.facts.length === 1 ? "this fact" : `these ${answer.facts.length} facts`}${answer.at === "paths" ? " on paths" : ""} the model decides otherwise on ${target}:`
@@ -148,7 +149,7 @@ function told(answer, about) {
     ),
     button("Apply: switch these facts off", {
       class: "button is-main",
-      onclick: () => go({ off: answer.facts.map(({ fact }) => fact), view: "paths", src, dst }),
+      onclick: () => go({ off: factsOf({ steps: answer.facts }), add: add.filter((key) => !added.includes(key)), view: "paths", src, dst }),
     }),
     el("details", { class: "whatif-more" }, el("summary", { text: "How this was found" }), el("p", { class: "muted whatif-text", text: answer.sentence, dir: "auto" })),
   ];

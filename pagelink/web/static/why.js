@@ -13,13 +13,14 @@ import { createSave, createShare } from "./save.js";
 import { createScoreBar } from "./scorebar.js";
 import { createSettings } from "./settings.js";
 import { asked, go } from "./state.js";
-import { learnFacts } from "./switches.js";
+import { learnAdded, learnFacts, sentenceOf } from "./switches.js";
 import { createTabs } from "./tabs.js";
 import { RELIED } from "./verdicts.js";
 import { createLoader, skeletonLines } from "./waiting.js";
 import { createWhatIf } from "./whatif.js";
 
 const LONG = 70;
+const BEFORE = "This is why with all facts in place. The model's answer without those switched off is below.";
 
 /** Fill the part "why"; returns how to bring it to a state. */
 export function createWhy(root, about) {
@@ -27,6 +28,8 @@ export function createWhy(root, about) {
   const tools = el("div", { class: "tools" }, createShare(), createSave());
   const back = el("div", { class: "why-back" });
   const verdict = el("div", { class: "why-verdict" });
+  // A reason that is switched off is one no more: the sentence is that of the graph as it is.
+  const before = el("p", { class: "why-before muted", text: BEFORE, hidden: true });
   const bar = createScoreBar(about);
   const drawing = createDrawing();
   const cards = createCards();
@@ -35,13 +38,7 @@ export function createWhy(root, about) {
   const caveat = el("p", { class: "caveat muted" });
   const chips = createChips((key) => {
     const node = nodeOf(key);
-    const added = /^(.+):(\d+):(\d+)$/.exec(key);
-    if (!added) return seenNode(node.type, node.index)?.name ?? key;
-    const relation = about.relations.find(({ name }) => name === added[1]);
-    const [src, dst] = relation
-      ? [seenNode(relation.src_type, Number(added[2])), seenNode(relation.dst_type, Number(added[3]))]
-      : [];
-    return src && dst ? `${src.name} ${relation.words} ${dst.name}` : key;
+    return (/:\d+:\d+$/.test(key) ? sentenceOf(key, key) : seenNode(node.type, node.index)?.name) ?? key;
   });
   const inWords = createInWords();
   const whatIf = createWhatIf(about);
@@ -63,7 +60,7 @@ export function createWhy(root, about) {
     "div",
     { class: "why-empty" },
     el("p", { class: "why-empty-head", text: "Why?" }),
-    el("p", { class: "lead", text: "Choose a target to see on which facts of the graph its prediction rests, if on any." }),
+    el("p", { class: "lead", text: "Choose a prediction to see on which facts of the graph it rests, if on any." }),
   );
   const waiting = el("div", { class: "why-waiting" });
   const loader = createLoader(waiting, "Looking for paths");
@@ -120,11 +117,12 @@ export function createWhy(root, about) {
 
   function show(explained) {
     learnFacts(explained.groups.flatMap((group) => group.paths.flatMap((path) => path.steps)));
+    learnAdded(explained.added);
     for (const group of explained.groups) for (const path of group.paths) path.nodes.forEach(learnNode);
     entitle(explained.src, explained.dst);
     document.title = `${explained.link} · pagelink`;
     const [first, others] = opening(explained);
-    verdict.replaceChildren(...first);
+    verdict.replaceChildren(...first, before);
     rest.replaceChildren(...[...others, ...explained.requests].map((sentence) => el("p", { text: sentence, dir: "auto" })));
     bar.show(explained);
     explanation.hidden = tools.hidden = false;
@@ -140,6 +138,7 @@ export function createWhy(root, about) {
 
   function mark() {
     tabs.choose(state.view);
+    before.hidden = !state.off.length;
     drawing.zoom.hidden = state.view !== "paths";
     cards.update(state);
     drawing.update(state);

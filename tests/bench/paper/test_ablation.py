@@ -54,7 +54,7 @@ def test_effects_are_the_models_own(plan: Plan) -> None:
 
 def test_every_piece_is_left_out_once() -> None:
     rows = variants(Settings.paper("useritemattr"))
-    assert len(rows) == 13
+    assert len(rows) == 14
     ours = Settings(num_paths=3, measure=False)
     without = rows["PaGELink, by its mask, without L_path"][1]
     assert without == ours.replace(alpha=0, beta=0, patience=None)
@@ -64,7 +64,7 @@ def test_every_piece_is_left_out_once() -> None:
 
 def test_quick_run(runs: list[Run]) -> None:
     labels = [run.key["label"] for run in runs]
-    assert len(labels) == 7 + 2 * 6  # only noise needs both seeds
+    assert len(labels) == 7 + 2 * 7  # only noise needs both seeds
     by_label = {run.key["label"]: run.figures for run in runs}
     assert by_label["PaGELink, by its mask, mask before learning"]["epochs"] == 0
     assert by_label[FREE]["auc"] > 0.9
@@ -75,10 +75,12 @@ def test_quick_run(runs: list[Run]) -> None:
 
 def test_table_comes_from_the_runs(runs: list[Run]) -> None:
     (table,) = paper_ablation.PART.tables(runs)
-    assert len(table.rows) == 13
+    assert len(table.rows) == 14
     assert all(len(row) == len(table.columns) for row in table.rows)
     noisy = next(row for row in table.rows if row[0] == "paper's settings, mask before learning")
-    assert "±" in noisy[1]
+    assert any("±" in cell for cell in noisy[1:]), noisy
+    seeds = [run.figures["auc"] for run in runs if run.key["label"] == noisy[0]]
+    assert len(set(seeds)) == 2
 
 
 def test_the_reference_is_a_part_with_the_rows_of_its_command(folder: Path, plan: Plan) -> None:
@@ -89,7 +91,7 @@ def test_the_reference_is_a_part_with_the_rows_of_its_command(folder: Path, plan
         "", "auc", "hit@10", "hit@50", "hit@100", "hit@200", "first 1", "first 3", "first 5",
         "first 10", "coverage", "cpu",
     )  # fmt: skip
-    assert len(table.rows) == 8 + 2 + 2 * 2
+    assert len(table.rows) == 10 + 2 + 2 * 2
     assert all(len(row) == len(table.columns) for row in table.rows)
     by_name = {row[0]: row for row in table.rows}
     assert by_name["paper, PaGE-Link"][1:3] == ("0.954", "0.163")

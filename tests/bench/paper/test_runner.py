@@ -14,10 +14,10 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from pagelink.bench import answers as bench_answers
+from pagelink.bench import docs as paper_docs
 from pagelink.bench.faithfulness.judges import EditedGraph, RewiredModel
 from pagelink.bench.measures import EFFECT
 from pagelink.bench.paper import connection as paper_connection
-from pagelink.bench.paper import runner as paper_docs
 from pagelink.bench.paper.explainers import INTERVALS, intervals
 from pagelink.bench.paper.plan import PER_LINK, Dataset, Plan, datasets
 from pagelink.bench.paper.report import Plot, Series, draw

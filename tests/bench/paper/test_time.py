@@ -78,8 +78,8 @@ def test_quick_run(runs: list[Run]) -> None:
 
 def test_tables_and_plots_come_from_the_runs(runs: list[Run]) -> None:
     found = list(paper_time.tables(runs))
-    assert len(found) == 3
+    assert len(found) == 4
     for table in found:
         assert all(len(row) == len(table.columns) for row in table.rows)
     assert [row[0] for row in found[1].rows] == list(paper_time.ROWS)
-    assert len(list(paper_time.plots(runs))) == 2
+    assert len(list(paper_time.plots(runs))) == 3

@@ -137,7 +137,7 @@ def _settings(rng: np.random.Generator, given: RandomData) -> Settings:
         **maybe(0.1, num_hops=int(rng.integers(3, 7))),
         **maybe(0.2, learning_rate=one_of(rng, 0.01, 1.0, 10.0)),
         **maybe(0.2, alpha=one_of(rng, 0.0, 5.0), beta=one_of(rng, 0.0, 5.0)),
-        **maybe(0.2, path_loss=one_of(rng, "sum", "power")),
+        **maybe(0.2, path_loss=one_of(rng, "sum", "released", "power")),
         **maybe(0.2, paths_per_epoch=one_of(rng, 1, 3), path_schedule="all"),
         **maybe(0.2, patience=one_of(rng, 1, None)),
         **maybe(0.1, entropy=0.1, size=0.1),

@@ -169,6 +169,8 @@ def _check_ends(
     if src is None or dst is None:
         return  # too near to tell
     named = {(True, False): "src", (False, True): "dst"}.get((src, dst), "both")
+    if all({link.src, link.dst} <= set(fact[1]) for fact in these):
+        named = "either"
     if evidence.ends != named:
         yield f"ends is {evidence.ends}, by deleting edges {named}"
 

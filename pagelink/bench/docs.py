@@ -1,0 +1,203 @@
+"""`pagelink bench docs`: the tables of README and docs, written from committed results.
+
+`docs/results` has the run files of `pagelink bench paper`, a folder per part, without what they
+hold of single links, so that they stay small; and one file of tables per part of
+`pagelink bench faithfulness`. What stands between `<!-- benchmark:NAME -->` and
+`<!-- /benchmark:NAME -->` is made from them. NAME is a part, `parts` for all parts of the paper's
+benchmark with their headings, `summary` for one short table, `origin` for what made the figures,
+`readme` for the table of the README, or what `claims` has for the page about the paper. Pictures
+that a page shows are drawn from the same results.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from pagelink.bench.faithfulness import experts, planted, robust, sides, strongest
+from pagelink.bench.faithfulness.report import FAITHFULNESS
+from pagelink.bench.paper import claims, tables
+from pagelink.bench.paper.plan import PER_LINK
+from pagelink.bench.paper.report import Table, tables_markdown
+from pagelink.bench.paper.runner import (
+    EXPLAINERS,
+    PARTS,
+    as_markdown,
+    origin,
+    run_store,
+    sections,
+)
+from pagelink.bench.runs import RunStore, layout
+from pagelink.errors import PageLinkError
+from pagelink.runtime.files import write_text
+
+RESULTS = Path("docs") / "results"
+FILES = (
+    Path("README.md"), Path("docs") / "benchmark.md", Path("docs") / "faithfulness.md",
+    Path("docs") / "paper.md",
+)  # fmt: skip
+IMAGES = Path("docs") / "images"
+MOST_BYTES = 1_500_000
+TABLES = (
+    planted.NAME, FAITHFULNESS, strongest.NAME, sides.NAME, experts.NAME, robust.NAME,
+)  # fmt: skip
+README = {
+    "metapath": "one path among decoys",
+    "parallel": "one of two parallel relations",
+    "shared, shorter": "a path that shares a fact with a shorter one",
+    "OR of 3": "any one of three paths",
+    "four facts": "a path of four facts",
+}
+"""The mechanisms in the table of the README, and what the model uses in each."""
+README_COLUMNS = {
+    "default": "pagelink",
+    "gnnexp": "GNNExplainer's objective",
+    "gradient": "gradient",
+    "degree": "degree (no model)",
+    "paper": "the paper's ranking",
+}
+OTHERS = ("origin", "parts", "summary", "readme", "claims", "claims-labels", "claims-counts")
+PICTURES = tuple(
+    Path(name).stem for name in (claims.CASE, claims.PATHS, claims.EDGES, claims.LEMMAS)
+)
+NOT_RUN = "Not run yet.\n"
+_MARKED = re.compile(r"(<!-- benchmark:([a-z-]+) -->\n).*?(<!-- /benchmark:\2 -->)", re.DOTALL)
+
+
+def publish(folder: Path, root: Path) -> int:
+    """Copy results of benchmarks to those of a checkout, without figures of single links.
+
+    Parts that the folder does not have stay as they are, and so do tables of other models.
+
+    Args:
+        folder: what `pagelink bench paper --out` or `pagelink bench faithfulness --out` wrote.
+        root: the checkout.
+
+    Returns:
+        The bytes that all results take up.
+
+    Raises:
+        PageLinkError: there is nothing to copy, or the results would be too large to commit.
+    """
+    store = run_store(folder)
+    parts = [name for name in PARTS if any(store.all(name))]
+    files = [folder / f"{name}.json" for name in TABLES if (folder / f"{name}.json").exists()]
+    if not parts and not files:
+        raise PageLinkError(f"There are no benchmark runs in {folder}.")
+    for part in parts:
+        target = root / RESULTS / part
+        for old in target.glob("*.json"):
+            old.unlink()
+        for file in sorted((store.folder / part).glob("*.json")):
+            run = json.loads(file.read_text(encoding="utf-8"))
+            run["figures"].pop(PER_LINK, None)
+            write_text(target / file.name, json.dumps(run, ensure_ascii=False) + "\n")
+    for file in files:
+        found = _joined(root / RESULTS / file.name, json.loads(file.read_text(encoding="utf-8")))
+        write_text(root / RESULTS / file.name, json.dumps(found, ensure_ascii=False) + "\n")
+    size = sum(file.stat().st_size for file in (root / RESULTS).rglob("*.json"))
+    if size > MOST_BYTES:
+        raise PageLinkError(
+            f"The results in {root / RESULTS} take up {size:,} bytes, more than {MOST_BYTES:,}. "
+            f"Figures of single links belong under {PER_LINK!r}, which is left out."
+        )
+    return size
+
+
+def _joined(file: Path, new: dict[str, Any]) -> dict[str, Any]:
+    """Add what is in a file of results and not among the new ones: subjects run one by one."""
+    old = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    for key, name in (("tables", "title"), ("subjects", "subject")):
+        if key in new:
+            done = [each[name] for each in new[key]]
+            new[key] = [each for each in old.get(key, []) if each[name] not in done] + new[key]
+    return new
+
+
+def filled(text: str, store: RunStore) -> str:
+    """Return a text with what stands between its markers made anew from the results.
+
+    Raises:
+        PageLinkError: a marker has a name that means nothing.
+    """
+    return _MARKED.sub(lambda found: found[1] + _content(found[2], store) + found[3], text)
+
+
+def write_docs(root: Path) -> list[Path]:
+    """Make tables and pictures in the docs of a checkout anew; return the files that changed."""
+    store, made = RunStore(root / RESULTS), dict[Path, str]()
+    for name in FILES:
+        if (root / name).exists():
+            text = (root / name).read_text(encoding="utf-8")
+            made[root / name] = filled(text, store)
+    shown = "".join(made.values())
+    made |= {root / name: drawn for name, drawn in drawings(store).items() if name.name in shown}
+    return [
+        write_text(file, new)
+        for file, new in made.items()
+        if not file.exists() or file.read_text(encoding="utf-8") != new
+    ]
+
+
+def drawings(store: RunStore) -> dict[Path, str]:
+    """The pictures that pages can show, by where they are in a checkout."""
+    return {IMAGES / name: drawn + "\n" for name, (_, drawn) in claims.pictures(store).items()}
+
+
+def _content(name: str, store: RunStore) -> str:
+    if name == "origin":
+        return origin(store.all()) + "\n"
+    if name == "parts":
+        return as_markdown(sections(store))
+    if name == "summary":
+        return tables_markdown(tables.summary(list(store.all(EXPLAINERS))), 3)
+    if name == "claims":
+        return claims.conclusion(store) or NOT_RUN
+    if name == "claims-labels":
+        return _table(claims.label_table(list(store.all(EXPLAINERS))))
+    if name == "claims-counts":
+        return _table(claims.count_table(store))
+    if name in PICTURES:
+        return claims.pictures_markdown(store, f"{name}.svg") or NOT_RUN
+    if name == "readme":
+        return _readme(_stored(planted.NAME, store))
+    if name in TABLES:
+        return tables_markdown(_stored(name, store), 3) or NOT_RUN
+    if name in PARTS:
+        runs = list(store.all(name))
+        return tables_markdown(PARTS[name].tables(runs), 3) if runs else NOT_RUN
+    raise PageLinkError(
+        f"A marker <!-- benchmark:{name} --> means nothing: the names are "
+        f"{', '.join((*OTHERS, *PICTURES, *PARTS, *TABLES))}."
+    )
+
+
+def _table(made: Table | None) -> str:
+    return NOT_RUN if made is None else tables_markdown([made], 3)
+
+
+def _stored(name: str, store: RunStore) -> list[Table]:
+    """The tables of a part of the faithfulness benchmark; none if there is no such result."""
+    file = store.folder / f"{name}.json"
+    if not file.exists():
+        return []
+    found: list[dict[str, Any]] = json.loads(file.read_text(encoding="utf-8"))["tables"]
+    return [
+        Table(each["title"], tuple(each["columns"]), [*map(tuple, each["rows"])], each["note"])
+        for each in found
+    ]
+
+
+def _readme(shown: list[Table]) -> str:
+    """Of some planted mechanisms, how often the first path is one that the model uses."""
+    found = next((table for table in shown if planted.FIRST in table.title), None)
+    if found is None:
+        return NOT_RUN
+    by_name = {row[0]: dict(zip(found.columns, row, strict=True)) for row in found.rows}
+    rows = [
+        (words, *(by_name[name][column] for column in README_COLUMNS))
+        for name, words in README.items()
+    ]
+    return layout([("the model uses", *README_COLUMNS.values()), *rows]) + "\n"
