@@ -230,9 +230,9 @@ def faithfulness(
         ),
     ] = None,
     explainer: Annotated[Many, repeatable("planted: only this row.", "NAME")] = None,
-    greedy_links: Annotated[
+    slow_links: Annotated[
         int | None,
-        typer.Option(min=2, help="strongest: links of the greedy search. Default: all."),
+        typer.Option(min=2, help="strongest: links of its slow rows. Default: all."),
     ] = None,
     out: Annotated[Path, output("Folder for results and trained models.")] = Path("out"),
     quick: Quick = False,
@@ -254,5 +254,5 @@ def faithfulness(
     with locked(out):
         run_parts(
             only or [], subject or [], out, console, links=links, explainers=explainer or [],
-            greedy_links=greedy_links, quick=quick, seed=seed, rho_curve=rho_curve, retrain=retrain,
+            slow_links=slow_links, quick=quick, seed=seed, rho_curve=rho_curve, retrain=retrain,
         )  # fmt: skip

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 from support.boxes import SCHEMES, SIZES, check_boxes, needs_axe, opened, violations
 from support.browser import Served, chromium
 from torch_geometric.data import HeteroData
@@ -74,22 +74,28 @@ def browser() -> Iterator[Browser]:
         yield started
 
 
+def arrived(page: Page, shown: Locator) -> None:
+    """Waits for the page that a click leads to: for what it shows, then for its style sheets."""
+    expect(shown).to_be_visible()
+    page.wait_for_load_state("load")
+
+
 def pages(page: Page, address: str) -> Iterator[str]:
     """Every kind of page, one after the other."""
     page.goto(address)
     yield "welcome"
     page.get_by_role("button", name="Begin").click()
+    arrived(page, page.get_by_role("link", name="Skip"))
     yield "start"
     page.get_by_role("link", name="Skip").click()
     for _ in range(2):
-        expect(page.get_by_role("radio").first).to_be_visible()
-        page.wait_for_load_state("load")
+        arrived(page, page.get_by_role("radio").first)
         yield "question"
         url = page.url
         page.keyboard.press("1")
         page.get_by_role("button", name="Save and go on").click()
         expect(page).not_to_have_url(url)
-    expect(page.get_by_role("heading", name="Thank you")).to_be_visible()
+    arrived(page, page.get_by_role("heading", name="Thank you"))
     yield "thanks"
     page.goto(f"{address}/nowhere")
     yield "message"

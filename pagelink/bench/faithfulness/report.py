@@ -184,7 +184,7 @@ def run_parts(
     quick: bool,
     seed: int,
     explainers: Sequence[str] = (),
-    greedy_links: int | None = None,
+    slow_links: int | None = None,
     rho_curve: bool = False,
     retrain: bool = False,
 ) -> None:
@@ -202,7 +202,7 @@ def run_parts(
         quick: few links, tiny graphs.
         seed: of all random choices.
         explainers: planted: the rows to run; all if empty.
-        greedy_links: strongest: links of the greedy search. None: all.
+        slow_links: strongest: links of its slow rows. None: all.
         rho_curve: models: also under other values of rho.
         retrain: models: also train without the paths.
 
@@ -228,7 +228,7 @@ def run_parts(
     if strongest.NAME in parts:
         count = strongest.LINKS if links is None else links
         strongest.run_and_print(
-            subjects, out, console, links=count, greedy_links=greedy_links, quick=quick, seed=seed
+            subjects, out, console, links=count, slow_links=slow_links, quick=quick, seed=seed
         )
     if sides.NAME in parts:
         sides.run_and_print(out, console, links=links, quick=quick, seed=seed)

@@ -82,7 +82,7 @@ def test_the_greedy_search_may_be_run_on_fewer_links() -> None:
     assert rows[OURS]["of greedy"]["value"] == pytest.approx(1.5 / 2, rel=1e-5)
     assert rows[OURS]["cpu of greedy"] == pytest.approx(0.1 / 2)
     assert rows[OURS]["of GNNExplainer"]["value"] == pytest.approx(2 / 1.25, rel=1e-5)
-    assert "taken on the first 1 links alone" in strongest.table(figures).note
+    assert "Of the first 1 links alone" in strongest.table(figures).note
 
 
 def test_quick_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
