@@ -75,7 +75,8 @@ def extended(
             # The link's own edges are found by its ends, and here they may be anywhere.
             none = np.full(len(seed), -1)
             part = extractor.within(limit - distance).extract(seed, seed, none)
-            found.append((of[part.link_of_nodes], part.nodes, part.hops + distance))
+            away = np.minimum(part.hops, limit) + distance  # FAR is the largest number there is
+            found.append((of[part.link_of_nodes], part.nodes, away))
             of_edge = np.repeat(of, np.diff(part.edge_ptr))
             kept = part.visible & (extractor.graph.fact[part.edges] != batch.link_fact[of_edge])
             seen.append((of_edge[kept], part.edges[kept], part.visible[kept]))

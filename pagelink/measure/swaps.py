@@ -217,10 +217,12 @@ def swapped_logits(
     #    nearer.
     extractor = setup.batches.extractor
     wider = with_edges(extractor, batch, link, edge)
-    for _ in range(batch.num_hops or 0):
-        at = wider.hops[positions(wider, link, dst)] + 1
+    limit = batch.num_hops or 0
+    for _ in range(limit):
+        # Nodes that no message comes from are FAR away, the largest number there is.
+        at = np.minimum(wider.hops[positions(wider, link, dst)], limit) + 1
         now = wider.hops[positions(wider, link, src)]
-        nearer = at < np.minimum(now, batch.num_hops or 0)
+        nearer = at < np.minimum(now, limit)
         if not nearer.any():
             break
         seeds = np.stack([link, src, at])[:, nearer]

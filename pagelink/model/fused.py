@@ -19,6 +19,7 @@ from numba import njit
 from torch import Tensor
 from torch_geometric.nn import GCNConv, GraphConv, LGConv, MessagePassing, aggr
 
+from pagelink.model.node_rows import NodeRows
 from pagelink.runtime.arrays import Ints, Longs
 from pagelink.runtime.kernels import kernel, over_ranges
 from pagelink.runtime.undo import Undo
@@ -95,14 +96,20 @@ def plain_call(
 
 
 class Neighbours:
-    """The edges of a propagation, in order of their targets and in order of their sources."""
+    """The edges of a propagation, in order of their targets and in order of their sources.
 
-    def __init__(self, src: Longs, dst: Longs, num_src: int, num_dst: int) -> None:
-        self._ends = src, dst, num_src, num_dst
-        self.by_dst: Groups = _grouped(dst, src, num_dst, num_src)
-        count = np.maximum(np.diff(self.by_dst[0]), 1)
+    Args:
+        by_dst: the edges in order of their targets.
+        num_src: the number of nodes that they may come from.
+        num_edges: the number of edges that weights are counted by.
+    """
+
+    def __init__(self, by_dst: Groups, num_src: int, num_edges: int) -> None:
+        self.by_dst, self.num_src, self.num_edges = by_dst, num_src, num_edges
+        count = np.maximum(np.diff(by_dst[0]), 1)
         self.share = (1 / count).astype(np.float32)
         """Per target, one over the number of its edges."""
+        self._within: dict[int, Neighbours] = {}
 
     @classmethod
     def of(
@@ -111,14 +118,26 @@ class Neighbours:
         """The edges that a layer is given."""
         ends = edge_index.detach().numpy()
         source, target = ends_of(module)
-        return cls(ends[source], ends[target], num_src, num_dst)
+        by_dst: Groups = _grouped(ends[target], ends[source], num_dst, num_src)
+        return cls(by_dst, num_src, ends.shape[1])
 
     @cached_property
     def by_src(self) -> Groups:
         """The edges in order of their sources; only gradients need it."""
-        src, dst, num_src, num_dst = self._ends
-        groups: Groups = _grouped(src, dst, num_src, num_dst)
-        return groups
+        ptr, edges, ends = self.by_dst
+        targets = np.repeat(np.arange(len(self.share)), np.diff(ptr))
+        by_src, order, others = _grouped(ends.astype(np.int64), targets, self.num_src, len(ptr))
+        return by_src, edges[order], others
+
+    def within(self, num_dst: int) -> Neighbours:
+        """The edges of the first targets."""
+        if num_dst not in self._within:
+            ptr, edges, ends = self.by_dst
+            last = ptr[num_dst]
+            by_dst = ptr[: num_dst + 1], edges[:last], ends[:last]
+            num_src = int(ends[:last].max()) + 1 if last else 0
+            self._within[num_dst] = Neighbours(by_dst, num_src, self.num_edges)
+        return self._within[num_dst]
 
 
 class WeightedSum(torch.autograd.Function):
@@ -152,7 +171,7 @@ class WeightedSum(torch.autograd.Function):
             by_x = np.empty(x.shape, dtype=np.float32)
             _over_groups(_sum_groups, edges.by_src, gradient, weights, by_x)
         if ctx.needs_input_grad[1]:
-            by_weights = np.empty(len(weights), dtype=np.float32)
+            by_weights = np.zeros(len(weights), dtype=np.float32)
             _over_groups(_dot_groups, edges.by_dst, x, gradient, by_weights)
         made = (None if g is None else torch.from_numpy(g) for g in (by_x, by_weights))
         return (*made, None, None)  # type: ignore[return-value]
@@ -171,7 +190,15 @@ def _fits(x: object, scale: object) -> TypeGuard[Tensor]:
 
 def weighted_sum(x: Tensor, weights: Tensor, edges: Neighbours, mean: bool) -> Tensor:
     """Sum or average the vectors of each target's in-neighbours, times the weights of the edges."""
-    return cast(Tensor, WeightedSum.apply(x, weights, edges, mean))  # type: ignore[no-untyped-call]
+    if not isinstance(x, NodeRows):
+        return cast(Tensor, WeightedSum.apply(x, weights, edges, mean))  # type: ignore[no-untyped-call]
+
+    def make(count: int) -> Tensor:
+        some = edges.within(count)
+        return weighted_sum(source.rows(some.num_src), weights, some, mean)
+
+    source = x.cell
+    return NodeRows.collected(make, len(edges.share), x)
 
 
 Propagate = Callable[..., Tensor]
@@ -186,12 +213,18 @@ def replace_propagate(layers: Mapping[MessagePassing, Propagate], undo: Undo) ->
 
 def sum_without_messages(layers: Mapping[MessagePassing, PlainCall], undo: Undo) -> None:
     """Let layers sum their neighbours without writing messages out, without weights."""
-    plain = {m: _summing(m, call) for m, call in layers.items() if is_plain_layer(m)}
+    known: Known = {}
+    plain = {m: _summing(m, call, known) for m, call in layers.items() if is_plain_layer(m)}
     replace_propagate(plain, undo)
 
 
-def _summing(module: MessagePassing, call: PlainCall) -> Propagate:
+Known = dict[tuple[int, int, int, int], tuple[Tensor, Neighbours]]
+"""Edges that were put in order, by the tensor they come from, its first end, and their nodes."""
+
+
+def _summing(module: MessagePassing, call: PlainCall, known: Known) -> Propagate:
     written_out: Propagate = module.propagate
+    source = ends_of(module)[0]
 
     def propagate(edge_index: Any, size: Any = None, **arguments: Any) -> Tensor:
         given: Any = arguments.get(call.argument)
@@ -204,8 +237,10 @@ def _summing(module: MessagePassing, call: PlainCall) -> Propagate:
             return written_out(edge_index, size=size, **arguments)
         x, scale = found
         weights = x.new_ones(edge_index.shape[1]) if scale is None else scale.view(-1)
-        edges = Neighbours.of(module, edge_index, x.shape[0], num_dst)
-        return weighted_sum(x, weights, edges, call.mean)
+        key = id(edge_index), source, x.shape[0], num_dst
+        if key not in known:  # the layers of a model mostly get the same edges
+            known[key] = edge_index, Neighbours.of(module, edge_index, x.shape[0], num_dst)
+        return weighted_sum(x, weights, known[key][1], call.mean)
 
     return propagate
 

@@ -20,6 +20,7 @@ from torch_geometric.data import Data, HeteroData
 from pagelink.errors import ModelError
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.model.fused import PlainCall
+from pagelink.model.node_rows import NodeRows, Rings
 from pagelink.runtime.arrays import Ints, Longs
 
 
@@ -36,6 +37,9 @@ class ModelInput:
     """Per propagation, the position in the batch's edges behind each message, or -1."""
     plain: tuple[PlainCall | None, ...] = ()
     """Per propagation, how it is done without writing the messages out."""
+    rings: tuple[Rings, ...] = ()
+    """Per node type, the numbers of its nodes within 0, 1, ... hops of s and t, which come first;
+    empty: they are in no such order."""
 
     @cached_property
     def tensors(self) -> list[Tensor]:
@@ -63,6 +67,15 @@ class ModelInput:
             "`x = x + 1` instead of `x += 1`, `x.relu()` instead of `x.relu_()`, `inplace=False` "
             "in its layers. Your own tensors are as they were."
         )
+
+    @cached_property
+    def by_rows(self) -> Any:
+        """The same graph, with vectors of nodes that are computed when they are looked at."""
+        data = copy.copy(self.data)
+        for store, rings in zip(data.node_stores, self.rings, strict=True):
+            for key in {"x", "n_id"} & set(store.keys()):
+                store[key] = NodeRows.given(store[key], rings)
+        return data
 
     def renumbered(self, number: Tensor) -> ModelInput:
         """Count the weights otherwise: `number` maps a position in the batch's edges to the new."""
@@ -174,6 +187,7 @@ class InputMaker:
         label_index: Longs,
         relation: Longs,
         all_nodes: bool = False,
+        rings: tuple[Rings, ...] = (),
     ) -> ModelInput:
         """Make a graph of the user's class of these nodes and edges (ordered by relation)."""
         graph, device = self._graph, self.device
@@ -207,6 +221,7 @@ class InputMaker:
             data=data,
             edge_label_index=torch.from_numpy(label_index).to(device),
             slots=torch.from_numpy(slots).to(device),
+            rings=rings,
         )
 
     def _slice_store(self, store: Any, skip: str, keep: Tensor | None, size: int) -> None:

@@ -23,7 +23,6 @@ from torch_geometric.nn import MessagePassing
 from pagelink.errors import ModelError, SettingsError
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.edited_graphs import EditedGraphs
-from pagelink.graph.ego_kernels import FAR
 from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.model.borrowing import Borrowed
@@ -31,6 +30,8 @@ from pagelink.model.data_flow import DataFlow, Flow
 from pagelink.model.fused import PlainCall, sum_without_messages
 from pagelink.model.inputs import InputMaker, ModelInput, call_hetero, call_homogeneous
 from pagelink.model.masking import Tracer, Weighting, check_maskable
+from pagelink.model.node_rows import NodeRows, RowsError
+from pagelink.model.side_by_side import place_nodes
 from pagelink.runtime.arrays import Bools, Ints, Longs
 from pagelink.runtime.csr import Csr
 from pagelink.runtime.undo import Undo
@@ -38,6 +39,10 @@ from pagelink.runtime.undo import Undo
 Forward = Callable[[nn.Module, Any, Tensor], Tensor]
 Mode = Literal["subgraphs", "all_nodes", "full"]
 Output = Literal["logit", "probability"]
+
+
+def _nothing() -> None:
+    pass
 
 
 class LinkPredictor:
@@ -80,6 +85,10 @@ class LinkPredictor:
         """Edited graphs of a link may share the nodes that their edits cannot change."""
         self.fuses = True
         """Layers that only sum their neighbours are done without writing messages out."""
+        self.by_rows = False
+        """Vectors of nodes are computed when they are looked at."""
+        self.least_spared = 500
+        """Nodes at the rim from which on that is worth the effort."""
         self.has_gradient = True
         """The score has a gradient by the weights of edges, for some link."""
         self._plain_layers: Mapping[MessagePassing, PlainCall] = {}
@@ -134,6 +143,7 @@ class LinkPredictor:
         self.mode = other.mode
         self.shares_rim, self.shares_unedited = other.shares_rim, other.shares_unedited
         self.fuses, self.has_gradient = other.fuses, other.has_gradient
+        self.by_rows = other.by_rows
 
     def inputs(
         self,
@@ -231,7 +241,8 @@ class LinkPredictor:
                 flow.listen(self.model, undo)
 
         with Borrowed(self.model, prepare):
-            return self._run(inputs, flow)
+            plain = listen is not None or flow is not None
+            return self._run(inputs, flow) if plain else self._run_by_rows(inputs)
 
     def record(
         self, inputs: ModelInput, flow: DataFlow | None = None
@@ -282,8 +293,7 @@ class LinkPredictor:
         weighting = Weighting(recorded.calls, recorded.plain if self.fuses else ())
 
         def run(weights: Tensor) -> Tensor:
-            weighting.set(weights)
-            logits = self._run(recorded)
+            logits = self._run_by_rows(recorded, lambda: weighting.set(weights))
             weighting.finish()
             return logits
 
@@ -294,10 +304,24 @@ class LinkPredictor:
 
         return Borrowed(self.model, prepare)
 
-    def _run(self, inputs: ModelInput, flow: DataFlow | None = None) -> Tensor:
+    def _run_by_rows(self, inputs: ModelInput, begin: Callable[[], None] = _nothing) -> Tensor:
+        """Run the model on vectors that are computed when they are looked at, where it can be."""
+        if self.by_rows and inputs.rings:
+            begin()
+            try:
+                return self._run(inputs, data=inputs.by_rows)
+            except (RowsError, TypeError, RuntimeError):  # if it is the model's own, it comes again
+                self.by_rows = False
+        begin()
+        return self._run(inputs)
+
+    def _run(self, inputs: ModelInput, flow: DataFlow | None = None, data: Any = None) -> Tensor:
         self.before_pass()
         before = inputs.changes()
-        output = self._forward(self.model, inputs.data, inputs.edge_label_index)
+        data = inputs.data if data is None else data
+        output = self._forward(self.model, data, inputs.edge_label_index)
+        if isinstance(output, NodeRows):
+            output = output.whole()
         if flow is not None:
             flow.finish(output)
         if inputs.changes() != before:
@@ -355,42 +379,19 @@ class LinkPredictor:
     ) -> ModelInput:
         """One graph of these edges; ends count the nodes of the batch, then the new ones."""
         graph = self.graph
-        slots, src, dst = edges
-        own = batch.nodes if looks is None else looks
-        flat = own if new is None else np.concatenate([own, own[new]])
-        # At the rim of the receptive field nothing counts but a node's own features, which are the
-        # same for every link: one node stands for all its copies.
-        used = np.zeros(len(flat), dtype=np.bool_)
-        used[src] = used[dst] = used[ends] = True
-        rim = np.zeros(len(flat), dtype=np.bool_)
-        if self.shares_rim:
-            rim[: len(batch.hops)] = batch.hops >= (batch.num_hops or FAR)
-        own_at, shared_at = np.flatnonzero(used & ~rim), np.flatnonzero(used & rim)
-        shared_flat, stands_for = np.unique(flat[shared_at], return_inverse=True)
-        nodes = np.concatenate([flat[own_at], shared_flat]).astype(np.int64)
-        by_type = Csr.grouped(graph.node_type_of[nodes], len(graph.node_types))
-        start, order = by_type.ptr, by_type.values
-        place = np.empty(len(nodes), dtype=np.int64)
-        place[order] = np.arange(len(nodes))
-        nodes = nodes[order]
-        place -= start[graph.node_type_of[nodes[place]]]
-        number = np.zeros(len(flat), dtype=np.int64)
-        number[own_at] = place[: len(own_at)]
-        number[shared_at] = place[len(own_at) :][stands_for]
-        node_ids = self._ids_by_type(nodes, start)
-        kinds = graph.relation[batch.edges[slots]]
+        placed = place_nodes(graph, batch, edges, ends, new, looks, self.shares_rim)
+        kinds = graph.relation[batch.edges[edges[0]]]
         order = Csr.grouped(kinds, len(graph.edge_types)).values
         slots, src, dst = edges[:, order]
-        edge_index = np.stack([number[src], number[dst]])
+        number = placed.number
+        worth_it = self.by_rows and placed.num_outermost >= self.least_spared
         return self.maker.assemble(
-            node_ids, batch.edges[slots], edge_index, slots, number[ends], relation
-        )
+            self._ids_by_type(placed.nodes, placed.start), batch.edges[slots],
+            np.stack([number[src], number[dst]]), slots, number[ends], relation,
+            rings=placed.rings if worth_it else (),
+        )  # fmt: skip
 
     def _ids_by_type(self, nodes: Longs, start: Longs) -> list[Longs]:
         """Per node type, the indices of flat nodes within it; `start` is the range of each."""
         shifted = nodes - np.repeat(self.graph.node_offset[:-1], np.diff(start))
         return np.split(shifted, start[1:-1])
-
-
-def _nothing() -> None:
-    pass

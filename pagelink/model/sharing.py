@@ -1,4 +1,4 @@
-"""What links side by side, and edited graphs, may share without a change of their scores."""
+"""What may be shared or left out in passes of a model without a change of its scores."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 from pagelink.errors import ModelError
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.edited_graphs import Edits
-from pagelink.model.edited_logits import EditedLogits
+from pagelink.model.edited_logits import EditedLogits, edge_gradient
 from pagelink.model.noise import Noise
 from pagelink.model.predictor import LinkPredictor
 from pagelink.model.probes import Probe
@@ -61,6 +61,7 @@ def find_what_is_shared(
     is_turned = not np.array_equal(field.seen_relations, field.along_relations)
     predictor.shares_unedited = predictor.shares_rim and not is_turned
     predictor.shares_unedited &= _edited_graphs_agree(predictor, batch, relation, probe.noise)
+    predictor.by_rows = _rows_agree(predictor, batch, relation, probe.noise)
 
 
 def _check_alone(predictor: LinkPredictor, probe: Probe) -> None:
@@ -105,3 +106,27 @@ def _edited_graphs_agree(
     alone = EditedLogits(predictor, batch, relation).logits(batch.visible, edits)
     answers = torch.from_numpy(shared), torch.from_numpy(alone)
     return bool(noise.same(*answers, predictor.output).all())
+
+
+def _rows_agree(
+    predictor: LinkPredictor, batch: ComputationGraphs, relation: Longs, noise: Noise
+) -> bool:
+    """Whether scores and gradients stay what they are if vectors are computed when looked at."""
+    found = []
+    usual, predictor.least_spared = predictor.least_spared, 1
+    try:
+        for by_rows in (False, True):
+            predictor.by_rows = by_rows
+            links = np.arange(batch.num_links)
+            inputs = predictor.inputs(batch, batch.visible, links, relation)
+            recorded = predictor.record(inputs)[1]
+            logits = predictor.logits(inputs)
+            found.append((logits, edge_gradient(predictor, recorded, len(batch.edges))))
+            if by_rows and not (inputs.rings and predictor.by_rows):
+                return False  # there is nothing to spare, or the model cannot do it
+    finally:
+        predictor.least_spared = usual
+    (logits, gradient), (by_row, gradient_by_row) = found
+    largest = float(np.abs(gradient).max(initial=0.0))
+    same = np.allclose(gradient, gradient_by_row, rtol=1e-3, atol=1e-4 * largest)
+    return same and bool(noise.same(by_row, logits, predictor.output).all())
