@@ -12,7 +12,7 @@ import torch
 from rich.console import Console
 
 from pagelink.bench.speed.bare import BarePasses, hooked
-from pagelink.bench.speed.bench import ROWS, as_dict, as_table, run, run_and_print
+from pagelink.bench.speed.bench import ROWS, run, run_and_print
 from pagelink.bench.speed.figures import (
     Figure,
     Goal,
@@ -35,6 +35,7 @@ from pagelink.bench.speed.graphs import (
     ladder_graph,
     random_graph,
 )
+from pagelink.bench.speed.report import as_dict, as_table
 from pagelink.bench.speed.rows import FULL, MOVIELENS, QUICK, USERITEMATTR, load_workload
 from pagelink.errors import SettingsError
 from pagelink.explain.explainer import PaGELink
