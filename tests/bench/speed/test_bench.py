@@ -306,3 +306,8 @@ def test_the_command_writes_what_it_prints(tmp_path: Path) -> None:
     assert [entry["value"] for entry in result["figures"]] == [figure.value for figure in found]
     assert result["figures"][0]["samples"]["edges"] == list(QUICK.paper_range)
     ET.fromstring((tmp_path / "speed.svg").read_text("utf-8"))
+
+
+def test_threads_can_be_chosen(tmp_path: Path) -> None:
+    found = run_and_print(tmp_path, True, ["useritemattr"], 0, Console(quiet=True), [2])
+    assert {figure.threads for figure in found} == {2}
