@@ -31,7 +31,7 @@ NO_RESULTS = {
     ("reading.md", "Line, Meaning, Field"): "example lines and what they mean",
     ("sanity.md", "Mechanism, Right answer, Top path right, Verdict right, "
      "Exactly the paths that count"): "tests/datasets/test_planted.py counts them in each run",
-    ("scale.md", "measured"): "of a run that needs 30 GB of disk and hours; it keeps no file here",
+    ("scale.md", "measured"): "of a run with 30 GB on disk, whose file is not kept here",
     ("speed.md", "row, what is measured, figure"): "how each figure is taken, no results",
 }  # fmt: skip
 """Tables with digits that no result file makes, by page and head, and why."""
