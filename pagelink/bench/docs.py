@@ -1,12 +1,12 @@
 """`pagelink bench docs`: the tables of README and docs, written from committed results.
 
 `docs/results` has the run files of `pagelink bench paper`, a folder per part, without what they
-hold of single links, so that they stay small; and one file of tables per part of
-`pagelink bench faithfulness`. What stands between `<!-- benchmark:NAME -->` and
-`<!-- /benchmark:NAME -->` is made from them. NAME is a part, `parts` for all parts of the paper's
-benchmark with their headings, `summary` for one short table, `origin` for what made the figures,
-`readme` for the table of the README, or what `claims` has for the page about the paper. Pictures
-that a page shows are drawn from the same results.
+hold of single links, so that they stay small; one file of tables per part of
+`pagelink bench faithfulness`; and the figures of `pagelink bench speed`. What stands between
+`<!-- benchmark:NAME -->` and `<!-- /benchmark:NAME -->` is made from them. NAME is a part, `parts`
+for all parts of the paper's benchmark with their headings, `summary` for one short table, `origin`
+for what made the figures, `readme` for the table of the README, `speed`, or what `claims` has for
+the page about the paper. Pictures that a page shows are drawn from the same results.
 """
 
 from __future__ import annotations
@@ -30,19 +30,23 @@ from pagelink.bench.paper.runner import (
     sections,
 )
 from pagelink.bench.runs import RunStore, layout
+from pagelink.bench.speed import report as speed
+from pagelink.bench.speed.bench import ROWS as SPEED_ROWS
+from pagelink.bench.speed.figures import plot
 from pagelink.errors import PageLinkError
 from pagelink.runtime.files import write_text
 
 RESULTS = Path("docs") / "results"
 FILES = (
     Path("README.md"), Path("docs") / "benchmark.md", Path("docs") / "faithfulness.md",
-    Path("docs") / "paper.md",
+    Path("docs") / "paper.md", Path("docs") / "speed.md",
 )  # fmt: skip
 IMAGES = Path("docs") / "images"
 MOST_BYTES = 1_500_000
 TABLES = (
     planted.NAME, FAITHFULNESS, strongest.NAME, sides.NAME, experts.NAME, robust.NAME,
 )  # fmt: skip
+SPEED_PLOT = "speed.svg"
 README = {
     "metapath": "one path among decoys",
     "parallel": "one of two parallel relations",
@@ -63,27 +67,30 @@ PICTURES = tuple(
     Path(name).stem for name in (claims.CASE, claims.PATHS, claims.EDGES, claims.LEMMAS)
 )
 NOT_RUN = "Not run yet.\n"
-_MARKED = re.compile(r"(<!-- benchmark:([a-z-]+) -->\n).*?(<!-- /benchmark:\2 -->)", re.DOTALL)
+MARKED = re.compile(r"(<!-- benchmark:([a-z-]+) -->\n).*?(<!-- /benchmark:\2 -->)", re.DOTALL)
 
 
 def publish(folder: Path, root: Path) -> int:
     """Copy results of benchmarks to those of a checkout, without figures of single links.
 
-    Parts that the folder does not have stay as they are, and so do tables of other models.
+    Parts that the folder does not have stay as they are, and so do tables of other models and
+    other rows of the table of speed.
 
     Args:
-        folder: what `pagelink bench paper --out` or `pagelink bench faithfulness --out` wrote.
+        folder: what `pagelink bench paper`, `faithfulness` or `speed` wrote with `--out`.
         root: the checkout.
 
     Returns:
         The bytes that all results take up.
 
     Raises:
-        PageLinkError: there is nothing to copy, or the results would be too large to commit.
+        PageLinkError: there is nothing to copy, the results are those of tiny versions, or they
+            would be too large to commit.
     """
     store = run_store(folder)
     parts = [name for name in PARTS if any(store.all(name))]
-    files = [folder / f"{name}.json" for name in TABLES if (folder / f"{name}.json").exists()]
+    names = (*TABLES, speed.NAME)
+    files = [folder / f"{name}.json" for name in names if (folder / f"{name}.json").exists()]
     if not parts and not files:
         raise PageLinkError(f"There are no benchmark runs in {folder}.")
     for part in parts:
@@ -95,8 +102,11 @@ def publish(folder: Path, root: Path) -> int:
             run["figures"].pop(PER_LINK, None)
             write_text(target / file.name, json.dumps(run, ensure_ascii=False) + "\n")
     for file in files:
-        found = _joined(root / RESULTS / file.name, json.loads(file.read_text(encoding="utf-8")))
-        write_text(root / RESULTS / file.name, json.dumps(found, ensure_ascii=False) + "\n")
+        found = json.loads(file.read_text(encoding="utf-8"))
+        if found["quick"]:
+            raise PageLinkError(f"{file} is of --quick, a tiny version: its figures say nothing.")
+        joined = _joined(root / RESULTS / file.name, found)
+        write_text(root / RESULTS / file.name, json.dumps(joined, ensure_ascii=False) + "\n")
     size = sum(file.stat().st_size for file in (root / RESULTS).rglob("*.json"))
     if size > MOST_BYTES:
         raise PageLinkError(
@@ -107,12 +117,21 @@ def publish(folder: Path, root: Path) -> int:
 
 
 def _joined(file: Path, new: dict[str, Any]) -> dict[str, Any]:
-    """Add what is in a file of results and not among the new ones: subjects run one by one."""
+    """Add what is in a file of results and not among the new ones: subjects run one by one.
+
+    Tables of a subject, whose titles begin with its name, go with it; figures of speed with their
+    row.
+    """
     old = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-    for key, name in (("tables", "title"), ("subjects", "subject")):
+    ours = tuple(f"{each['subject']}: " for each in new.get("subjects", []))
+    for key, name in (("tables", "title"), ("subjects", "subject"), ("figures", "row")):
         if key in new:
             done = [each[name] for each in new[key]]
-            new[key] = [each for each in old.get(key, []) if each[name] not in done] + new[key]
+            new[key] = [
+                each
+                for each in old.get(key, [])
+                if each[name] not in done and not (ours and each[name].startswith(ours))
+            ] + new[key]
     return new
 
 
@@ -122,7 +141,7 @@ def filled(text: str, store: RunStore) -> str:
     Raises:
         PageLinkError: a marker has a name that means nothing.
     """
-    return _MARKED.sub(lambda found: found[1] + _content(found[2], store) + found[3], text)
+    return MARKED.sub(lambda found: found[1] + _content(found[2], store) + found[3], text)
 
 
 def write_docs(root: Path) -> list[Path]:
@@ -143,7 +162,11 @@ def write_docs(root: Path) -> list[Path]:
 
 def drawings(store: RunStore) -> dict[Path, str]:
     """The pictures that pages can show, by where they are in a checkout."""
-    return {IMAGES / name: drawn + "\n" for name, (_, drawn) in claims.pictures(store).items()}
+    drawn = {name: each for name, (_, each) in claims.pictures(store).items()}
+    figures = speed.stored_figures(_read(speed.NAME, store) or {"figures": []})
+    if any(figure.row == "linear" and not figure.missing for figure in figures):
+        drawn[SPEED_PLOT] = plot(figures)
+    return {IMAGES / name: each + "\n" for name, each in drawn.items()}
 
 
 def _content(name: str, store: RunStore) -> str:
@@ -163,14 +186,17 @@ def _content(name: str, store: RunStore) -> str:
         return claims.pictures_markdown(store, f"{name}.svg") or NOT_RUN
     if name == "readme":
         return _readme(_stored(planted.NAME, store))
+    if name == speed.NAME:
+        found = _read(name, store)
+        return speed.docs_table(found, tuple(SPEED_ROWS)) if found else NOT_RUN
     if name in TABLES:
-        return tables_markdown(_stored(name, store), 3) or NOT_RUN
+        return tables_markdown(_stored(name, store), 3)
     if name in PARTS:
         runs = list(store.all(name))
         return tables_markdown(PARTS[name].tables(runs), 3) if runs else NOT_RUN
     raise PageLinkError(
         f"A marker <!-- benchmark:{name} --> means nothing: the names are "
-        f"{', '.join((*OTHERS, *PICTURES, *PARTS, *TABLES))}."
+        f"{', '.join((*OTHERS, *PICTURES, *PARTS, *TABLES, speed.NAME))}."
     )
 
 
@@ -178,15 +204,18 @@ def _table(made: Table | None) -> str:
     return NOT_RUN if made is None else tables_markdown([made], 3)
 
 
+def _read(name: str, store: RunStore) -> dict[str, Any]:
+    """What a result file of the checkout holds; nothing if there is no such file."""
+    file = store.folder / f"{name}.json"
+    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    return found
+
+
 def _stored(name: str, store: RunStore) -> list[Table]:
     """The tables of a part of the faithfulness benchmark; none if there is no such result."""
-    file = store.folder / f"{name}.json"
-    if not file.exists():
-        return []
-    found: list[dict[str, Any]] = json.loads(file.read_text(encoding="utf-8"))["tables"]
     return [
         Table(each["title"], tuple(each["columns"]), [*map(tuple, each["rows"])], each["note"])
-        for each in found
+        for each in _read(name, store).get("tables", [])
     ]
 
 

@@ -199,6 +199,10 @@ def speed(
     out: Annotated[Path, output("Folder for speed.json and speed.svg.")] = Path("out"),
     quick: Quick = False,
     only: Annotated[Many, repeatable("Only this row.", "NAME")] = None,
+    threads: Annotated[
+        list[int] | None,
+        typer.Option(min=1, help="Only with this number of threads; repeat it. Default: 1 and 2."),
+    ] = None,
     seed: Seed = 0,
 ) -> None:
     """Measure how fast links are explained, and print it as a Markdown table.
@@ -208,7 +212,7 @@ def speed(
     from pagelink.bench.speed.bench import run_and_print
 
     with locked(out):
-        run_and_print(out, quick, only or [], seed, console)
+        run_and_print(out, quick, only or [], seed, console, threads or [])
 
 
 @bench.command()

@@ -158,19 +158,19 @@ JUDGES: Columns = (
 )  # fmt: skip
 DIFFERENCES: Columns = (
     ("share 3", "share@3"), ("label in 3", "hit@3"), ("connection", "connection"),
-    ("replaced", "replaced"), ("foretold", "foretold"), ("retrained", "retrained"),
+    *JUDGES,
 )  # fmt: skip
 
 LEGEND = """\
 share n: effect of removing the facts of up to n paths, as a share of that of the greedy search
 with one to n paths. exactly 3: the same if that search must return three paths; 3 or none: if it
 may return none. sufficient: share of f(G) - f(G0) that three paths bring back, by sums over links.
-connection: effect of a path beyond that of its two ends. label in n: a labelled path is among the
-first n. log degree: mean over the inner nodes. replaced: fall of the logit when the facts lead
-elsewhere, instead of being removed. foretold: correlation of foretold and true change over random
-sets of removed facts; by effects: the same if every ranking is given the measured effects of its
-facts. retrained: fall of the logit when training never saw the facts. All but share, label and CPU
-are at three paths; CPU is per link, on one thread."""
+connection: share of a path's effect that goes when its inner facts are swapped. label in n: a
+labelled path is among the first n. log degree: mean over the inner nodes. replaced: fall of the
+logit when the facts lead elsewhere, instead of being removed. foretold: correlation of foretold and
+true change over random sets of removed facts; by effects: the same if every ranking is given the
+measured effects of its facts. retrained: fall of the logit when training never saw the facts. All
+but share, label and CPU are at three paths; CPU is per link, on one thread."""
 QUICK = "Tiny generated graphs, hardly trained: these figures say nothing.\n"
 
 
@@ -300,12 +300,14 @@ def _save(out: Path, done: list[dict[str, Any]], quick: bool, seed: int, console
 def tables(subject: dict[str, Any]) -> list[Table]:
     """The tables of a subject."""
     auc, greedy, rankings = subject["auc"], subject["greedy"], subject["rankings"]
-    twin = "" if auc["twin_auc"] is None else f", trained without edges {auc['twin_auc']:.3f}"
-    use = "beats" if subject["structural"] else "does NOT beat"
+    kind = "structural" if subject["structural"] else "NOT structural"
+    figures = f"ROC-AUC {_separation(auc, '')}"
+    if auc["matched_auc"] is not None:
+        figures += f"; on degree-matched pairs {_separation(auc, 'matched_')}"
     note = (
-        f"ROC-AUC {auc['auc']:.3f}, run without edges {auc['edgeless_auc']:.3f}{twin}: the model "
-        f"{use} its twin without edges. Greedy search: {greedy['paths_a_link']:.0f} paths per "
-        f"link; of {greedy['links_not_exhaustive']} links not all; effect not positive for "
+        f"{figures}: the model is {kind}. Greedy search: "
+        f"{greedy['paths_a_link']:,.0f} paths per link; of "
+        f"{greedy['links_not_exhaustive']} links not all; effect not positive for "
         f"{greedy['links_not_positive']} links. Sufficiency undefined for "
         f"{subject['links_sufficiency_undefined']} links."
     )
@@ -324,6 +326,13 @@ def tables(subject: dict[str, Any]) -> list[Table]:
     if subject["rho_curve"]:
         found.append(_curve_table(f"{name}: by rho", subject["rho_curve"]))
     return found
+
+
+def _separation(auc: Mapping[str, float | None], on: str) -> str:
+    """The ROC-AUC of a model beside those of itself and of its twin without edges."""
+    own, bare, twin = (auc[f"{which}{on}auc"] for which in ("", "edgeless_", "twin_"))
+    trained = "" if twin is None else f", trained without edges {cell(twin)}"
+    return f"{cell(own)} (run without edges {cell(bare)}{trained})"
 
 
 def _table(

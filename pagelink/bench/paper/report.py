@@ -80,8 +80,10 @@ def tables_markdown(tables: Iterable[Table], level: int) -> str:
         It shows two.
         <BLANKLINE>
     """
+    marks = "#" * level
     return "\n".join(
-        f"{'#' * level} {table.title}\n\n{layout([table.columns, *table.rows])}\n\n{table.note}\n"
+        f"{marks} {table.title}\n\n{layout([table.columns, *table.rows])}\n"
+        + (f"\n{table.note}\n" if table.note else "")
         for table in tables
     )
 

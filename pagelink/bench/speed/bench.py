@@ -1,9 +1,8 @@
-"""`pagelink bench speed`: its rows, one after the other, their table, JSON and plot."""
+"""`pagelink bench speed`: its rows, one after the other, and the files they are written to."""
 
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import json
 import math
 import os
@@ -11,15 +10,15 @@ import platform
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from pagelink.bench.runs import check_names, layout, measured, say
+from pagelink.bench.runs import check_names, measured, say
 from pagelink.bench.speed import process
 from pagelink.bench.speed.figures import Figure, Goal, median, plot
 from pagelink.bench.speed.graphs import gnnexplainer, growth, linear
+from pagelink.bench.speed.report import as_dict, as_table
 from pagelink.bench.speed.rows import (
     FULL,
     HETIONET,
@@ -152,12 +151,9 @@ def chosen_rows(only: Sequence[str]) -> list[str]:
     return [name for name in ROWS if name in chosen]
 
 
-# Table and JSON.
+# `pagelink bench speed`: runs the rows, shows where it is, and writes what they gave.
 
 
-COLUMNS = ("row", "what", "threads", "measured", "wall", "to reach", "")
-LEFT = (0, 1, 6)
-"""Columns of words; the others are numbers."""
 LEGEND = """\
 measured: by CPU time of all threads; wall: the same by wall time, where two threads ran. alone: one
 link at a time; in batches: many side by side. all 20 epochs: no link leaves early; defaults: links
@@ -170,13 +166,24 @@ TINY = "Tiny versions of the rows, on generated graphs: these figures say nothin
 
 
 def run_and_print(
-    out: Path, quick: bool, only: Sequence[str], seed: int, console: Console
-) -> list[Figure]:
+    out: Path, quick: bool, only: Sequence[str], seed: int, console: Console,
+    threads: Sequence[int] = (),
+) -> list[Figure]:  # fmt: skip
     """Measure with a progress bar, print the table as Markdown, write speed.json and speed.svg.
 
     The files are written anew after each row, so that a long run can be looked at.
+
+    Args:
+        out: folder for the files.
+        quick: tiny versions.
+        only: names of rows. Empty: all.
+        seed: seed of graphs, models, links and explainers.
+        console: where to print.
+        threads: numbers of threads of the rows in which threads matter. Empty: one and two.
     """
     names = chosen_rows(only)
+    sizes = QUICK if quick else FULL
+    sizes = dataclasses.replace(sizes, threads=tuple(threads) or sizes.threads)
     figures: list[Figure] = []
     with Progress(
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
@@ -188,7 +195,7 @@ def run_and_print(
             bar.update(task, completed=names.index(name), description=name)
             _write(out, figures, quick, seed)
 
-        for figure in run(QUICK if quick else FULL, seed, only, starting):
+        for figure in run(sizes, seed, only, starting):
             figures.append(figure)
     written = _write(out, figures, quick, seed)
     for text in (*([TINY] if quick else []), as_table(figures), f"\n{LEGEND}", f"\n{_notes()}"):
@@ -207,59 +214,6 @@ def _write(out: Path, figures: Sequence[Figure], quick: bool, seed: int) -> list
     if any(figure.row == "linear" for figure in figures):
         written.append(write_text(out / "speed.svg", plot(figures)))
     return written
-
-
-def as_dict(figures: Sequence[Figure], quick: bool, seed: int) -> dict[str, Any]:
-    """Return all that was measured, and where, ready for JSON."""
-    return {
-        "benchmark": "speed",
-        "quick": quick,
-        "seed": seed,
-        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "versions": {"python": platform.python_version(), **versions()},
-        "machine": platform.machine(),
-        "cpu_count": os.cpu_count(),
-        "figures": [_as_entry(figure) for figure in figures],
-    }
-
-
-def _as_entry(figure: Figure) -> dict[str, Any]:
-    entry = dataclasses.asdict(figure)
-    entry["to_reach"] = entry.pop("goal")
-    value = None if math.isnan(figure.value) else figure.value
-    return {**entry, "value": value, "reached": figure.reached, "missing": figure.missing or None}
-
-
-def as_table(figures: Sequence[Figure]) -> str:
-    """Lay the figures out as a Markdown table that also reads well in a terminal."""
-    return layout([COLUMNS, *(_cells(figure) for figure in figures)], LEFT)
-
-
-def _cells(figure: Figure) -> list[str]:
-    if figure.missing:
-        return [figure.row, figure.what, "-", "no data", "-", "-", "not measured"]
-    verdict = {True: "ok", False: "not reached", None: ""}[figure.reached]
-    bound = wall = "-"
-    if figure.goal is not None:
-        words = "or less" if figure.goal.kind == "at most" else "or more"
-        bound = f"{_value(figure.goal.bound, figure.unit)} {words}"
-    if figure.threads > 1 and figure.wall is not None:
-        wall = _value(figure.wall, figure.unit)
-    value = _value(figure.value, figure.unit)
-    return [figure.row, figure.what, str(figure.threads), value, wall, bound, verdict]
-
-
-def _value(value: float, unit: str) -> str:
-    """Three digits, and the unit.
-
-    Example:
-        >>> _value(0.99834, "R²"), _value(13.0, "ms"), _value(51.4, "x"), _value(0.0123, "s")
-        ('0.998', '13 ms', '51.4', '0.0123 s')
-    """
-    digits = f"{value:.3f}".rstrip("0") if unit == "R²" else f"{value:.3g}"
-    if "e" in digits:
-        digits = f"{value:.0f}"
-    return digits if unit in ("x", "R²", "") else f"{digits} {unit}"
 
 
 def _notes() -> str:

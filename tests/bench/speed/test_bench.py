@@ -12,7 +12,7 @@ import torch
 from rich.console import Console
 
 from pagelink.bench.speed.bare import BarePasses, hooked
-from pagelink.bench.speed.bench import ROWS, as_dict, as_table, run, run_and_print
+from pagelink.bench.speed.bench import ROWS, run, run_and_print
 from pagelink.bench.speed.figures import (
     Figure,
     Goal,
@@ -35,6 +35,7 @@ from pagelink.bench.speed.graphs import (
     ladder_graph,
     random_graph,
 )
+from pagelink.bench.speed.report import as_dict, as_table
 from pagelink.bench.speed.rows import FULL, MOVIELENS, QUICK, USERITEMATTR, load_workload
 from pagelink.errors import SettingsError
 from pagelink.explain.explainer import PaGELink
@@ -305,3 +306,8 @@ def test_the_command_writes_what_it_prints(tmp_path: Path) -> None:
     assert [entry["value"] for entry in result["figures"]] == [figure.value for figure in found]
     assert result["figures"][0]["samples"]["edges"] == list(QUICK.paper_range)
     ET.fromstring((tmp_path / "speed.svg").read_text("utf-8"))
+
+
+def test_threads_can_be_chosen(tmp_path: Path) -> None:
+    found = run_and_print(tmp_path, True, ["useritemattr"], 0, Console(quiet=True), [2])
+    assert {figure.threads for figure in found} == {2}
