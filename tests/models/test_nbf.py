@@ -57,9 +57,7 @@ def random_graph(seed: int = 0) -> HeteroData:
 
 
 def every_pair(data: HeteroData) -> Tensor:
-    return torch.cartesian_prod(
-        *(torch.arange(int(data[t].num_nodes)) for t in ("user", "item"))
-    ).T  # type: ignore[no-any-return]
+    return torch.cartesian_prod(*(torch.arange(int(data[t].num_nodes)) for t in ("user", "item"))).T  # type: ignore[no-any-return]
 
 
 def by_hand(model: NBF, data: HeteroData, user: int, item: int) -> Tensor:
