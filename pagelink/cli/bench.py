@@ -69,9 +69,9 @@ def compare(
 ) -> None:
     """Compare all explainers on a model of your own: effect, sufficiency, verdicts, time.
 
-    Also agreement with the labelled paths, if the graph is a data set that has them.
-
     pagelink bench compare tables --model model.pt --out out
+
+    Also agreement with the labelled paths, if the graph is a data set that has them.
     """
     from pagelink.bench.paper.runner import compare_and_print
     from pagelink.bench.runs import check_names
