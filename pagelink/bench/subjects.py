@@ -35,6 +35,8 @@ PAPER_LIKES = 4500
 """Links of the paper's AugCitation."""
 KINDS = ("rgcn", "sage", "hgt", "rgcn-shared", "hgt-shared")
 """`shared`: without free node embeddings, one vector for all nodes of a type."""
+PAIRWISE = "nbf"
+"""The kind that looks at the pair: of AugCitation, whose labels are about inner nodes of paths."""
 HGT_EPOCHS = 15
 """On the real graphs, where an epoch of HGT takes many times as long as one of the others."""
 FB15K_LINK = "/sports/sports_position/players./sports/sports_team_roster/team"
@@ -93,7 +95,8 @@ def subject_names(quick: bool) -> tuple[str, ...]:
     """The names of the subjects of the part `models`; `load_subject` knows more data sets."""
     if quick:
         return ("tiny-rgcn", "tiny-rgcn-shared")
-    return (RELEASED, *(f"{data}-{kind}" for data in _ALL_KINDS for kind in KINDS))
+    every = (f"{data}-{kind}" for data in _ALL_KINDS for kind in KINDS)
+    return (RELEASED, *every, f"augcitation-{PAIRWISE}")
 
 
 def load_subject(
@@ -102,7 +105,7 @@ def load_subject(
     """Return a subject; it is trained if the folder has no checkpoint of it.
 
     Args:
-        name: `released`, or the name of a data set, `-` and one of `KINDS`.
+        name: `released`, or the name of a data set, `-` and one of `KINDS` or `PAIRWISE`.
         links: number of links at most.
         seed: of the data, the training and the choice of the links.
         folder: where checkpoints are.
@@ -138,7 +141,7 @@ def trained(
 
     Args:
         file: the checkpoint.
-        kind: one of `KINDS`.
+        kind: one of `KINDS`, or `PAIRWISE`.
         data: the graph with all links.
         link_type: the predicted relation.
         settings: of the training.
@@ -148,9 +151,12 @@ def trained(
         dropout: of the model.
     """
     if not file.exists():
+        options: dict[str, Any] = {"dropout": dropout} if dropout else {}
+        if kind.endswith("-shared"):
+            options["embeddings"] = False
         model = make_model(
             kind.removesuffix("-shared"), data, link_type, paper_split=settings.paper_split,
-            seed=seed, embeddings=not kind.endswith("-shared"), dropout=dropout,
+            seed=seed, **options,
         )  # fmt: skip
         split = split or split_graph(data, link_type, split_seed)
         report = train(model, data, link_type, split, settings, seed=seed)

@@ -70,17 +70,22 @@ def compare(
     """Compare all explainers on a model of your own: effect, sufficiency, verdicts, time.
 
     pagelink bench compare tables --model model.pt --out out
+
+    Also agreement with the labelled paths, if the graph is a data set that has them.
     """
     from pagelink.bench.paper.runner import compare_and_print
     from pagelink.bench.runs import check_names
+    from pagelink.datasets.folders import find_labels
     from pagelink.rivals.registry import RIVALS
 
     one_thread()
     given = [name.strip() for name in (explainers or "").split(",")]
     names = check_names("explainer", filter(None, given), RIVALS)
+    stored = load(graph, model)
+    labels = find_labels(graph, stored.data, stored.link_type)
     with locked(out):
         compare_and_print(
-            load(graph, model), model, names, out, console, links=links, seeds=seeds, seed=seed
+            stored, model, names, out, console, links=links, seeds=seeds, seed=seed, labels=labels
         )
 
 

@@ -108,13 +108,26 @@ def train(
     graph: Graph,
     link: Annotated[str, typer.Option(help="Relation to predict, as user,likes,movie.")],
     out: Annotated[Path, output("Checkpoint to write.")],
-    model: Annotated[str, typer.Option(help="rgcn, sage or hgt.")] = "rgcn",
-    head: Annotated[str, typer.Option(help="dot, cosine or mlp.")] = "dot",
-    hidden: Annotated[int, typer.Option(min=1, help="Length of the embeddings.")] = 64,
-    layers: Annotated[int, typer.Option(min=1, help="Number of layers.")] = 2,
+    model: Annotated[
+        str, typer.Option(help="rgcn, sage, hgt, or nbf, which looks at the walks between a pair.")
+    ] = "rgcn",
+    head: Annotated[
+        str | None, typer.Option(help="dot, cosine or mlp; not for nbf. Default: dot.")
+    ] = None,
+    hidden: Annotated[
+        int | None,
+        typer.Option(min=1, help="Length of the embeddings. Default: 64, for nbf 32."),
+    ] = None,
+    layers: Annotated[
+        int | None, typer.Option(min=1, help="Number of layers. Default: 2, for nbf 3.")
+    ] = None,
     embeddings: Annotated[
-        bool, typer.Option(help="Give nodes without features an embedding of their own.")
-    ] = True,
+        bool | None,
+        typer.Option(
+            help="Give nodes without features an embedding of their own. Default: yes; nbf has "
+            "none."
+        ),
+    ] = None,
     paper_split: Annotated[
         bool | None,
         typer.Option(
@@ -126,7 +139,9 @@ def train(
     lr: Annotated[float | None, typer.Option(help="Step size of Adam.")] = None,
     batch_size: Annotated[
         int | None,
-        typer.Option(min=1, help="Batch size: links per step, on sampled neighbourhoods."),
+        typer.Option(
+            min=1, help="Batch size: links per step, on sampled neighbourhoods (nbf: on all)."
+        ),
     ] = None,
     known: Known = None,
     figure: Annotated[
@@ -146,6 +161,7 @@ def train(
         "known": None if known is None else tuple(known),
     }  # fmt: skip
     options = {"head": head, "hidden": hidden, "num_layers": layers, "embeddings": embeddings}
+    options = {key: value for key, value in options.items() if value is not None}
     with writing(out, graph), writing(figure, graph):
         train_and_save(
             graph, _link_type(link, graph), out, model=model, seed=seed, console=console,

@@ -205,6 +205,23 @@ def read_labels(folder: Path | str, data: HeteroData) -> Labels:
         return parse_labels(file, path, data, info.link_type)
 
 
+def find_labels(folder: Path | str, data: HeteroData, link_type: EdgeType) -> Labels | None:
+    """Return the ground-truth paths of links of a type; None where the folder has none.
+
+    Args:
+        folder: of any graph, or a file.
+        data: as for `read_labels`.
+        link_type: the relation of the links.
+
+    Raises:
+        GraphError: the ground truth does not fit the graph; with the line.
+    """
+    if not (Path(folder) / LABEL_FILE).is_file():
+        return None
+    info = read_info(folder)
+    return read_labels(folder, data) if info and info.link_type == link_type else None
+
+
 def _check_links(data: HeteroData, labels: Labels, link_type: EdgeType) -> None:
     stored = data[link_type].edge_index if link_type in data.edge_types else None
     links = set() if stored is None else set(zip(*stored.tolist(), strict=True))

@@ -147,9 +147,7 @@ class Tracer:
     """Notes, for every propagation of a forward pass, which input edges its messages belong to."""
 
     def __init__(self) -> None:
-        self.calls: list[Tensor] = []
-        """Per propagation, the number of the input edge of each message, or ADDED; two rows of them
-        where a message goes along two input edges that the model joined."""
+        self._noted: list[Tensor] = []
         self.plain: list[PlainCall | None] = []
         """Per propagation, how it is done without writing messages out, if it can be."""
         self.layers: dict[MessagePassing, list[PlainCall | None]] = {}
@@ -157,6 +155,15 @@ class Tracer:
         self.collected_outside: list[str] = []
         """Modules that collect vectors along the edges outside of any MessagePassing layer."""
         self._inside: list[tuple[str, nn.Module]] = []
+
+    @property
+    def calls(self) -> list[Tensor]:
+        """Per propagation, the number of the input edge of each message, or ADDED.
+
+        Two rows of them where a message goes along two input edges that the model joined. Not to be
+        read before the pass is over: a comparison of numbers in it would be taken for the model's.
+        """
+        return [each[0] if torch.equal(each[0], each[1]) else each for each in self._noted]
 
     def trace(self, edge_index: Tensor, first_number: int) -> TracedIndex:
         """Wrap an edge_index [2, n] whose columns are numbered from `first_number` on."""
@@ -232,9 +239,7 @@ class Tracer:
                 "that is not followed. Let it use the edge_index it is given, by indexing, "
                 "torch.cat, flip or added self-loops."
             )
-        numbers = edge_index.edge_numbers
-        # An edge that the model joined out of two others has the weights of both.
-        self.calls.append(numbers[0] if torch.equal(numbers[0], numbers[1]) else numbers)
+        self._noted.append(edge_index.edge_numbers)
         self.plain.append(None)
         return (edge_index.as_subclass(Tensor), *rest)
 

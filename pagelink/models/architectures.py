@@ -1,11 +1,13 @@
 """The kinds of link predictors, as PyG modules, by name.
 
 RGCN: the relational graph convolution of the paper. SAGE: a GraphSAGE convolution per relation.
-HGT: the heterogeneous graph transformer, by PyG's own convolution.
+HGT: the heterogeneous graph transformer, by PyG's own convolution. NBF: no embeddings, walks from
+the source to the target; see `pagelink.models.nbf`.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,8 +18,9 @@ from torch_geometric.nn import HGTConv, MessagePassing, SAGEConv
 
 from pagelink.errors import ModelError
 from pagelink.graph.schema import EdgeType
-from pagelink.models.link_model import LinkModel, Relations, one_of
+from pagelink.models.link_model import LinkModel, Relations, TowerModel, one_of
 from pagelink.models.messages import Adjacency
+from pagelink.models.nbf import NBF
 
 
 class RelationConv(MessagePassing):
@@ -62,8 +65,8 @@ class RGCNLayer(nn.Module):
         return out
 
 
-class RGCN(LinkModel):
-    """RGCN encoder with a head on top; see `LinkModel` for the arguments.
+class RGCN(TowerModel):
+    """RGCN encoder with a head on top; see `TowerModel` for the arguments.
 
     Example:
         >>> import torch
@@ -130,8 +133,8 @@ class SAGELayer(nn.Module):
         return out
 
 
-class SAGE(LinkModel):
-    """GraphSAGE encoder with a head on top; see `LinkModel` for the arguments.
+class SAGE(TowerModel):
+    """GraphSAGE encoder with a head on top; see `TowerModel` for the arguments.
 
     Example:
         >>> import torch
@@ -189,8 +192,8 @@ class HGTLayer(nn.Module):
         return {t: new.get(self.plain[t], h) for t, h in h_dict.items()}
 
 
-class HGT(LinkModel):
-    """HGT encoder with a head on top; see `LinkModel` for the arguments.
+class HGT(TowerModel):
+    """HGT encoder with a head on top; see `TowerModel` for the arguments.
 
     Example:
         >>> buys = ("user", "buys", "item")
@@ -208,7 +211,8 @@ class HGT(LinkModel):
         return HGTLayer(self.inputs.node_types, self.edge_types, dim)
 
 
-MODELS: dict[str, type[LinkModel]] = {"rgcn": RGCN, "sage": SAGE, "hgt": HGT}
+MODELS: dict[str, type[LinkModel]] = {"rgcn": RGCN, "sage": SAGE, "hgt": HGT, "nbf": NBF}
+_OF_GRAPH = ("num_nodes", "edge_types", "link_type", "num_features")
 
 
 def make_model(
@@ -221,7 +225,7 @@ def make_model(
         data: the graph.
         link_type: the relation to predict.
         paper_split: as in the settings of the training.
-        options: see `LinkModel`.
+        options: see `TowerModel` and `NBF`.
 
     Raises:
         ModelError: there is no such model, or no such option.
@@ -233,4 +237,8 @@ def make_model(
         'SAGE'
     """
     kind = one_of("A model", MODELS, name)
+    taken = [key for key in inspect.signature(kind).parameters if key not in _OF_GRAPH]
+    for key in options:
+        if key not in taken:
+            raise ModelError(f"{name} has no option {key!r}; it takes {', '.join(taken)}.")
     return kind.for_data(data, link_type, paper_split=paper_split, **options)

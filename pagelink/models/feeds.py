@@ -220,7 +220,8 @@ def scorer(
 ) -> Score:
     """Return a function from pairs to the model's logits on one graph, without gradients.
 
-    A `LinkModel` embeds the nodes once, however often the function is called.
+    What all pairs have in common, a `LinkModel` computes once, however often the function is
+    called.
     """
     model.eval()
     run: Score = partial(model, x_dict, edge_index_dict)
@@ -228,5 +229,5 @@ def scorer(
         fast = model.takes_adjacency
         relations = adjacencies(x_dict, edge_index_dict) if fast else edge_index_dict
         with torch.no_grad():
-            run = partial(model.score, model.encode(x_dict, relations))
+            run = model.on_graph(x_dict, relations)
     return torch.no_grad()(run)

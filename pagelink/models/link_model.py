@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar, Self, TypeVar
 
 import torch
@@ -201,41 +202,32 @@ class NodeInputs(nn.Module):
 
 
 class LinkModel(nn.Module, ABC):
-    """A link predictor: inputs, `num_layers` layers with leaky ReLU between them, and a head.
+    """A link predictor for one graph: what is common to all kinds.
 
-    A kind of GNN is a subclass that says what one layer is. `config` holds the arguments, ready for
-    a checkpoint: `type(model)(**model.config)` is the same model before training.
+    `config` holds the arguments, ready for a checkpoint: `type(model)(**model.config)` is the same
+    model before training.
 
     Args:
         num_nodes: number of nodes of every node type that has no features.
-        num_features: number of features of every node type that has some.
         edge_types: relations that messages pass along; others in `edge_index_dict` are not read.
         link_type: the relation to predict.
-        hidden: length of all embeddings.
-        num_layers: L.
-        head: name of the head, see `pagelink.models.link_model`.
-        dropout: share of the numbers that a training step leaves out of the input of each layer.
-        embeddings: give every node without features a free vector of its own. False: one vector per
-            node type, so that the model has nothing to go by but the structure.
-        seed: seed of the parameters. The global random state is neither read nor changed.
+        num_features: number of features of every node type that has some.
+        options: the further arguments of the kind, for `config`.
     """
 
     takes_adjacency: ClassVar[bool] = False
     """The layers take an `Adjacency` for an `edge_index`: training is then many times as fast."""
+    samples_neighbours: ClassVar[bool] = True
+    """Mini-batches are trained on sampled neighbourhoods; else on the whole graph."""
+    layers: nn.ModuleList
 
     def __init__(
         self,
         num_nodes: Mapping[str, int],
         edge_types: Sequence[EdgeType],
         link_type: EdgeType,
-        *,
-        num_features: Mapping[str, int] | None = None,
-        hidden: int = 64,
-        num_layers: int = 2,
-        head: str = "dot",
-        dropout: float = 0.0,
-        embeddings: bool = True,
-        seed: int = 0,
+        num_features: Mapping[str, int] | None,
+        **options: Any,
     ) -> None:
         super().__init__()
         num_features = dict(num_features or {})
@@ -247,12 +239,7 @@ class LinkModel(nn.Module, ABC):
             "edge_types": [tuple(edge_type) for edge_type in edge_types],
             "link_type": tuple(link_type),
             "num_features": num_features,
-            "hidden": hidden,
-            "num_layers": num_layers,
-            "head": head,
-            "dropout": dropout,
-            "embeddings": embeddings,
-            "seed": seed,
+            **options,
         }
         known = {*num_nodes, *num_features}
         for edge_type in (*edge_types, link_type):
@@ -264,13 +251,6 @@ class LinkModel(nn.Module, ABC):
                     )
         self.edge_types: tuple[EdgeType, ...] = tuple(edge_types)
         self.link_type: EdgeType = link_type
-        self.dropout = dropout
-        with Undo() as undo:
-            undo.later(torch.default_generator.set_state, torch.get_rng_state())
-            torch.manual_seed(seed)
-            self.inputs = NodeInputs(num_nodes, num_features, hidden, embeddings)
-            self.layers = nn.ModuleList([self.make_layer(hidden) for _ in range(num_layers)])
-            self.head = make_head(head, hidden)
 
     @classmethod
     def for_data(
@@ -289,8 +269,80 @@ class LinkModel(nn.Module, ABC):
                 num_nodes[node_type] = int(data[node_type].num_nodes)
         edge_types = message_relations(data, link_type, paper_split=paper_split)
         model = cls(num_nodes, edge_types, link_type, num_features=num_features, **options)
-        model.inputs.fit({t: data[t]["x"] for t in num_features})
+        model.fit_inputs({t: data[t]["x"] for t in num_features})
         return model
+
+    def fit_inputs(self, x_dict: Mapping[str, Tensor]) -> None:
+        """Take from the features of a graph what has to be known of them before training."""
+
+    @abstractmethod
+    def on_graph(
+        self, x_dict: Mapping[str, Tensor], edge_index_dict: Relations
+    ) -> Callable[[Tensor], Tensor]:
+        """Return the function from links, [2, num_links], to their logits on one graph.
+
+        What all links have in common is computed once, here.
+        """
+
+    def forward(
+        self,
+        x_dict: Mapping[str, Tensor],
+        edge_index_dict: Relations,
+        edge_label_index: Tensor,
+    ) -> Tensor:
+        """Return the logits of the links in the columns of `edge_label_index`, [num_links]."""
+        return self.on_graph(x_dict, edge_index_dict)(edge_label_index)
+
+
+class TowerModel(LinkModel):
+    """Embeds all nodes, whatever the link: inputs, `num_layers` layers, and a head on two ends.
+
+    Between the layers there is a leaky ReLU. A kind of GNN is a subclass that says what one layer
+    is.
+
+    Args:
+        num_nodes: number of nodes of every node type that has no features.
+        num_features: number of features of every node type that has some.
+        edge_types: relations that messages pass along; others in `edge_index_dict` are not read.
+        link_type: the relation to predict.
+        hidden: length of all embeddings.
+        num_layers: L.
+        head: name of the head, see `pagelink.models.link_model`.
+        dropout: share of the numbers that a training step leaves out of the input of each layer.
+        embeddings: give every node without features a free vector of its own. False: one vector per
+            node type, so that the model has nothing to go by but the structure.
+        seed: seed of the parameters. The global random state is neither read nor changed.
+    """
+
+    def __init__(
+        self,
+        num_nodes: Mapping[str, int],
+        edge_types: Sequence[EdgeType],
+        link_type: EdgeType,
+        *,
+        num_features: Mapping[str, int] | None = None,
+        hidden: int = 64,
+        num_layers: int = 2,
+        head: str = "dot",
+        dropout: float = 0.0,
+        embeddings: bool = True,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(
+            num_nodes, edge_types, link_type, num_features, hidden=hidden, num_layers=num_layers,
+            head=head, dropout=dropout, embeddings=embeddings, seed=seed,
+        )  # fmt: skip
+        self.dropout = dropout
+        with Undo() as undo:
+            undo.later(torch.default_generator.set_state, torch.get_rng_state())
+            torch.manual_seed(seed)
+            self.inputs = NodeInputs(num_nodes, num_features or {}, hidden, embeddings)
+            self.layers = nn.ModuleList([self.make_layer(hidden) for _ in range(num_layers)])
+            self.head = make_head(head, hidden)
+
+    def fit_inputs(self, x_dict: Mapping[str, Tensor]) -> None:
+        """Scale the features by those of a graph."""
+        self.inputs.fit(x_dict)
 
     @abstractmethod
     def make_layer(self, dim: int) -> nn.Module:
@@ -309,14 +361,11 @@ class LinkModel(nn.Module, ABC):
             h_dict = layer(h_dict, edge_index_dict)
         return h_dict
 
-    def forward(
-        self,
-        x_dict: Mapping[str, Tensor],
-        edge_index_dict: Relations,
-        edge_label_index: Tensor,
-    ) -> Tensor:
-        """Return the logits of the links in the columns of `edge_label_index`, [num_links]."""
-        return self.score(self.encode(x_dict, edge_index_dict), edge_label_index)
+    def on_graph(
+        self, x_dict: Mapping[str, Tensor], edge_index_dict: Relations
+    ) -> Callable[[Tensor], Tensor]:
+        """Embed the nodes, and return the head on the two ends of links."""
+        return partial(self.score, self.encode(x_dict, edge_index_dict))
 
     def score(self, h_dict: Mapping[str, Tensor], edge_label_index: Tensor) -> Tensor:
         """Return the logits of links from the embeddings of the nodes, [num_links]."""

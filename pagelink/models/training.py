@@ -57,7 +57,8 @@ class TrainSettings:
     matched_negatives: float = 0.0
     """Share of the training negatives that are degree-matched, 0..1; the others are uniform."""
     batch_size: int | None = None
-    """Links per step of mini-batch training, on sampled neighbourhoods. None: full graph."""
+    """Links per step of mini-batch training, on sampled neighbourhoods; `nbf` has no other than the
+    full graph. None: full graph."""
     fanout: tuple[int, ...] = (10, 5)
     """Mini-batch training: in-edges taken per node and relation, hop by hop; one per layer."""
     max_candidates: int = 1000
@@ -209,7 +210,7 @@ def train(
     messages = Messages(graph, link_type, reverse)
     fast = isinstance(model, LinkModel) and model.takes_adjacency
     feed: Feed = FullGraph(graph, messages, fast)
-    if settings.batch_size is not None:
+    if settings.batch_size is not None and _samples(model):
         feed = NeighbourSampler(graph, messages, settings.fanout, fast)
     history, best = _Training(model, feed, split, known, settings, seed).run(progress)
 
@@ -250,11 +251,17 @@ def _check_model(model: nn.Module, graph: HeteroData, settings: TrainSettings) -
             + (f"; the graph has no {missing}" if missing else "")
             + ". Make it for this graph, with the paper_split of the settings."
         )
-    if settings.batch_size is not None and len(settings.fanout) != len(model.layers):
+    sampled = settings.batch_size is not None and _samples(model)
+    if sampled and len(settings.fanout) != len(model.layers):
         raise SettingsError(
             f"fanout must have one number per layer of the model ({len(model.layers)}), got "
             f"{settings.fanout}."
         )
+
+
+def _samples(model: nn.Module) -> bool:
+    """Whether mini-batches of a model are sampled neighbourhoods."""
+    return not isinstance(model, LinkModel) or model.samples_neighbours
 
 
 @dataclass(frozen=True)

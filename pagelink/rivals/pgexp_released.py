@@ -19,7 +19,7 @@ from torch import Tensor
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.model.borrowing import Borrowed
 from pagelink.model.inputs import ModelInput
-from pagelink.models.link_model import LinkModel, node_inputs
+from pagelink.models.link_model import TowerModel, node_inputs
 from pagelink.rivals.edge_vectors import EdgeVectors, edge_vectors
 from pagelink.rivals.pgexp import MaskNetwork, PGExpLink, PGExpOptions, Step, VectorBatches
 from pagelink.runtime.arrays import Floats, Longs
@@ -80,7 +80,7 @@ class PGExpReleased(PGExpLink):
 
     def _of_link(self, batch: ComputationGraphs, inputs: ModelInput) -> dict[int, EdgeVectors]:
         model, graph = self.predictor.model, self.graph
-        if not isinstance(model, LinkModel):
+        if not isinstance(model, TowerModel):
             recorded = self.predictor.record(inputs)[1]
             return edge_vectors(self.predictor, batch, recorded)
         data = inputs.data

@@ -11,7 +11,13 @@ import pagelink.datasets.folders as folders
 import pagelink.tables.load as tables
 from pagelink.datasets.aminer import make_aminer_folder
 from pagelink.datasets.augcitation import build_augcitation, make_augcitation_folder
-from pagelink.datasets.folders import DatasetInfo, read_info, read_labels, write_dataset
+from pagelink.datasets.folders import (
+    DatasetInfo,
+    find_labels,
+    read_info,
+    read_labels,
+    write_dataset,
+)
 from pagelink.datasets.ground_truth import Labels
 from pagelink.datasets.useritemattr import generate_useritemattr, make_useritemattr_folder
 from pagelink.errors import GraphError, SettingsError
@@ -183,6 +189,13 @@ def test_a_folder_that_is_there_is_left_alone(source: Path, tmp_path: Path) -> N
     (tmp_path / "empty").mkdir()
     make_augcitation_folder(source, tmp_path / "empty", num_likes=2)
     assert read_info(tmp_path / "empty") is not None
+
+
+def test_labels_are_found_where_there_are_any(source: Path, dataset: Path) -> None:
+    data = load_graph(dataset)
+    assert find_labels(dataset, data, LIKES) == read_labels(dataset, data)
+    assert find_labels(dataset, data, ("author", "writes", "paper")) is None
+    assert find_labels(source, load_graph(source), LIKES) is None
 
 
 @pytest.mark.parametrize("fault", [OSError(28, "No space left on device"), KeyboardInterrupt()])

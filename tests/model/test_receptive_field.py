@@ -382,3 +382,22 @@ def test_a_table_of_all_nodes_used_whole_is_noticed() -> None:
     )  # fmt: skip
     assert explainer.predictor.mode != "subgraphs"
     assert explainer.explain(0, 1).evidence is not None
+
+
+def test_a_model_that_puts_its_edges_in_order_is_local() -> None:
+    """The order is read from the edges, and then which edges are which: not from messages."""
+
+    class Own(SAGEConv):
+        def message(self, x_j: Tensor) -> Tensor:
+            return 2 * x_j
+
+    class Ordered(Hetero):
+        def forward(self, x_dict: Any, edge_index_dict: Any, edge_label_index: Tensor) -> Tensor:
+            ordered = {t: e[:, torch.argsort(e[1])] for t, e in edge_index_dict.items()}
+            return super().forward(x_dict, ordered, edge_label_index)
+
+    data = make_graph()
+    torch.manual_seed(0)
+    model = Ordered(data, lambda: Own((DIM, DIM), DIM))
+    field = PaGELink(model.eval(), data, LINK_TYPE, threshold=None).receptive_field
+    assert (field.mode, field.num_hops) == ("subgraphs", 2)

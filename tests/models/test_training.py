@@ -39,13 +39,7 @@ def trained(
 ) -> tuple[LinkModel, TrainReport, LinkSplit]:
     data, likes = learnable()
     split = split_links(likes, seed)
-    options = {
-        "hidden": 8,
-        "dropout": 0.0,
-        "paper_split": settings.paper_split,
-        "seed": seed,
-        **options,
-    }
+    options = {"hidden": 8, "paper_split": settings.paper_split, "seed": seed, **options}
     model = make_model(kind, data, LIKES, **options)
     return model, train(model, data, LIKES, split, settings, seed=seed), split
 

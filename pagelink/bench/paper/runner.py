@@ -30,6 +30,7 @@ from pagelink.bench.paper.plan import Dataset, Part, Plan, Session
 from pagelink.bench.paper.report import Table, draw, tables_markdown
 from pagelink.bench.runs import Run, RunStore, check_names, say, shown_progress
 from pagelink.bench.subjects import checkpoint_subject
+from pagelink.datasets.ground_truth import Labels
 from pagelink.errors import PageLinkError
 from pagelink.models.checkpoint import Checkpoint
 from pagelink.runtime.files import write_text
@@ -190,6 +191,7 @@ def compare_and_print(
     links: int,
     seeds: int,
     seed: int,
+    labels: Labels | None = None,
 ) -> list[Path]:
     """Run explainers on test links that a model predicts, print the tables, write the reports.
 
@@ -202,11 +204,12 @@ def compare_and_print(
         links: number of links at most.
         seeds: number of explainer seeds.
         seed: of the choice of the links, and the first one of the explainers.
+        labels: the ground-truth paths of the links, if there are any.
 
     Raises:
         PageLinkError: the model predicts no test link.
     """
-    subject = checkpoint_subject(model.stem, stored, links, seed)
+    subject = checkpoint_subject(model.stem, stored, links, seed, labels)
     if not subject.pairs:
         raise PageLinkError(
             f"{model} predicts none of its test links, so there is nothing to explain. Train it "
@@ -220,6 +223,8 @@ def compare_and_print(
         "edges": sum(int(data[kind].num_edges) for kind in data.edge_types),
         "links by seed": seed,
     }
+    if labels is not None:
+        known_by["labelled"] = True
     plan = Plan(out / "models", seeds, links)
     with shown_progress(console) as step:
         session = Session(RunStore(out / RUNS), COMPARE, plan, step)

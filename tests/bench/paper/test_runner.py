@@ -260,6 +260,18 @@ def test_a_model_of_ones_own(folder: Path, tmp_path: Path) -> None:
         check_names("explainer", ["degre"], RIVALS)
 
 
+def test_a_model_of_ones_own_with_labels(folder: Path, tmp_path: Path) -> None:
+    file, (data, _, labels) = folder / "models" / "tiny-rgcn-seed0.pt", _tiny(0)
+    console = quiet()
+    compare_and_print(
+        load_checkpoint(file, data), file, ("degree",), tmp_path, console,
+        links=3, seeds=1, seed=0, labels=labels,
+    )  # fmt: skip
+    assert "against the labels" in console.file.getvalue()  # type: ignore[attr-defined]
+    runs = {run.figures["row"]: run for run in RunStore(tmp_path / "runs").all("compare")}
+    assert runs["degree"].figures["label@3"] > 0
+
+
 def test_a_run_on_an_aminer_file(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     lines = []
