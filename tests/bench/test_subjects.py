@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pagelink.bench.subjects import FB15K_LINK, read_fb15k
+import pytest
+
+from pagelink.bench.subjects import FB15K_LINK, load_subject, read_fb15k, subject_names
+from pagelink.models import NBF
 
 
 def test_fb15k_relations_are_domains_but_for_the_predicted_one(tmp_path: Path) -> None:
@@ -27,3 +30,15 @@ def test_fb15k_relations_are_domains_but_for_the_predicted_one(tmp_path: Path) -
         "film": [[0, 1], [1, 2]], "rev_film": [[1, 2], [0, 1]],
         "sports": [[2], [0]], "rev_sports": [[0], [2]],
     }  # fmt: skip
+
+
+def test_the_kind_that_looks_at_the_pair_is_a_subject(tmp_path: Path) -> None:
+    assert "augcitation-nbf" in subject_names(quick=False)
+    subject = load_subject("tiny-nbf", 3, 0, tmp_path)
+    assert isinstance(subject.model, NBF)
+    # Without edges it knows nothing, however it was trained: all scores are equal but for rounding.
+    found = subject.separations
+    assert (found.edgeless_auc, found.twin_auc) == pytest.approx((0.5, 0.5), abs=0.05)
+    again = load_subject("tiny-nbf", 3, 0, tmp_path)
+    assert again.pairs == subject.pairs
+    assert (again.separations, again.settings) == (found, subject.settings)
