@@ -1,6 +1,7 @@
 """How kernels are compiled (to machine code, kept on disk) and run by several threads.
 
-A compile takes seconds and happens once for each version of a kernel, so it is announced. Kernels
+A compile takes seconds and happens once for each version of a kernel, so it is announced; most
+kernels come compiled as far as is possible, see `prebuilt`. Kernels
 run without Python's lock, so that threads are enough to work on the links of a batch, a range of
 links at a time. As many run as torch uses; which thread works on which range never shows in a
 result.
@@ -22,8 +23,22 @@ import torch
 from numba import njit
 from numba.core import event
 
-kernel: Any = njit(cache=True, nogil=True)
-"""Decorator of functions on plain arrays."""
+from pagelink.runtime.prebuilt import PrebuiltCache
+
+KERNELS: list[Any] = []
+"""All that Python calls, of the modules that were imported."""
+
+
+def kernel(function: Callable[..., Any]) -> Any:
+    """Decorator of functions on plain arrays."""
+    compiled = njit(cache=True, nogil=True)(function)
+    compiled._cache = PrebuiltCache(compiled)
+    KERNELS.append(compiled)
+    return compiled
+
+
+inner: Any = njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+"""The same for what only kernels call: without the ways in from Python and C it compiles sooner."""
 inlined: Any = njit(cache=True, nogil=True, inline="always")
 """The same for what kernels call for every node: handing on arrays costs more than such a step."""
 
