@@ -276,7 +276,7 @@ def _is_partner(a, b, x, y, s, t, kind, here, from_src, from_dst, max_length, gr
 
 @inner
 def _is_one_of(x, a, b, s, t):  # type: ignore[no-untyped-def]
-    return x == a or x == b or x == s or x == t  # noqa: PLR1714 (tuples are slow to compile)
+    return x == a or x == b or x == s or x == t  # not by a tuple, which is slow to compile
 
 
 @inner
@@ -328,7 +328,7 @@ def _is_sound(edges, slots, chosen, here, from_src, from_dst, max_length, graph)
                 if v != u:
                     step = 1 if _is_joined(v, u, ANY_KIND, graph) else 2
                 away[j] = min(away[j], away[i] + step + 1)
+    nearest = FAR
     for i in range(4 * num):
-        if away[i] + _distance(ends[i, 1], here, from_dst) <= max_length:
-            return False
-    return True
+        nearest = min(nearest, away[i] + _distance(ends[i, 1], here, from_dst))
+    return nearest > max_length

@@ -25,17 +25,18 @@ import llvmlite
 import numba
 import numpy as np
 from llvmlite import binding as llvm
-from numba.core.caching import FunctionCache
-from numba.core.serialize import dumps
+from numba.core import caching, serialize
 
 ARCHIVE = Path(__file__).parent / "prebuilt.zip"
 SWITCH = "PAGELINK_PREBUILT"
 """Set to 0 in the environment, every kernel is compiled from its source."""
+_FunctionCache: Any = caching.FunctionCache  # numba's own parts have no types
+_dumps: Any = serialize.dumps
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 """A time for the entries: the same kernels make the same archive."""
 
 
-class PrebuiltCache(FunctionCache):  # type: ignore[misc]
+class PrebuiltCache(_FunctionCache):
     """numba's cache on disk, filled from the archive."""
 
     def __init__(self, dispatcher: Any) -> None:
@@ -50,7 +51,8 @@ class PrebuiltCache(FunctionCache):  # type: ignore[misc]
         if data is None:
             return None
         codegen = target_context.codegen()
-        made = (_library(*data[0], codegen), *data[1:])
+        (name, code), *rest = data
+        made = (_library(name, code, codegen), *rest)
         if self._enabled:
             self._impl.locator.ensure_cache_path()
             self._cache_file.save(self._index_key(sig, codegen), made)
@@ -71,16 +73,23 @@ def names() -> set[str]:
     return set() if archive is None else set(archive.namelist())
 
 
+def is_for_this_platform() -> bool:
+    """Whether there is an archive, made with these versions and for this platform."""
+    archive = _archive()
+    return archive is not None and archive.comment == _platform().encode()
+
+
 def write(path: Path, kernels: Iterable[Any]) -> list[str]:
     """Write an archive of all that some kernels have been compiled for; return the names."""
     entries = {
-        name_of(each, sig): dumps(_reduced(compiled))
+        name_of(each, sig): _dumps(_reduced(compiled))
         for each in kernels
         for sig, compiled in each.overloads.items()
     }
     with zipfile.ZipFile(path, "w") as archive:
         for name, data in sorted(entries.items()):
             archive.writestr(zipfile.ZipInfo(name, _EPOCH), data, zipfile.ZIP_LZMA)
+        archive.comment = _platform().encode()
     return sorted(entries)
 
 
@@ -109,7 +118,8 @@ def _recipe(dispatcher: Any, seen: set[Any]) -> Iterator[str]:
     function = dispatcher.py_func
     code = function.__code__
     constants = code.co_consts[function.__doc__ is not None :]  # the first one is the docstring
-    yield f"{function.__module__}.{function.__qualname__} {sorted(dispatcher.targetoptions.items())}"
+    options = sorted(dispatcher.targetoptions.items())
+    yield f"{function.__module__}.{function.__qualname__} {options}"
     yield f"{code.co_code.hex()} {constants!r} {code.co_names} {code.co_varnames}"
     for name in code.co_names:
         value = function.__globals__.get(name)

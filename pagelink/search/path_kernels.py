@@ -153,8 +153,8 @@ def cheapest_paths_kernel(first, last, links, graph, passed, out):  # type: igno
                 num_ways += size
             # 6. The path with the best of them is put on the heap.
             count, height = _put_next(
-                label, depth, partial[label, SPENT], choice_of[key], BEST, choices, way_arc, way_cost,
-                arc_dst, arc_cost, partial, sequence, heap, count, height,
+                label, depth, partial[label, SPENT], choice_of[key], BEST, choices, way_arc,
+                way_cost, arc_dst, arc_cost, partial, sequence, heap, count, height,
             )  # fmt: skip
         out.opened[row] = count
         for i in range(num_choices):

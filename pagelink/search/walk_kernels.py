@@ -72,9 +72,9 @@ def cut_out_walks(  # type: ignore[no-untyped-def]
         for i in range(n):
             v = nodes[base + i]
             if v == batch.link_src[link]:
-                s = i
+                s = np.int64(i)
             if v == batch.link_dst[link]:
-                t = i
+                t = np.int64(i)
             inner[i] = graph.degree[v] <= max_degree and (len(node_allowed) == 0 or node_allowed[v])
         count = 0
         for k in range(begin, end):
