@@ -63,7 +63,7 @@ def imports() -> dict[str, float]:
     # here it is done again.
     for name in [each for each in sys.modules if each.split(".")[0] == "pagelink"]:
         del sys.modules[name]
-    for name in ("torch", "pagelink", "torch_geometric", "numba", "pagelink.explain.explainer"):
+    for name in ("torch", "pagelink", "torch_geometric", "pagelink.explain.explainer"):
         clock = time.process_time()
         import_module(name)
         found[name] = time.process_time() - clock

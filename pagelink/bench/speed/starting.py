@@ -52,9 +52,8 @@ def imports(sizes: Sizes) -> Iterator[Figure]:
     samples = {key: [each[key] for each in runs] for key in runs[0]}
     for key, words, goal in (
         ("pagelink", "import pagelink, over torch", Goal(0.3)),
-        ("PaGELink", "import PaGELink, over torch, numba and torch_geometric", Goal(0.3)),
+        ("PaGELink", "import PaGELink, over torch and torch_geometric", Goal(0.3)),
         ("torch_geometric", "import torch_geometric, over torch", None),
-        ("numba", "import numba, over torch and torch_geometric", None),
     ):
         yield Figure(
             "import", words, median(samples[key]), "s", goal=goal,
