@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 import torch
 
 from pagelink.bench.runs import measured
+from pagelink.bench.speed.graphs import LIKES, HeteroSAGE, random_graph
 from pagelink.datasets.books import generate_books
 from pagelink.explain.explainer import PaGELink
 from pagelink.models.architectures import make_model
@@ -43,6 +44,10 @@ def rehearse() -> None:
         explainer = PaGELink(model, data, link_type, threshold=None)
         explainer.explain(*links[0], rank=True)
         explainer.counterfactual(*links[0], top_k=5, at="paths")
+    # A dense graph, in which facts on no path count too.
+    dense = random_graph(nodes=400, edges=3_000, num_features=16, links=NUM_LINKS, seed=3)
+    explainer = PaGELink(HeteroSAGE(dense.data, 16, 0), dense.data, LIKES, threshold=None)
+    list(explainer.explain_many(dense.links))
 
 
 def write() -> int:

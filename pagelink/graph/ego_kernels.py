@@ -346,7 +346,9 @@ def mark_path_facts(  # type: ignore[no-untyped-def]
                         away[v] = away[u] + 1
                         if size[side] == found.shape[1]:
                             more = np.empty((2, 2 * size[side]), dtype=np.int64)
-                            more[:, : size[side]] = found
+                            for i in range(2):
+                                for j in range(found.shape[1]):
+                                    more[i, j] = found[i, j]
                             found = more
                         found[side, size[side]] = v
                         size[side] += 1
