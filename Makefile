@@ -8,13 +8,14 @@ JOBS ?= auto
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check docs screenshots format clean
+.PHONY: help demo test check docs kernels screenshots format clean
 
 help:
 	@echo "make demo    explain a prediction about books and their readers; writes to out/"
 	@echo "make test    all tests, and the examples in the docstrings"
 	@echo "make check   lint, formatting and types"
 	@echo "make docs    build the pages into build/docs; a warning or a broken link is an error"
+	@echo "make kernels  compile the kernels that come with pagelink, after a change of one"
 	@echo "make screenshots  the pictures of the pages in docs/images; needs Chromium"
 	@echo "make format  format the code and sort its imports"
 	@echo "make clean   remove what the other targets wrote, except .venv"
@@ -33,6 +34,9 @@ check: $(STAMP)
 # Always from scratch: of pages that it does not read again Sphinx repeats no warning.
 docs: $(STAMP)
 	$(BIN)/python -m sphinx -E -W --keep-going -q -d build/doctrees -b html docs build/docs
+
+kernels: $(STAMP)
+	$(BIN)/python -c 'from pagelink.bench.prebuild import main; main()'
 
 screenshots: $(STAMP)
 	$(BIN)/python docs/screenshots.py

@@ -16,7 +16,7 @@ from pagelink.views.pages import painted
 
 PACKAGE = Path(__file__).parent.parent / "pagelink"
 CORE = {"torch", "torch_geometric", "numba", "numpy", "pyarrow", "typer", "rich", "jinja2"}
-BESIDE = {"markupsafe": "jinja2"}
+BESIDE = {"markupsafe": "jinja2", "llvmlite": "numba"}
 """Packages of their own that always come with one of the core."""
 NOTEBOOK = {"anywidget", "traitlets"}
 """The second always comes with the first."""

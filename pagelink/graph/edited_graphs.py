@@ -15,10 +15,10 @@ from functools import reduce
 import numpy as np
 
 from pagelink.graph.computation_graph import ComputationGraphs
-from pagelink.graph.ego_kernels import grown
 from pagelink.runtime.arrays import Bools, Ints, Longs
 from pagelink.runtime.csr import Csr
 from pagelink.runtime.kernels import kernel
+from pagelink.runtime.rooms import grown
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,8 @@ class GraphEditor:
     def _moved(edits: Edits) -> tuple[Longs, Longs]:
         """Where the moved edges of each graph begin, and the edges themselves, graph by graph."""
         moved = edits.moved_edges
-        return moved.ptr, edits.table[:, moved.values]
+        # In one order: NumPy would give either, and kernels are compiled for each.
+        return moved.ptr, np.ascontiguousarray(edits.table[:, moved.values])
 
 
 @kernel
@@ -179,8 +180,8 @@ def _edit(  # type: ignore[no-untyped-def]
     out_src = np.empty(4096, dtype=np.int64)
     out_dst = np.empty(4096, dtype=np.int64)
     out_ends = np.empty((2, len(link_of)), dtype=np.int64)
-    num_nodes = 0
-    num_edges = 0
+    num_nodes = np.int64(0)
+    num_edges = np.int64(0)
     for g in range(len(link_of)):
         link = link_of[g]
         shift = node_ptr[link]

@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from pagelink.runtime.arrays import Bools, Ints, Longs
-from pagelink.runtime.kernels import inlined, kernel
+from pagelink.runtime.kernels import inlined, inner, kernel
+from pagelink.runtime.rooms import grown
 
 FAR = np.int32(2**31 - 1)
 DENSE = 16
@@ -49,25 +50,6 @@ class BatchArrays(NamedTuple):
     dst: Ints
     visible: Bools
     fact_visible: Bools
-
-
-@kernel
-def grown(values, used, size):  # type: ignore[no-untyped-def]
-    """A longer array that starts with the used part of this one."""
-    longer = np.empty(size, dtype=values.dtype)
-    for i in range(used):  # not by slices: the checks of their sizes take seconds to compile
-        longer[i] = values[i]
-    return longer
-
-
-@kernel
-def grown_rows(values, size):  # type: ignore[no-untyped-def]
-    """A table with more rows that starts with those of this one."""
-    longer = np.empty((size, values.shape[1]), dtype=values.dtype)
-    for i in range(values.shape[0]):
-        for j in range(values.shape[1]):
-            longer[i, j] = values[i, j]
-    return longer
 
 
 # What kernels read of the graph may lie in a file that was damaged after it was verified. They use
@@ -129,7 +111,7 @@ def find_egos(  # type: ignore[no-untyped-def]
     nodes = np.empty(64, dtype=np.int32)
     distance = np.empty(64, dtype=np.int32)
     found = np.empty(64, dtype=np.int32)
-    num_nodes = 0
+    num_nodes = np.int64(0)  # a literal would have `grown` compiled for it once more
     for row in range(last - first):
         s, t, out = links[0, first + row], links[1, first + row], links[2, first + row]
         # 1. The nodes within L in-edge hops of s or t, along edges of any relation.
@@ -183,7 +165,7 @@ def find_egos(  # type: ignore[no-untyped-def]
     return node_count, edge_count, nodes, distance
 
 
-@kernel
+@inner
 def _search(s, t, out, num_hops, graph, along, hops, found, passed):  # type: ignore[no-untyped-def]
     """Breadth-first search along in-edges from s and t. Leaves the distances in `hops`."""
     found[0] = s
@@ -284,7 +266,7 @@ def fill_egos(  # type: ignore[no-untyped-def]
             position[nodes[base + i]] = -1
 
 
-@kernel
+@inner
 def _is_seen_along(e, v, graph, seen, twin):  # type: ignore[no-untyped-def]
     """Whether the model uses some copy of the fact of an edge into v that runs the same way."""
     kind = _relation(e, graph, len(seen))
@@ -292,7 +274,7 @@ def _is_seen_along(e, v, graph, seen, twin):  # type: ignore[no-untyped-def]
     return seen[kind] or (other >= 0 and seen[other] and _is_stored(graph.src[e], other, v, graph))
 
 
-@kernel
+@inner
 def _is_seen_against(e, v, graph, seen, twin):  # type: ignore[no-untyped-def]
     """Whether the model uses some copy of the fact of an edge into v that runs the other way."""
     if graph.opposite[e] < 0:
@@ -306,7 +288,7 @@ def _is_seen_against(e, v, graph, seen, twin):  # type: ignore[no-untyped-def]
     return seen[other] and _is_stored(v, other, graph.src[e], graph)
 
 
-@kernel
+@inner
 def _is_stored(u, kind, v, graph):  # type: ignore[no-untyped-def]
     """Whether there is an edge of a relation from u to v, by bisection of the edges into v."""
     src, relation = graph.src, graph.relation
@@ -364,7 +346,9 @@ def mark_path_facts(  # type: ignore[no-untyped-def]
                         away[v] = away[u] + 1
                         if size[side] == found.shape[1]:
                             more = np.empty((2, 2 * size[side]), dtype=np.int64)
-                            more[:, : size[side]] = found
+                            for i in range(2):
+                                for j in range(found.shape[1]):
+                                    more[i, j] = found[i, j]
                             found = more
                         found[side, size[side]] = v
                         size[side] += 1

@@ -21,6 +21,7 @@ from pagelink.graph.typed_graph import TypedGraph
 from pagelink.runtime.arrays import Bools, Ints, Longs
 from pagelink.runtime.csr import Csr
 from pagelink.runtime.kernels import kernel
+from pagelink.runtime.rooms import START, first_place
 
 Triple = tuple[str, str, str, int, int]
 """Source type, relation, target type, and the indices of source and target within their types."""
@@ -193,12 +194,12 @@ def _slots_of_facts(slots, edges, edge_ptr, fact, fact_ptr, fact_edges):  # type
     for i in range(len(slots)):
         # 2. The link whose graph the slot is in, and the fact that its edge states.
         slot = slots[i]
-        link = np.searchsorted(edge_ptr, slot, side="right") - 1
+        link = first_place(edge_ptr, START, len(edge_ptr), slot + 1) - 1
         first, last = edge_ptr[link], edge_ptr[link + 1]
         f = fact[edges[slot]]
         # 3. Each edge of the fact, by bisection of the link's edges, which are in ascending order.
         for j in range(fact_ptr[f], fact_ptr[f + 1]):
-            place = first + np.searchsorted(edges[first:last], fact_edges[j])
+            place = first_place(edges, first, last, fact_edges[j])
             if place < last and edges[place] == fact_edges[j]:
                 values[count] = place
                 count += 1

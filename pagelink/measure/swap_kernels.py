@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from pagelink.runtime.kernels import kernel
+from pagelink.runtime.kernels import inner, kernel
+from pagelink.runtime.rooms import START, first_place, grown, grown_rows
 
 FAR = np.int64(1 << 20)
 NEAREST = 32
@@ -33,24 +34,28 @@ ARCS = 64
 """Arcs of a node that are looked at for one of the relation."""
 TRIES = 8
 """Draws that are tried for each one that is wanted."""
+NODE, ARC, PARTNER = np.uint64(1), np.uint64(2), np.uint64(3)
+"""What a random number is for."""
+ANY_KIND = np.int32(-1)
 
 
-@kernel
+@inner
 def mixed(state, value):  # type: ignore[no-untyped-def]
     """A well-spread number from two (the finaliser of splitmix64)."""
-    z = (state ^ np.uint64(value)) + np.uint64(0x9E3779B97F4A7C15)
+    z = (state ^ value) + np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return z ^ (z >> np.uint64(31))
 
 
 @kernel
-def distances(start, other, first, last, src, dst, num_nodes, limit):  # type: ignore[no-untyped-def]
-    """Facts from a node of a link's graph to each other one, FAR beyond a limit.
+def distances(start, other, first, last, src, dst, limit, away):  # type: ignore[no-untyped-def]
+    """Write the facts from a node of a link's graph to each other one, FAR beyond a limit.
 
     No way goes through the other end of the link.
     """
-    away = np.full(num_nodes, FAR, dtype=np.int64)
+    for v in range(len(away)):
+        away[v] = FAR
     away[start] = 0
     for step in range(1, limit + 1):
         for e in range(first, last):
@@ -59,22 +64,21 @@ def distances(start, other, first, last, src, dst, num_nodes, limit):  # type: i
                 away[v] = step
             elif away[v] == step - 1 and v != other and away[u] > step:
                 away[u] = step
-    return away
 
 
-@kernel
+@inner
 def _is_joined(u, v, kind, graph):  # type: ignore[no-untyped-def]
     """Whether two flat nodes are the ends of a fact, of a class of relations unless it is -1."""
-    low, high = graph.arc_ptr[u], graph.arc_ptr[u + 1]
-    place = low + np.searchsorted(graph.arc_dst[low:high], v)
-    while place < high and graph.arc_dst[place] == v:
+    arc_dst, high = graph.arc_dst, graph.arc_ptr[u + 1]
+    place = first_place(arc_dst, graph.arc_ptr[u], high, v)
+    while place < high and arc_dst[place] == v:
         if kind < 0 or graph.relation_class[graph.relation[graph.arc_edge[place]]] == kind:
             return True
         place += 1
     return False
 
 
-@kernel
+@inner
 def _fact_at(node, wanted, start, graph):  # type: ignore[no-untyped-def]
     """An edge of a fact whose target, as the relation is stored, is a node; -1 if none is found.
 
@@ -84,33 +88,34 @@ def _fact_at(node, wanted, start, graph):  # type: ignore[no-untyped-def]
         start: a random number, for where to begin.
         graph: the `SwapArrays`.
     """
+    relation, relation_class = graph.relation, graph.relation_class
     low, size = graph.arc_ptr[node], graph.arc_ptr[node + 1] - graph.arc_ptr[node]
     for i in range(min(size, ARCS)):
-        e = graph.arc_edge[low + (start + np.uint64(i)) % np.uint64(size)]
-        if graph.relation_class[graph.relation[e]] != graph.relation_class[wanted]:
+        e = np.int64(graph.arc_edge[low + np.int64((start + np.uint64(i)) % np.uint64(size))])
+        if relation_class[relation[e]] != relation_class[wanted]:
             continue
-        same = graph.relation[e] == wanted
+        same = relation[e] == wanted
         # Of a fact that is stored both ways in one relation, either end is its target.
         back = graph.opposite[e]
-        both_ways = back >= 0 and graph.relation[back] == wanted
+        both_ways = back >= 0 and relation[back] == wanted
         if same and (graph.dst[e] == node or both_ways):
             return e
         if not same and graph.src[e] == node:
             return e
-    return -1
+    return np.int64(-1)
 
 
-@kernel
+@inner
 def _num_edges(edge, graph):  # type: ignore[no-untyped-def]
     """The number of edges that state a fact; a partner of other copies would change degrees."""
     return graph.fact_ptr[graph.fact[edge] + 1] - graph.fact_ptr[graph.fact[edge]]
 
 
-@kernel
-def _distance(node, here, away, beyond):  # type: ignore[no-untyped-def]
+@inner
+def _distance(node, here, away):  # type: ignore[no-untyped-def]
     """How far a flat node is from an end; nodes outside of the link's graph are beyond it."""
-    place = np.searchsorted(here, node)
-    return away[place] if place < len(here) and here[place] == node else beyond
+    place = first_place(here, START, len(here), node)
+    return away[place] if place < len(here) and here[place] == node else FAR
 
 
 @kernel
@@ -129,41 +134,45 @@ def draw_swaps(job_link, job_ptr, job_slots, job_count, job_key, batch, graph, m
         seed: of all draws.
 
     Returns:
-        Per draw its job, and flat edges of the partners of the facts of its job, draw by draw.
+        Per draw its job, and flat edges of the partners of the facts of its job with their ends,
+        draw by draw; both are longer than what was drawn. The number of draws, and of partners.
     """
     jobs = np.empty(16, dtype=np.int64)
     partners = np.empty((64, 3), dtype=np.int64)
-    num_draws = num_partners = 0
-    here = np.empty(0, dtype=np.int32)
+    num_draws = num_partners = np.int64(0)
+    here = batch.nodes[:0]
     from_src = from_dst = np.empty(0, dtype=np.int64)
     for job in range(len(job_link)):
         link = job_link[job]
-        s, t = np.int64(batch.link_src[link]), np.int64(batch.link_dst[link])
+        s, t = batch.link_src[link], batch.link_dst[link]
         if job == 0 or job_link[job - 1] != link:
             here = batch.nodes[batch.node_ptr[link] : batch.node_ptr[link + 1]]
-            ends = np.searchsorted(here, s), np.searchsorted(here, t)
+            one = first_place(here, START, len(here), s)
+            two = first_place(here, START, len(here), t)
             first, last = batch.edge_ptr[link], batch.edge_ptr[link + 1]
-            from_src = distances(ends[0], ends[1], first, last, batch.src, batch.dst, len(here),
-                                 max_length)  # fmt: skip
-            from_dst = distances(ends[1], ends[0], first, last, batch.src, batch.dst, len(here),
-                                 max_length)  # fmt: skip
+            from_src = np.empty(len(here), dtype=np.int64)
+            from_dst = np.empty(len(here), dtype=np.int64)
+            distances(one, two, first, last, batch.src, batch.dst, max_length, from_src)
+            distances(two, one, first, last, batch.src, batch.dst, max_length, from_dst)
         slots = job_slots[job_ptr[job] : job_ptr[job + 1]]
         num = len(slots)
-        state = mixed(mixed(mixed(seed, s), t), job_key[job])
+        state = mixed(mixed(mixed(seed, np.uint64(s)), np.uint64(t)), np.uint64(job_key[job]))
         # 1. The partners of each fact: edge, and its ends as the relation of the fact is stored.
         pool = np.empty((num * NEAREST, 3), dtype=np.int64)
-        pool_ptr = np.zeros(num + 1, dtype=np.int64)
+        kept = np.empty(num, dtype=np.int64)
         samples = SAMPLES + MORE_SAMPLES * job_count[job]
         found = np.empty((2 * samples, 3), dtype=np.int64)
-        unlike = np.empty(2 * samples)
+        unlike = np.empty(2 * samples, dtype=np.float64)
+        order = np.empty(NEAREST, dtype=np.int64)
+        can_swap = num > 0
         for i in range(num):
-            fact = batch.edges[slots[i]]
+            fact = np.int64(batch.edges[slots[i]])
             relation = graph.relation[fact]
             a, b = np.int64(graph.src[fact]), np.int64(graph.dst[fact])
             low = graph.node_offset[graph.node_type_of[b]]
             size = graph.node_offset[graph.node_type_of[b] + 1] - low
-            near_low = np.searchsorted(here, low)
-            near_size = np.searchsorted(here, low + size) - near_low
+            near_low = first_place(here, START, len(here), low)
+            near_size = first_place(here, START, len(here), low + size) - near_low
             count = inside = 0
             for sample in range(2 * samples):
                 # First from the link's own graph, then, if these are few, from all others.
@@ -171,17 +180,17 @@ def draw_swaps(job_link, job_ptr, job_slots, job_count, job_key, batch, graph, m
                     inside = count
                 if sample >= samples and inside >= ENOUGH:
                     break
-                state = mixed(state, 1)
+                state = mixed(state, NODE)
                 if sample < samples:
-                    y = np.uint64(here[near_low + state % np.uint64(near_size)])
+                    y = np.int64(here[near_low + np.int64(state % np.uint64(near_size))])
                 else:
-                    y = np.uint64(low) + state % np.uint64(size)
-                state = mixed(state, 2)
-                e = _fact_at(np.int64(y), relation, state, graph)
+                    y = low + np.int64(state % np.uint64(size))
+                state = mixed(state, ARC)
+                e = _fact_at(y, relation, state, graph)
                 if e < 0 or _num_edges(e, graph) != _num_edges(fact, graph):
                     continue
-                x = graph.src[e] + graph.dst[e] - np.int64(y)
-                if not _is_partner(a, b, x, np.int64(y), s, t, graph.relation_class[relation],
+                x = graph.src[e] + graph.dst[e] - y
+                if not _is_partner(a, b, x, y, s, t, graph.relation_class[relation],
                                    here, from_src, from_dst, max_length, graph):  # fmt: skip
                     continue
                 known = False
@@ -189,19 +198,29 @@ def draw_swaps(job_link, job_ptr, job_slots, job_count, job_key, batch, graph, m
                     known |= found[j, 0] == e
                 if known:
                     continue
-                found[count, 0], found[count, 1], found[count, 2] = e, x, np.int64(y)
-                unlike[count] = abs(np.log(graph.degree[np.int64(y)] / graph.degree[b]))
-                unlike[count] += abs(np.log(graph.degree[x] / graph.degree[a]))
-                unlike[count] = max(unlike[count], NEAR)  # equally near: in the order drawn
-                if sample >= samples:
-                    unlike[count] += OUTSIDE
+                found[count, 0], found[count, 1], found[count, 2] = e, x, y
+                differs = abs(np.log(graph.degree[y] / graph.degree[b]))
+                differs += abs(np.log(graph.degree[x] / graph.degree[a]))
+                differs = max(differs, NEAR)  # equally near: in the order drawn
+                unlike[count] = differs + OUTSIDE if sample >= samples else differs
                 count += 1
-            order = np.argsort(unlike[:count], kind="mergesort")
-            kept = min(count, NEAREST)
-            for j in range(kept):
-                pool[pool_ptr[i] + j] = found[order[j]]
-            pool_ptr[i + 1] = pool_ptr[i] + kept
-        if num == 0 or (np.diff(pool_ptr) == 0).any():
+            # The nearest, in order. NumPy's sorts take a second and more to compile.
+            size = 0
+            for j in range(count):
+                place = size
+                while place > 0 and unlike[order[place - 1]] > unlike[j]:
+                    if place < NEAREST:
+                        order[place] = order[place - 1]
+                    place -= 1
+                if place < NEAREST:
+                    order[place] = j
+                    size = min(size + 1, NEAREST)
+            for j in range(size):
+                for k in range(3):
+                    pool[i * NEAREST + j, k] = found[order[j], k]
+            kept[i] = size
+            can_swap = can_swap and size > 0
+        if not can_swap:
             continue
         # 2. Draws, by the seed, the link and the job.
         chosen = np.empty((num, 3), dtype=np.int64)
@@ -210,37 +229,40 @@ def draw_swaps(job_link, job_ptr, job_slots, job_count, job_key, batch, graph, m
             if taken == job_count[job]:
                 break
             for i in range(num):
-                state = mixed(state, 3)
-                chosen[i] = pool[pool_ptr[i] + state % np.uint64(pool_ptr[i + 1] - pool_ptr[i])]
+                state = mixed(state, PARTNER)
+                row = i * NEAREST + np.int64(state % np.uint64(kept[i]))
+                for k in range(3):
+                    chosen[i, k] = pool[row, k]
             # 3. Not drawn before, and no new path.
             again = False
             for k in range(taken):
                 before = start_of_job + k * num
-                again |= (partners[before : before + num, 0] == chosen[:, 0]).all()
+                same = True
+                for i in range(num):
+                    same = same and partners[before + i, 0] == chosen[i, 0]
+                again = again or same
             if again or not _is_sound(
-                batch.edges[slots], chosen, here, from_src, from_dst, max_length, graph
+                batch.edges, slots, chosen, here, from_src, from_dst, max_length, graph
             ):
                 continue
             if num_partners + num > len(partners):
-                grown = np.empty((2 * (num_partners + num), 3), dtype=np.int64)
-                grown[:num_partners] = partners[:num_partners]
-                partners = grown
+                partners = grown_rows(partners, 2 * (num_partners + num))
             if num_draws == len(jobs):
-                more = np.empty(2 * num_draws, dtype=np.int64)
-                more[:num_draws] = jobs
-                jobs = more
-            partners[num_partners : num_partners + num] = chosen
+                jobs = grown(jobs, num_draws, 2 * num_draws)
+            for i in range(num):
+                for k in range(3):
+                    partners[num_partners + i, k] = chosen[i, k]
             jobs[num_draws] = job
             num_partners += num
             num_draws += 1
             taken += 1
-    return jobs[:num_draws], partners[:num_partners]
+    return jobs, partners, num_draws, num_partners
 
 
-@kernel
+@inner
 def _is_partner(a, b, x, y, s, t, kind, here, from_src, from_dst, max_length, graph):  # type: ignore[no-untyped-def]
     """Whether the fact (x, y) may be swapped with (a, b)."""
-    if x in (a, b, y, s, t) or y in (a, b, s, t):
+    if x == y or _is_one_of(x, a, b, s, t) or _is_one_of(y, a, b, s, t):
         return False
     # The partner itself must be on no short path, and the new facts must make none.
     if _joins(x, y, here, from_src, from_dst, max_length):
@@ -252,55 +274,61 @@ def _is_partner(a, b, x, y, s, t, kind, here, from_src, from_dst, max_length, gr
     return not _is_joined(a, y, kind, graph) and not _is_joined(x, b, kind, graph)
 
 
-@kernel
+@inner
+def _is_one_of(x, a, b, s, t):  # type: ignore[no-untyped-def]
+    return x == a or x == b or x == s or x == t  # not by a tuple, which is slow to compile
+
+
+@inner
 def _joins(u, v, here, from_src, from_dst, max_length):  # type: ignore[no-untyped-def]
     """Whether a fact between two nodes joins source and target by a short path."""
-    there = _distance(u, here, from_src, FAR) + 1 + _distance(v, here, from_dst, FAR)
-    back = _distance(v, here, from_src, FAR) + 1 + _distance(u, here, from_dst, FAR)
-    return min(there, back) <= max_length
+    if _distance(u, here, from_src) + 1 + _distance(v, here, from_dst) <= max_length:
+        return True
+    return _distance(v, here, from_src) + 1 + _distance(u, here, from_dst) <= max_length
 
 
-@kernel
-def _is_sound(facts, chosen, here, from_src, from_dst, max_length, graph):  # type: ignore[no-untyped-def]
+@inner
+def _is_sound(edges, slots, chosen, here, from_src, from_dst, max_length, graph):  # type: ignore[no-untyped-def]
     """Whether all new facts of a draw differ, and no short path runs along several of them."""
-    num = len(facts)
-    ends = np.empty((2, 4 * num), dtype=np.int64)  # each new fact, walked either way
+    num = len(slots)
+    ends = np.empty((4 * num, 2), dtype=np.int64)  # each new fact, walked either way
     kinds = np.empty(2 * num, dtype=np.int64)
     for i in range(num):
-        a, b, x, y = graph.src[facts[i]], graph.dst[facts[i]], chosen[i, 1], chosen[i, 2]
-        kind = graph.relation_class[graph.relation[facts[i]]]
+        fact = edges[slots[i]]
+        a, b, x, y = graph.src[fact], graph.dst[fact], chosen[i, 1], chosen[i, 2]
+        kind = graph.relation_class[graph.relation[fact]]
         for j in range(i):
             # One fact may be stated by several edges, and taken either way round.
             forth = chosen[j, 1] == x and chosen[j, 2] == y
             back = chosen[j, 1] == y and chosen[j, 2] == x
             if kinds[2 * j] == kind and (forth or back):
                 return False
-        ends[0, 4 * i], ends[1, 4 * i] = a, y
-        ends[0, 4 * i + 1], ends[1, 4 * i + 1] = y, a
-        ends[0, 4 * i + 2], ends[1, 4 * i + 2] = x, b
-        ends[0, 4 * i + 3], ends[1, 4 * i + 3] = b, x
+        ends[4 * i, 0] = ends[4 * i + 1, 1] = a
+        ends[4 * i, 1] = ends[4 * i + 1, 0] = y
+        ends[4 * i + 2, 0] = ends[4 * i + 3, 1] = x
+        ends[4 * i + 2, 1] = ends[4 * i + 3, 0] = b
         kinds[2 * i] = kinds[2 * i + 1] = kind
     for i in range(2 * num):
         for j in range(i):
-            same = ends[0, 2 * i] == ends[0, 2 * j] and ends[1, 2 * i] == ends[1, 2 * j]
-            turned = ends[0, 2 * i] == ends[1, 2 * j] and ends[1, 2 * i] == ends[0, 2 * j]
+            same = ends[2 * i, 0] == ends[2 * j, 0] and ends[2 * i, 1] == ends[2 * j, 1]
+            turned = ends[2 * i, 0] == ends[2 * j, 1] and ends[2 * i, 1] == ends[2 * j, 0]
             if kinds[i] == kinds[j] and (same or turned):
                 return False
     # Facts from the source to the end of each new fact that is walked, by further new ones.
     away = np.empty(4 * num, dtype=np.int64)
     for i in range(4 * num):
-        away[i] = _distance(ends[0, i], here, from_src, FAR) + 1
+        away[i] = _distance(ends[i, 0], here, from_src) + 1
     for _ in range(max_length):
         for i in range(4 * num):
             if away[i] >= max_length:
                 continue
             for j in range(4 * num):
-                v, u = ends[1, i], ends[0, j]
+                v, u = ends[i, 1], ends[j, 0]
                 step = 0
                 if v != u:
-                    step = 1 if _is_joined(v, u, -1, graph) else 2
+                    step = 1 if _is_joined(v, u, ANY_KIND, graph) else 2
                 away[j] = min(away[j], away[i] + step + 1)
+    nearest = FAR
     for i in range(4 * num):
-        if away[i] + _distance(ends[1, i], here, from_dst, FAR) <= max_length:
-            return False
-    return True
+        nearest = min(nearest, away[i] + _distance(ends[i, 1], here, from_dst))
+    return nearest > max_length

@@ -176,11 +176,12 @@ def draw(graphs: ReferenceGraphs, jobs: Jobs, max_length: int, seed: int) -> Swa
     )  # fmt: skip
     # A path longer than the model sees from both ends has facts that it does not see.
     longest = max_length if batch.num_hops is None else min(max_length, 2 * batch.num_hops)
-    drawn, partners = draw_swaps(
+    jobs_drawn, partners, num_draws, num_partners = draw_swaps(
         jobs.link, jobs.facts.ptr, jobs.facts.values, jobs.count, jobs.key, batch.arrays, arrays,
         longest, np.uint64(seed),
     )  # fmt: skip
-    return Swaps(drawn, jobs.facts.take(drawn), partners)
+    drawn = jobs_drawn[:num_draws]
+    return Swaps(drawn, jobs.facts.take(drawn), partners[:num_partners])
 
 
 def swapped_logits(

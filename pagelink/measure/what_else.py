@@ -68,9 +68,8 @@ def _nearness(batch: ComputationGraphs, link: int, end: int) -> Longs:
     base, stop = batch.node_ptr[link : link + 2]
     ends = batch.ends[:, link] - base
     limit = (stop - base) if batch.num_hops is None else 2 * batch.num_hops
-    away = distances(
-        ends[end], -1, first, last, batch.src, batch.dst, stop - base, min(limit, 8)
-    )  # fmt: skip
+    away = np.empty(stop - base, dtype=np.int64)
+    distances(ends[end], -1, first, last, batch.src, batch.dst, min(limit, 8), away)
     found: Longs = np.minimum(away[batch.src[first:last]], away[batch.dst[first:last]])
     return found
 

@@ -39,7 +39,7 @@ class Csr:
             >>> Csr.grouped(np.array([1, 0, 1]), 2).values.tolist()
             [1, 0, 2]
         """
-        return cls(*_grouped(keys, num_groups))
+        return cls(*_grouped(np.ascontiguousarray(keys), num_groups))
 
     def take(self, order: Longs) -> Csr:
         """The lists of these positions, in this order."""

@@ -1,9 +1,10 @@
 """How kernels are compiled (to machine code, kept on disk) and run by several threads.
 
-A compile takes seconds and happens once for each version of a kernel, so it is announced. Kernels
-run without Python's lock, so that threads are enough to work on the links of a batch, a range of
-links at a time. As many run as torch uses; which thread works on which range never shows in a
-result.
+Kernels come with pagelink compiled as far as that can be done beforehand, see `prebuilt`. Where
+they do not, a compile takes seconds and happens once for each version of a kernel, so it is
+announced. Kernels run without Python's lock, so that threads are enough to work on the links of a
+batch, a range of links at a time. As many run as torch uses; which thread works on which range
+never shows in a result.
 """
 
 from __future__ import annotations
@@ -22,12 +23,27 @@ import torch
 from numba import njit
 from numba.core import event
 
-kernel: Any = njit(cache=True, nogil=True)
-"""Decorator of functions on plain arrays."""
+from pagelink.runtime.prebuilt import PrebuiltCache
+
+KERNELS: list[Any] = []
+"""All that Python calls, of the modules that were imported."""
+
+
+def kernel(function: Callable[..., Any]) -> Any:
+    """Decorator of functions on plain arrays."""
+    compiled: Any = njit(cache=True, nogil=True)(function)
+    compiled._cache = PrebuiltCache(compiled)
+    KERNELS.append(compiled)
+    return compiled
+
+
+_untyped_njit: Any = njit  # its types know not all of its options
+inner: Any = _untyped_njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+"""The same for what only kernels call: without the ways in from Python and C it compiles sooner."""
 inlined: Any = njit(cache=True, nogil=True, inline="always")
 """The same for what kernels call for every node: handing on arrays costs more than such a step."""
 
-COMPILING = "pagelink: compiling, once (about half a minute)"
+COMPILING = "pagelink: compiling, once (about 20 seconds)"
 
 
 class _Announcer(event.Listener):
@@ -38,8 +54,7 @@ class _Announcer(event.Listener):
 
     def on_start(self, event: Any) -> None:
         """Compiling starts."""
-        module = str(event.data["dispatcher"].py_func.__module__)
-        if module.startswith("pagelink.") and not self._said:
+        if event.data["dispatcher"] in KERNELS and not self._said:
             self._said = True
             print(COMPILING, file=sys.stderr, flush=True)
 

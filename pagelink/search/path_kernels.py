@@ -18,11 +18,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pagelink.graph.ego_kernels import grown, grown_rows
 from pagelink.runtime.arrays import Bools, Ints, Longs
-from pagelink.runtime.kernels import kernel
+from pagelink.runtime.kernels import inner, kernel
+from pagelink.runtime.rooms import grown, grown_rows
 
 UNREACHABLE = np.int64(2**62)
+BEST = np.int64(0)
+"""The rank of the best way on, and the place of the best entry of a heap."""
 TOTAL, SPENT, DEPTH, CHOICE, RANK = range(5)
 """Columns of a partial path: the least it can cost in all, what it has cost, its number of arcs,
 which choice its last arc comes from, and how many of that were better."""
@@ -95,7 +97,9 @@ def cheapest_paths_kernel(first, last, links, graph, passed, out):  # type: igno
         partial[0, CHOICE] = -1
         sequence[0] = -1
         heap[0] = 0
-        count, height, found, num_choices, num_ways = 1, 1, 0, 0, 0
+        # Numbers of a type: what is called with a literal is compiled once more for it.
+        count = height = np.int64(1)
+        found = num_choices = num_ways = np.int64(0)
         while height > 0 and found < num_paths:
             if passed[0]:
                 out.complete[row] = False
@@ -149,15 +153,15 @@ def cheapest_paths_kernel(first, last, links, graph, passed, out):  # type: igno
                 num_ways += size
             # 6. The path with the best of them is put on the heap.
             count, height = _put_next(
-                label, depth, partial[label, SPENT], choice_of[key], 0, choices, way_arc, way_cost,
-                arc_dst, arc_cost, partial, sequence, heap, count, height,
+                label, depth, partial[label, SPENT], choice_of[key], BEST, choices, way_arc,
+                way_cost, arc_dst, arc_cost, partial, sequence, heap, count, height,
             )  # fmt: skip
         out.opened[row] = count
         for i in range(num_choices):
             choice_of[choices[i, KEY]] = -1
 
 
-@kernel
+@inner
 def _costs_to_target(ptr, graph, max_length, passed, to_target):  # type: ignore[no-untyped-def]
     """Cost of the cheapest walk of at most h arcs, for h below max_length, to the target, node 1.
 
@@ -186,11 +190,11 @@ def _costs_to_target(ptr, graph, max_length, passed, to_target):  # type: ignore
     return passed[0] == 0
 
 
-@kernel
+@inner
 def _ways_on(begin, end, rest, n, state, graph, to_target, arcs, costs):  # type: ignore[no-untyped-def]
     """Collect the arcs of a node from which the target can be reached in time, as a heap."""
     num_states = len(graph.next_state)
-    size = 0
+    size = np.int64(0)
     for a in range(begin, end):
         after = graph.next_state[state, graph.arc_symbol[a]]
         if after >= 0:
@@ -204,7 +208,7 @@ def _ways_on(begin, end, rest, n, state, graph, to_target, arcs, costs):  # type
     return size
 
 
-@kernel
+@inner
 def _sink(i, size, arcs, costs):  # type: ignore[no-untyped-def]
     """Restore the order of a heap by (cost, arc) below an entry."""
     while True:
@@ -224,7 +228,7 @@ def _sink(i, size, arcs, costs):  # type: ignore[no-untyped-def]
         i = child
 
 
-@kernel
+@inner
 def _put_next(  # type: ignore[no-untyped-def]
     label, depth, spent, choice, rank, choices, way_arc, way_cost, arc_dst, arc_cost, partial,
     sequence, heap, count, height,
@@ -241,7 +245,7 @@ def _put_next(  # type: ignore[no-untyped-def]
             arcs, costs = way_arc[start : start + size], way_cost[start : start + size]
             arcs[0], arcs[left] = arcs[left], arcs[0]
             costs[0], costs[left] = costs[left], costs[0]
-            _sink(0, left, arcs, costs)
+            _sink(BEST, left, arcs, costs)
             choices[choice, LEFT] = left
         arc = way_arc[start + size - 1 - rank]
         v = arc_dst[arc]
@@ -267,7 +271,7 @@ def _put_next(  # type: ignore[no-untyped-def]
     return count, height
 
 
-@kernel
+@inner
 def _pop(heap, height, partial, sequence):  # type: ignore[no-untyped-def]
     """Take the first partial path off the heap."""
     height -= 1
@@ -285,7 +289,7 @@ def _pop(heap, height, partial, sequence):  # type: ignore[no-untyped-def]
         i = child
 
 
-@kernel
+@inner
 def _is_before(a, b, partial, sequence):  # type: ignore[no-untyped-def]
     """Whether partial path a is opened before b: cheaper, or equal and first in arc order."""
     if partial[a, TOTAL] != partial[b, TOTAL]:

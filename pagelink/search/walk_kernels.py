@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from pagelink.graph.ego_kernels import grown
-from pagelink.runtime.kernels import kernel
+from pagelink.runtime.kernels import inner, kernel
+from pagelink.runtime.rooms import first_place, grown
 
 
 @kernel
@@ -62,18 +62,19 @@ def cut_out_walks(  # type: ignore[no-untyped-def]
     walked = np.empty(64, dtype=np.int64)  # twice the edge of the batch, and whether it is turned
     order = np.empty(64, dtype=np.int32)
     other_order = np.empty(64, dtype=np.int32)
-    num_nodes, num_arcs = 0, 0
+    # Numbers of a type: what is called with a literal is compiled once more for it.
+    num_nodes = num_arcs = np.int64(0)
     for link in range(first, last):
         # 1. Where s and t are, which nodes may lie inside a path, and the facts that may be on one.
         base, begin, end = node_ptr[link], edge_ptr[link], edge_ptr[link + 1]
         n = node_ptr[link + 1] - base
-        s, t = 0, 0
+        s = t = np.int64(0)
         for i in range(n):
             v = nodes[base + i]
             if v == batch.link_src[link]:
-                s = i
+                s = np.int64(i)
             if v == batch.link_dst[link]:
-                t = i
+                t = np.int64(i)
             inner[i] = graph.degree[v] <= max_degree and (len(node_allowed) == 0 or node_allowed[v])
         count = 0
         for k in range(begin, end):
@@ -124,7 +125,7 @@ def cut_out_walks(  # type: ignore[no-untyped-def]
         out_node[num_nodes] = nodes[base + s]
         out_node[num_nodes + 1] = nodes[base + t]
         number[s], number[t] = 0, 1
-        m = 2
+        m = np.int64(2)
         for i in range(n):
             if number[i] >= 0 and i != s and i != t:
                 number[i] = m
@@ -157,7 +158,7 @@ def cut_out_walks(  # type: ignore[no-untyped-def]
             out_head[num_arcs] = nodes[base + heads[arc]]
             other = graph.opposite[edges[k]]
             turned = backwards and other >= 0
-            out_slot[num_arcs] = _slot(edges, begin, end, other) if turned else k
+            out_slot[num_arcs] = first_place(edges, begin, end, other) if turned else k
             out_reversed[num_arcs] = backwards and not turned
             num_arcs += 1
         node_count[link - first] = m
@@ -168,7 +169,7 @@ def cut_out_walks(  # type: ignore[no-untyped-def]
     )  # fmt: skip
 
 
-@kernel
+@inner
 def _neighbours(src, dst, facts, n, ptr, neighbour):  # type: ignore[no-untyped-def]
     """Write the neighbours of node v to neighbour[ptr[v]:ptr[v + 1]]."""
     ptr[: n + 2] = 0
@@ -184,7 +185,7 @@ def _neighbours(src, dst, facts, n, ptr, neighbour):  # type: ignore[no-untyped-
         ptr[dst[k] + 1] += 1
 
 
-@kernel
+@inner
 def _hops(start, end, inner, max_length, ptr, neighbour, queue, hops):  # type: ignore[no-untyped-def]
     """Distances from the start through inner nodes; max_length stands for that and all above."""
     hops[:] = max_length
@@ -205,7 +206,7 @@ def _hops(start, end, inner, max_length, ptr, neighbour, queue, hops):  # type: 
                 count += 1
 
 
-@kernel
+@inner
 def _sort(keys, order, result, num_keys, bucket):  # type: ignore[no-untyped-def]
     """Counting sort: put positions in the order of their keys, equal ones as they came."""
     bucket[: num_keys + 1] = 0
@@ -217,15 +218,3 @@ def _sort(keys, order, result, num_keys, bucket):  # type: ignore[no-untyped-def
         key = keys[order[i]]
         result[bucket[key]] = order[i]
         bucket[key] += 1
-
-
-@kernel
-def _slot(edges, begin, end, edge):  # type: ignore[no-untyped-def]
-    """Position of an edge among those of a link, which are in ascending order."""
-    while begin < end:
-        middle = (begin + end) // 2
-        if edges[middle] < edge:
-            begin = middle + 1
-        else:
-            end = middle
-    return begin

@@ -29,6 +29,7 @@ from pagelink.bench.speed.rows import (
     Sizes,
 )
 from pagelink.bench.speed.setup import setup_times
+from pagelink.bench.speed.starting import cold, command, imports
 from pagelink.datasets.folders import DataNotFoundError, find_data
 from pagelink.explain.building import versions
 from pagelink.runtime.files import write_text
@@ -102,6 +103,9 @@ ROWS: dict[str, tuple[Callable[[Rows, str], Iterator[Figure]], tuple[str, ...]]]
     "slowest": (Rows.slowest, (MOVIELENS,)),
     "memory": (Rows.memory, (HETIONET,)),
     "first": (Rows.first, (USERITEMATTR, MOVIELENS)),
+    "cold": (lambda rows, name: cold(rows.sizes, rows.seed, name), (USERITEMATTR,)),
+    "import": (lambda rows, _: imports(rows.sizes), GENERATED),
+    "command": (lambda rows, name: command(rows.sizes, rows.seed, name), (MOVIELENS,)),
 }
 """The rows by name: what measures one on a data set, and the data sets it is measured on."""
 

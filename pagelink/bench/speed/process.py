@@ -1,4 +1,4 @@
-"""What is measured in a fresh process: peak memory, and the first explanation.
+"""What is measured in a fresh process: peak memory, imports, and the first explanation.
 
 Nothing but the standard library is imported with this module: imports are a part of what is
 measured.
@@ -6,9 +6,11 @@ measured.
 
 from __future__ import annotations
 
+import os
 import resource
 import sys
 import time
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -52,6 +54,32 @@ def _heaviest(explainer: PaGELink, links: Links, count: int) -> Links:
 
 def _peak() -> float:
     return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _UNIT)
+
+
+def imports() -> dict[str, float]:
+    """CPU seconds of imports, each over those before it."""
+    found = {}
+    # pagelink is a package of this very function: what it imports by itself is done by now, and
+    # here it is done again.
+    for name in [each for each in sys.modules if each.split(".")[0] == "pagelink"]:
+        del sys.modules[name]
+    for name in ("torch", "pagelink", "torch_geometric", "pagelink.explain.explainer"):
+        clock = time.process_time()
+        import_module(name)
+        found[name] = time.process_time() - clock
+    return {**found, "PaGELink": found["pagelink.explain.explainer"]}
+
+
+def first_with(
+    values: dict[str, str | None], dataset: str, seed: int, tiny: bool
+) -> dict[str, float]:
+    """The same as `first`, with some values in the environment; None takes one out."""
+    for name, value in values.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+    return first(dataset, seed, tiny)
 
 
 def first(dataset: str, seed: int, tiny: bool) -> dict[str, float]:

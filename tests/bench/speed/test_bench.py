@@ -133,16 +133,23 @@ def test_fresh_processes_say_what_they_took(figures: list[Figure]) -> None:
     (first,) = of(figures, "first")
     stages = ["imported, cpu_s", "loaded, cpu_s", "explainer made, cpu_s", "cpu_s"]
     assert sorted(stages, key=lambda stage: first.samples[stage]) == stages
+    (cold,) = of(figures, "cold")
+    ((with_none, with_all),) = zip(*cold.samples.values(), strict=True)
+    assert cold.value == with_none - with_all
+    own, whole, *_ = of(figures, "import")
+    assert 0 < own.value < whole.value
+    (command,) = of(figures, "command")
+    assert command.value > 0
 
 
 def test_data_that_are_not_there_are_reported(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PAGELINK_DATA", str(tmp_path))
-    rows = ["useritemattr", "overhead", "real", "slowest", "memory", "first"]
+    rows = ["useritemattr", "overhead", "real", "slowest", "memory", "first", "cold", "command"]
     found = list(run(FULL, only=rows))
     assert list(dict.fromkeys(figure.row for figure in found)) == rows
-    assert len(found) == 1 + 3 + 2 + 1 + 1 + 2
+    assert len(found) == 1 + 3 + 2 + 1 + 1 + 2 + 1 + 1
     assert all(str(tmp_path) in figure.missing and figure.reached is None for figure in found)
     assert as_table(found).count("not measured") == len(found)
     assert as_dict(found, quick=False, seed=0)["figures"][0]["value"] is None

@@ -1,0 +1,71 @@
+"""`make kernels`: writes the kernels that come with pagelink, see `runtime/prebuilt.py`.
+
+Which ones, and for which types of arguments, is found by doing what users do first: load tables,
+make a store, explain links of a graph in memory and of a store, ask for counterfactuals and ranks.
+What is not met here is compiled when it is first needed.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import torch
+
+from pagelink.bench.runs import measured
+from pagelink.bench.speed.graphs import LIKES, HeteroSAGE, random_graph
+from pagelink.datasets.books import generate_books
+from pagelink.explain.explainer import PaGELink
+from pagelink.models.architectures import make_model
+from pagelink.runtime import prebuilt
+from pagelink.runtime.kernels import KERNELS
+from pagelink.settings import Settings
+from pagelink.tables.load import build_store, load_graph, save_graph
+
+VARIANTS = (Settings(), Settings.paper("useritemattr"), Settings(max_length=4, hub_degree=50))
+NUM_LINKS = 3
+
+
+def rehearse() -> None:
+    """Do once, on a small graph, what users do."""
+    books = generate_books(num_readers=40)
+    link_type, links = books.link_type, list(books.labels)[:NUM_LINKS]
+    with TemporaryDirectory() as folder, torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        tables = Path(folder) / "tables"
+        save_graph(books.data, tables)
+        data, store = load_graph(tables), build_store(tables, Path(folder) / "store")
+        model = make_model("sage", data, link_type, hidden=16).eval()
+        for graph in (data, store):
+            for settings in VARIANTS:
+                explainer = PaGELink(model, graph, link_type, settings, threshold=None)
+                list(explainer.explain_many(links))
+        explainer = PaGELink(model, data, link_type, threshold=None)
+        explainer.explain(*links[0], rank=True)
+        explainer.counterfactual(*links[0], top_k=5, at="paths")
+    # A dense graph, in which facts on no path count too.
+    dense = random_graph(nodes=400, edges=3_000, num_features=16, links=NUM_LINKS, seed=3)
+    explainer = PaGELink(HeteroSAGE(dense.data, 16, 0), dense.data, LIKES, threshold=None)
+    list(explainer.explain_many(dense.links))
+
+
+def write() -> int:
+    """Rehearse, and write what was compiled; return the number of kernels."""
+    rehearse()
+    return len(prebuilt.write(prebuilt.ARCHIVE, KERNELS))
+
+
+def missing() -> list[str]:
+    """The kernels of a rehearsal that are not in the archive, by name."""
+    rehearse()
+    needed = {prebuilt.name_of(each, sig) for each in KERNELS for sig in each.overloads}
+    return sorted(needed - prebuilt.names())
+
+
+def main() -> None:
+    """Write the archive in a process in which every kernel is compiled from its source."""
+    with TemporaryDirectory() as folder:
+        os.environ.update({"NUMBA_CACHE_DIR": folder, prebuilt.SWITCH: "0"})
+        count = measured(write)
+    print(f"Wrote {count} kernels to {prebuilt.ARCHIVE}")
