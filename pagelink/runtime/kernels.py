@@ -23,7 +23,7 @@ import torch
 from numba import njit
 from numba.core import event
 
-from pagelink.runtime.prebuilt import PrebuiltCache
+from pagelink.runtime.prebuilt import PrebuiltCache, is_for_this_platform
 
 KERNELS: list[Any] = []
 """All that Python calls, of the modules that were imported."""
@@ -32,7 +32,8 @@ KERNELS: list[Any] = []
 def kernel(function: Callable[..., Any]) -> Any:
     """Decorator of functions on plain arrays."""
     compiled: Any = njit(cache=True, nogil=True)(function)
-    compiled._cache = PrebuiltCache(compiled)
+    if is_for_this_platform():  # only there it is known how numba keeps what it compiles
+        compiled._cache = PrebuiltCache(compiled)
     KERNELS.append(compiled)
     return compiled
 
