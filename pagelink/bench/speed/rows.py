@@ -63,6 +63,8 @@ class Sizes:
     overhead_links: int = 16
     """Links of each real graph; they are explained once for every round."""
     overhead_repeats: int = 3
+    spared_links: int = 8
+    """Links of each real graph, explained with all vectors and with the needed ones."""
 
     movielens_links: int = 500
     hetionet_links: int = 100
@@ -103,6 +105,7 @@ class Sizes:
 FULL = Sizes()
 QUICK = Sizes(
     tiny=True, threads=(1,), repeats=2, reference_links=4, overhead_links=4, overhead_repeats=2,
+    spared_links=2,
     movielens_links=6, hetionet_links=4, fewer_links=3,
     rival_nodes=200, rival_edges=1_000, rival_hidden=8, rival_links=2, rival_epochs=(3, 4),
     growth_core=60, growth_links=2, growth_edges=(300, 600), growth_repeats=2,

@@ -37,6 +37,7 @@ from pagelink.bench.speed.graphs import (
 )
 from pagelink.bench.speed.report import as_dict, as_table
 from pagelink.bench.speed.rows import FULL, MOVIELENS, QUICK, USERITEMATTR, load_workload
+from pagelink.bench.speed.spared import ALL, NEEDED
 from pagelink.errors import SettingsError
 from pagelink.explain.explainer import PaGELink
 from pagelink.settings import Settings
@@ -74,6 +75,15 @@ def test_the_paper_row_is_the_median_of_its_rounds(figures: list[Figure]) -> Non
     paper, times, *_ = of(figures, "useritemattr")
     assert paper.value == np.median(paper.samples["cpu_ms"])
     assert times.value == pytest.approx(640 / paper.value)
+
+
+def test_spared_rows_are_ratios_alone_and_in_batches(figures: list[Figure]) -> None:
+    rows = of(figures, "rows")
+    assert len(rows) == 4  # two graphs
+    for figure in rows:
+        above, below = (figure.samples[f"{name}, cpu_s"] for name in (ALL, NEEDED))
+        ratios = [one / other for one, other in zip(above, below, strict=True)]
+        assert figure.value == pytest.approx(np.median(ratios))
 
 
 def test_overhead_is_the_ratio_of_the_samples(figures: list[Figure]) -> None:
@@ -146,10 +156,20 @@ def test_data_that_are_not_there_are_reported(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PAGELINK_DATA", str(tmp_path))
-    rows = ["useritemattr", "overhead", "real", "slowest", "memory", "first", "cold", "command"]
+    rows = [
+        "useritemattr",
+        "overhead",
+        "rows",
+        "real",
+        "slowest",
+        "memory",
+        "first",
+        "cold",
+        "command",
+    ]
     found = list(run(FULL, only=rows))
     assert list(dict.fromkeys(figure.row for figure in found)) == rows
-    assert len(found) == 1 + 3 + 2 + 1 + 1 + 2 + 1 + 1
+    assert len(found) == 1 + 3 + 2 + 2 + 1 + 1 + 2 + 1 + 1
     assert all(str(tmp_path) in figure.missing and figure.reached is None for figure in found)
     assert as_table(found).count("not measured") == len(found)
     assert as_dict(found, quick=False, seed=0)["figures"][0]["value"] is None
