@@ -30,7 +30,7 @@ from pagelink.graph.typed_graph import TypedGraph
 from pagelink.models.feeds import scorer
 from pagelink.models.link_model import LinkModel, node_inputs
 from pagelink.models.links import split_graph
-from pagelink.models.messages import message_graph
+from pagelink.models.messages import adjacencies, message_graph
 from pagelink.models.training import train
 from pagelink.rivals.ground import FactPath, Ground, Ranked, facts_of
 from pagelink.runtime.arrays import Doubles, Longs
@@ -131,8 +131,10 @@ class RewiredModel:
             for position, edge_type in enumerate(graph.edge_types[: graph.num_relations])
         }
         pairs = torch.from_numpy(np.stack([numbers(ends[0]), numbers(ends[1])]))
+        known = self._model.takes_adjacency
+        edges = adjacencies(x_dict, edge_index_dict) if known else edge_index_dict
         with torch.no_grad():
-            logits: Tensor = self._model(x_dict, edge_index_dict, pairs)
+            logits: Tensor = self._model(x_dict, edges, pairs)
         return logits.double().numpy()
 
 
