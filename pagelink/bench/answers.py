@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pagelink.bench.runs import timed
-from pagelink.bench.subjects import Subject
+from pagelink.bench.subjects import Subject, is_citation
 from pagelink.explain.explainer import PaGELink
 from pagelink.explain.result import Explanation
 from pagelink.rivals.gradients import rank_by_gradient
@@ -47,6 +47,14 @@ QUICK_OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
+CITATION_OPTIONS: dict[str, dict[str, Any]] = {
+    "paper": {"data_set": "augcitation"},
+    "gnnexp-released": {"size": 1e-4, "entropy": 2.0},
+    "pgexp-released": {"entropy": 1e-3, "links_per_epoch": 512},
+}
+"""What the released code does otherwise on AugCitation."""
+
+
 @dataclass(frozen=True)
 class Answer:
     """The answers of one explainer and seed for some links."""
@@ -69,19 +77,24 @@ def settings_of(name: str) -> Settings:
     return Settings(num_paths=MAIN, measure=name in (DEFAULT, DIVERSE), diverse=name == DIVERSE)
 
 
-def described(name: str, quick: bool = False) -> dict[str, Any]:
-    """The settings an explainer works under and its own options, ready for JSON."""
+def described(name: str, quick: bool = False, subject: str = "") -> dict[str, Any]:
+    """The settings an explainer works under on a subject and its own options, ready for JSON."""
     settings, kind = settings_of(name), RIVALS[name]
     if not issubclass(kind, Rival):
         return {"settings": settings.to_dict(), "options": {}}
-    options = kind.options_type(**options_of(name, quick))
+    options = kind.options_type(**options_of(name, quick, subject))
     own = kind.own_settings(settings, options)
     return {"settings": own.to_dict(), "options": asdict(options)}
 
 
-def options_of(name: str, quick: bool) -> dict[str, Any]:
-    """Options other than the explainer's own defaults: in a quick run it does less."""
-    return QUICK_OPTIONS.get(name, {}) if quick else {}
+def options_of(name: str, quick: bool, subject: str = "") -> dict[str, Any]:
+    """Options other than the explainer's own defaults: in a quick run it does less.
+
+    What stands for the released code has its settings for the data set of the subject.
+    """
+    if quick:
+        return QUICK_OPTIONS.get(name, {})
+    return CITATION_OPTIONS.get(name, {}) if is_citation(subject) else {}
 
 
 def seeds_of(name: str, seeds: Sequence[int]) -> list[int]:
@@ -102,7 +115,7 @@ def make_explainer(
     subject: Subject, name: str, settings: Settings, seed: int, quick: bool = False
 ) -> PaGELink:
     """An explainer that explains every link of a subject, whatever the model says of it."""
-    more: dict[str, Any] = {"threshold": None, "options": options_of(name, quick)}
+    more: dict[str, Any] = {"threshold": None, "options": options_of(name, quick, subject.name)}
     if issubclass(RIVALS[name], PGExpLink) and subject.train_links is not None:
         more["train_links"] = subject.train_links
     return make_rival(name, subject.model, subject.data, subject.link_type, settings, seed, **more)

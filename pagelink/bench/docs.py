@@ -95,12 +95,14 @@ def publish(folder: Path, root: Path) -> int:
         raise PageLinkError(f"There are no benchmark runs in {folder}.")
     for part in parts:
         target = root / RESULTS / part
+        runs = {file.name: _run(file) for file in sorted((store.folder / part).glob("*.json"))}
+        done = {_data_set(run) for run in runs.values()}
         for old in target.glob("*.json"):
-            old.unlink()
-        for file in sorted((store.folder / part).glob("*.json")):
-            run = json.loads(file.read_text(encoding="utf-8"))
+            if _data_set(_run(old)) in done:
+                old.unlink()
+        for name, run in runs.items():
             run["figures"].pop(PER_LINK, None)
-            write_text(target / file.name, json.dumps(run, ensure_ascii=False) + "\n")
+            write_text(target / name, json.dumps(run, ensure_ascii=False) + "\n")
     for file in files:
         found = json.loads(file.read_text(encoding="utf-8"))
         if found["quick"]:
@@ -114,6 +116,17 @@ def publish(folder: Path, root: Path) -> int:
             f"Figures of single links belong under {PER_LINK!r}, which is left out."
         )
     return size
+
+
+def _run(file: Path) -> dict[str, Any]:
+    run: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return run
+
+
+def _data_set(run: dict[str, Any]) -> str | None:
+    """The data set that a run is of; None: it is of no data set."""
+    key: dict[str, Any] = run["key"]
+    return key.get("subject", key.get("data"))
 
 
 def _joined(file: Path, new: dict[str, Any]) -> dict[str, Any]:

@@ -91,6 +91,11 @@ class Subject:
     """Links of the training, for explainers that are trained themselves."""
 
 
+def is_citation(name: str) -> bool:
+    """Whether a subject is of an AugCitation graph."""
+    return name.split("-", 1)[0] in ("augcitation", AMINER)
+
+
 def subject_names(quick: bool) -> tuple[str, ...]:
     """The names of the subjects of the part `models`; `load_subject` knows more data sets."""
     if quick:

@@ -36,6 +36,8 @@ def paper(
         Path | None,
         typer.Option(help="Also AugCitation from this AMiner file (a JSON object per line)."),
     ] = None,
+    data: Annotated[Many, repeatable("Only this data set.", "NAME")] = None,
+    without: Annotated[Many, repeatable("explainers: leave this one out.", "NAME")] = None,
     quick: Quick = False,
 ) -> None:
     """Run the paper's benchmark with all explainers. What was done before is not done again.
@@ -49,8 +51,9 @@ def paper(
     one_thread()  # so that CPU seconds are those of the work
     with locked(out):
         run_and_print(
-            out, part or [], console, seeds=seeds, links=links, quick=quick, aminer=aminer
-        )
+            out, part or [], console, seeds=seeds, links=links, quick=quick, aminer=aminer,
+            only=data or [], without=without or [],
+        )  # fmt: skip
 
 
 @bench.command()

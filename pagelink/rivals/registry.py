@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, ClassVar
 
 from pagelink.errors import SettingsError, did_you_mean
 from pagelink.explain.explainer import PaGELink
@@ -33,15 +33,28 @@ _LEARNING = (
 )  # fmt: skip
 
 
+@dataclass(frozen=True)
+class PaperOptions(Options):
+    """Whose released settings it has."""
+
+    data_set: str = "useritemattr"
+    """A name that `Settings.paper` knows."""
+
+    def __post_init__(self) -> None:
+        Settings.paper(self.data_set)  # which refuses others
+
+
 class Paper(Rival):
     """PaGE-Link with the released settings of pruning and learning, paths by its Score."""
 
     name = "paper"
+    options_type: ClassVar[type[Options]] = PaperOptions
 
     @classmethod
     def own_settings(cls, settings: Settings, options: Any) -> Settings:
         """The number of paths, their length and what they are held to stay as given."""
-        return settings.replace(**{name: getattr(RELEASED, name) for name in _LEARNING})
+        released = Settings.paper(options.data_set)
+        return settings.replace(**{name: getattr(released, name) for name in _LEARNING})
 
     def masks(self, work: Work) -> LearnedMasks:
         """Learn a mask for each link."""
@@ -52,6 +65,7 @@ class PowerLink(Paper):
     """Mask learning with the path loss of Power-Link: powers of the adjacency, no search."""
 
     name = "power"
+    options_type = Options
 
     @classmethod
     def own_settings(cls, settings: Settings, options: Any) -> Settings:

@@ -94,7 +94,9 @@ def each(session: Session, dataset: Dataset) -> None:
     key = dataset.key_of(looked_at=looked_at, settings=told(Settings()))
     picked = session.do("choice", key, _choice, dataset, looked_at).figures
     for name in RIVALS:
-        key = dataset.key_of(pair=picked[FIRST], explainer=name, options=options_of(name, quick))
+        key = dataset.key_of(
+            pair=picked[FIRST], explainer=name, options=options_of(name, quick, dataset.name)
+        )
         session.do(f"{FIRST}, {name}", key, _first, dataset, tuple(picked[FIRST]), name)
     key = dataset.key_of(pair=picked[SECOND], settings=told(Settings()))
     session.do(SECOND, key, _second, dataset, tuple(picked[SECOND]))

@@ -41,7 +41,7 @@ def each(session: Session, dataset: Dataset) -> None:
     quick = session.plan.quick
     for name in MASKED:
         key = {
-            **dataset.key, "row": name, "seed": 0, **described(name, quick),
+            **dataset.key, "row": name, "seed": 0, **described(name, quick, dataset.name),
             "links of it": links_of(name, quick), "bound": bound.date,
         }  # fmt: skip
         session.do(f"{dataset.name}, {name}", key, _explained, dataset, name, bound.figures)

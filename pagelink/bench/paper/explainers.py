@@ -51,7 +51,8 @@ comes close to this row, so that a mask ROC-AUC below it says nothing for an exp
 
 def each(session: Session, dataset: Dataset) -> None:
     """Do the runs of one data set with all explainers."""
-    compare(session, dataset, tuple(RIVALS), session.plan.seed_list)
+    names = tuple(name for name in RIVALS if name not in session.plan.without)
+    compare(session, dataset, names, session.plan.seed_list)
 
 
 def compare(session: Session, dataset: Dataset, names: Sequence[str], seeds: Sequence[int]) -> None:
@@ -68,7 +69,10 @@ def compare(session: Session, dataset: Dataset, names: Sequence[str], seeds: Seq
         do(VISIBLE, {}, _visible, dataset)
     runs: dict[str, list[Run]] = {name: [] for name in names}
     for name in names:
-        own = {"explainer": name, **described(name, quick), "links of it": links_of(name, quick)}
+        own = {
+            "explainer": name, **described(name, quick, dataset.name),
+            "links of it": links_of(name, quick),
+        }  # fmt: skip
         for seed in seeds_of(name, seeds):
             key = {**own, "seed": seed}
             done = do(f"{name}, seed {seed}", key, explained, dataset, name, seed, bound.figures)
@@ -174,7 +178,7 @@ def explained(dataset: Dataset, name: str, seed: int, bound: Figures) -> Figures
     reasons = [explanation.reason for explanation in answer.explanations]
     return {
         "row": name,
-        "options": options_of(name, quick),
+        "options": options_of(name, quick, dataset.name),
         **summed_up(rows, verdicts, reasons, known),
         "cpu": plain(answer.cpu / len(reasons)),
         "training": None if answer.training is None else plain(answer.training),

@@ -65,6 +65,10 @@ class Plan:
     """Links of a data set at most."""
     quick: bool = False
     """Tiny generated graphs, to see that it runs."""
+    only: tuple[str, ...] = ()
+    """Data sets to run, by the names of `TITLES`; none: all."""
+    without: tuple[str, ...] = ()
+    """Explainers that the part `explainers` does without."""
     aminer: Path | None = None
     """The public AMiner file (one JSON object per line), or a citation graph as a folder of
     tables."""
@@ -212,7 +216,7 @@ def datasets(plan: Plan) -> list[Dataset]:
     """The data sets of a plan."""
     own = () if plan.aminer is None else (OWN_CITATION,)
     names = (TINY,) if plan.quick else (RELEASED, GENERATED, CITATION, *own)
-    return [Dataset(name, plan) for name in names]
+    return [Dataset(name, plan) for name in names if not plan.only or name in plan.only]
 
 
 def told(settings: Settings) -> dict[str, Any]:

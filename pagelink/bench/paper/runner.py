@@ -26,13 +26,14 @@ from pagelink.bench.paper import (
     tables,
     time,
 )
-from pagelink.bench.paper.plan import Dataset, Part, Plan, Session
+from pagelink.bench.paper.plan import TITLES, Dataset, Part, Plan, Session
 from pagelink.bench.paper.report import Table, draw, tables_markdown
 from pagelink.bench.runs import Run, RunStore, check_names, say, shown_progress
 from pagelink.bench.subjects import checkpoint_subject
 from pagelink.datasets.ground_truth import Labels
 from pagelink.errors import PageLinkError
 from pagelink.models.checkpoint import Checkpoint
+from pagelink.rivals.registry import RIVALS
 from pagelink.runtime.files import write_text
 from pagelink.views.templates import render
 
@@ -150,17 +151,24 @@ def run_and_print(
     links: int = 200,
     quick: bool = False,
     aminer: Path | None = None,
+    only: Sequence[str] = (),
+    without: Sequence[str] = (),
 ) -> list[Path]:
     """Run parts of the benchmark, or what is left of them, print their tables, write the reports.
 
     Raises:
-        SettingsError: there is no such part.
+        SettingsError: there is no such part, data set or explainer.
     """
     parts = check_names("part", names, PARTS)
+    only = check_names("data set", only, TITLES) if only else ()
+    without = check_names("explainer", without, RIVALS) if without else ()
     if quick:
         seeds = min(seeds, QUICK_SEEDS)
         say(console, "Tiny generated graphs, hardly trained: these figures say nothing.\n")
-    plan = Plan(out / "models", seeds, links, quick, aminer, lambda words: say(console, words))
+    plan = Plan(
+        out / "models", seeds, links, quick, tuple(only), tuple(without), aminer,
+        lambda words: say(console, words),
+    )  # fmt: skip
     store = RunStore(out / RUNS)
     with shown_progress(console) as step:
         for number, name in enumerate(parts, start=1):

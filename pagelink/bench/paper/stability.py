@@ -97,7 +97,7 @@ def each(session: Session, dataset: Dataset) -> None:
             mine = dataclasses.replace(subject, model=model, pairs=subject.pairs[:count])
             key = dataset.key_of(
                 count, label=name, model=model_seed, seed=seed,
-                options=options_of(name, plan.quick),
+                options=options_of(name, plan.quick, dataset.name),
             )  # fmt: skip
             run_name = f"{subject.name} {name} model {model_seed} seed {seed}"
             given = mine, name, seed, plan.quick, (model_seed, seed) == (0, 0)
