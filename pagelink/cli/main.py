@@ -109,7 +109,10 @@ def train(
     link: Annotated[str, typer.Option(help="Relation to predict, as user,likes,movie.")],
     out: Annotated[Path, output("Checkpoint to write.")],
     model: Annotated[
-        str, typer.Option(help="rgcn, sage, hgt, or nbf, which looks at the walks between a pair.")
+        str,
+        typer.Option(
+            help="rgcn, sage, hgt, or nbf, which reads the walks between a pair, and no features."
+        ),
     ] = "rgcn",
     head: Annotated[
         str | None, typer.Option(help="dot, cosine or mlp; not for nbf. Default: dot.")

@@ -135,7 +135,7 @@ class TrainReport:
 
     @property
     def uses_structure(self) -> bool:
-        """The model beats the product of degrees and itself without edges."""
+        """On degree-matched negatives the model beats chance, degrees and itself without edges."""
         return self.test.uses_structure
 
     def __str__(self) -> str:
