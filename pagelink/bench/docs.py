@@ -64,7 +64,7 @@ README_COLUMNS = {
 }
 OTHERS = ("origin", "parts", "summary", "readme", "claims", "claims-labels", "claims-counts")
 PICTURES = tuple(
-    Path(name).stem for name in (claims.CASE, claims.PATHS, claims.EDGES, claims.LEMMAS)
+    Path(name).stem for name in (claims.CASE, claims.PATHS, claims.EDGES, *claims.LEMMAS.values())
 )
 NOT_RUN = "Not run yet.\n"
 MARKED = re.compile(r"(<!-- benchmark:([a-z-]+) -->\n).*?(<!-- /benchmark:\2 -->)", re.DOTALL)

@@ -41,10 +41,11 @@ OURS = {
 """Under which names the three explainers of the paper are run here, as released first."""
 PICTURED = (DEFAULT, "paper", "gnnexp-released", "gnnexp", "pgexp-released", "pgexp")
 """The panels of the paper's figure of one link, with the default before them."""
-CASE, PATHS, EDGES, LEMMAS = (
-    f"{name}.svg"
-    for name in ("case-three-facts", "case-three-paths", "time-against-edges", "subgraphx-lemmas")
+CASE, PATHS, EDGES = (
+    f"{name}.svg" for name in ("case-three-facts", "case-three-paths", "time-against-edges")
 )
+LEMMAS = {label: f"subgraphx-by-{name}.svg" for name, label in subgraphs.AXES.items()}
+"""Counts of subgraphs, by what they are drawn against."""
 
 
 def conclusion(store: RunStore) -> str:
@@ -178,7 +179,7 @@ def pictures(store: RunStore) -> dict[str, tuple[str, str]]:
     if PATHS in drawn:
         found[PATHS] = cases.second_in_words(runs), drawn[PATHS]
     for plot in time.plots(list(store.all(time.NAME))):
-        name = LEMMAS if "Subgraphs" in plot.title else EDGES
+        name = LEMMAS.get(plot.x_label, EDGES)
         if name not in found:
             lines = enumerated([line.label for line in plot.series])
             found[name] = (

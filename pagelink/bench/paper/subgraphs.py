@@ -158,6 +158,10 @@ def _grow(name: str, values: Sequence[int]) -> Figures:
     return {"by": name, "rows": rows}
 
 
+AXES = {"degree": "degree D", "budget": "budget B", "hops": "number of hops"}
+"""What counts are drawn against."""
+
+
 def growth(rows: Sequence[Mapping[str, int]], figure: str) -> float:
     """Return p of (figure per node) ~ D^p, by least squares of the logs.
 
@@ -230,21 +234,22 @@ def tables(by_name: Mapping[str, Mapping[str, Any]]) -> Iterator[Table]:
 
 
 def plots(by_name: Mapping[str, Mapping[str, Any]]) -> Iterator[Plot]:
-    """Counts against the degree, as logs."""
-    figures = by_name.get(f"{NAME} by degree")
-    if figures is not None:
-        rows = figures["rows"]
-        x = [float(row["degree"]) for row in rows]
-        named = {
-            "|V| D^(2B-2)": "formula", "trees": "trees", "connected sets": "sets",
-            "asked by SubgraphX-Link": "asked",
-        }  # fmt: skip
+    """Counts against the degree, the budget and the number of hops, as logs."""
+    named = {
+        "|V| D^(2B-2)": "formula", "trees": "trees", "connected sets": "sets",
+        "asked by SubgraphX-Link": "asked",
+    }  # fmt: skip
+    for what, x_label in AXES.items():
+        rows = by_name.get(f"{NAME} by {what}", {"rows": []})["rows"]
+        if len(rows) < 2:
+            continue
+        x = [float(row[what]) for row in rows]
         series = tuple(
             Series(words, x, [float(np.log10(row[key])) for row in rows])
             for words, key in named.items()
         )
+        size = "" if what == "budget" else f" of {rows[0]['budget']} nodes"
         yield Plot(
-            f"Subgraphs of {rows[0]['budget']} nodes against the degree", "degree D",
-            "log10 of the number", series,
+            f"Subgraphs{size} against the {x_label}", x_label, "log10 of the number", series,
             note="The formula of the lemma grows faster than what it is about.",
         )  # fmt: skip
