@@ -101,11 +101,10 @@ class Neighbours:
     Args:
         by_dst: the edges in order of their targets.
         num_src: the number of nodes that they may come from.
-        num_edges: the number of edges that weights are counted by.
     """
 
-    def __init__(self, by_dst: Groups, num_src: int, num_edges: int) -> None:
-        self.by_dst, self.num_src, self.num_edges = by_dst, num_src, num_edges
+    def __init__(self, by_dst: Groups, num_src: int) -> None:
+        self.by_dst, self.num_src = by_dst, num_src
         count = np.maximum(np.diff(by_dst[0]), 1)
         self.share = (1 / count).astype(np.float32)
         """Per target, one over the number of its edges."""
@@ -118,8 +117,12 @@ class Neighbours:
         """The edges that a layer is given."""
         ends = edge_index.detach().numpy()
         source, target = ends_of(module)
-        by_dst: Groups = _grouped(ends[target], ends[source], num_dst, num_src)
-        return cls(by_dst, num_src, ends.shape[1])
+        return cls.between(ends[source], ends[target], num_src, num_dst)
+
+    @classmethod
+    def between(cls, src: Longs, dst: Longs, num_src: int, num_dst: int) -> Neighbours:
+        """The edges from some nodes to others."""
+        return cls(_grouped(dst, src, num_dst, num_src), num_src)
 
     @cached_property
     def by_src(self) -> Groups:
@@ -136,7 +139,7 @@ class Neighbours:
             last = ptr[num_dst]
             by_dst = ptr[: num_dst + 1], edges[:last], ends[:last]
             num_src = int(ends[:last].max()) + 1 if last else 0
-            self._within[num_dst] = Neighbours(by_dst, num_src, self.num_edges)
+            self._within[num_dst] = Neighbours(by_dst, num_src)
         return self._within[num_dst]
 
 

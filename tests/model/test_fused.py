@@ -202,7 +202,7 @@ def layer_of(x: Tensor, edge_index: Tensor, scale: Tensor) -> Tensor:
 @pytest.mark.parametrize(("src", "dst"), [(3, 0), (0, 4), (-1, 0), (0, -1)])
 def test_a_node_that_is_not_there_is_an_error(src: int, dst: int) -> None:
     with pytest.raises(IndexError, match="a node that is not there"):
-        Neighbours(np.array([0, src]), np.array([0, dst]), 3, 4)
+        Neighbours.between(np.array([0, src]), np.array([0, dst]), 3, 4)
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -214,7 +214,7 @@ def test_against_dense_matrices(threads: int) -> None:
     src = torch.randint(0, 40, (count,), generator=generator)
     dst = torch.randint(0, 50, (count,), generator=generator)
     adjacency = torch.zeros(50, 40).index_put((dst, src), weights, accumulate=True)
-    edges = Neighbours(src.numpy(), dst.numpy(), 40, 51)
+    edges = Neighbours.between(src.numpy(), dst.numpy(), 40, 51)
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:

@@ -41,7 +41,8 @@ def settle(page: Page) -> None:
     expect(page.locator(".why-verdict .opening")).to_be_visible()
     expect(page.locator(".score-rank strong")).to_be_visible()
     expect(page.locator(".target").first).to_be_attached()
-    expect(page.locator(".explanation.is-old, .skeleton-line")).to_have_count(0)
+    waiting = page.locator(".score.is-asking, .explanation.is-old, .skeleton-line")
+    expect(waiting).to_have_count(0)
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)

@@ -260,6 +260,9 @@ def _interrupted(work: Callable[[], None], moment: Moment) -> list[str]:
 
     raised = []
     previous = signal.signal(signal.SIGALRM, interrupt)
+    # An interruption of a destructor goes to this hook. It must be one that cannot be interrupted.
+    reported: list[Any] = []
+    hook, sys.unraisablehook = sys.unraisablehook, reported.append
     try:
         try:
             if moment.event is None:
@@ -278,6 +281,8 @@ def _interrupted(work: Callable[[], None], moment: Moment) -> list[str]:
     sys.setprofile(None)
     signal.setitimer(signal.ITIMER_REAL, 0)
     signal.signal(signal.SIGALRM, previous)
+    sys.unraisablehook = hook
+    raised += [repr(each.exc_value) for each in reported if each.exc_type is not KeyboardInterrupt]
     return raised
 
 
