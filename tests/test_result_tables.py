@@ -26,7 +26,6 @@ NO_RESULTS = {
     ("paper.md", "GNNExp-Link, released, tuned, PGExp-Link, released, tuned"): SETTINGS,
     ("paper.md", "paper or its released code, pagelink"): SETTINGS,
     ("paper.md", "paper, released code, pagelink"): SETTINGS,
-    ("paper.md", RATES): BESIDE,
     ("paper.md", f"{RATES}, label in 1, 3, 5"): BESIDE,
     ("reading.md", "Line, Meaning, Field"): "example lines and what they mean",
     ("sanity.md", "Mechanism, Right answer, Top path right, Verdict right, "
