@@ -13,6 +13,7 @@ tensor. So a model computes what it would have computed, but for rows that nothi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import Any
@@ -43,6 +44,9 @@ _IN_PLACE = {
     "add_": "add", "sub_": "sub", "mul_": "mul", "div_": "div", "relu_": "relu", "__iadd__": "add",
     "__isub__": "sub", "__imul__": "mul", "__itruediv__": "div",
 }  # fmt: skip
+_IS_IN_PLACE = re.compile(
+    r"[a-z].*[^_]_|__setitem__|__i(add|sub|mul|(true|floor)?div|mod|pow|and|x?or|[lr]shift)__"
+)
 # What a tensor says of itself without its numbers:
 _FACTS = frozenset(
     vars(torch._C.TensorBase)[name].__get__
@@ -142,6 +146,8 @@ class NodeRows(Tensor):
                 if put_off is not None and put_off.shape == own.shape:
                     own.cell = put_off.cell
                     return own
+        if kwargs.get("out") is not None or _IS_IN_PLACE.fullmatch(name):
+            raise RowsError(f"{name} changes vectors of nodes in place, which is not followed.")
         put_off = _put_off(func, name, args, kwargs)
         if put_off is not None:
             return put_off
@@ -169,9 +175,12 @@ def _put_off(
             return _unstacked(func, name, own, args[1:], kwargs)
         if any(isinstance(other, NodeRows) for other in others) and name not in _BINARY:
             return None
-        if name == "linear" and func is F.linear:
+        if func is F.linear:
+            if own.dim() < 2:
+                return None
             weight = args[1] if len(args) > 1 else kwargs["weight"]
-            return _each_row(own, func, args[1:], kwargs, weight.shape[:1], weight)
+            columns = (*own.shape[1:-1], weight.shape[0])
+            return _each_row(own, func, args[1:], kwargs, columns, weight)
         if func is F.embedding:
             if own.dim() != 1 or _flag(args, kwargs, 3, "max_norm"):
                 return None

@@ -96,6 +96,32 @@ def test_what_was_made_before_a_change_in_place_keeps_its_numbers() -> None:
     assert float(plain[0, 0]) == -5  # what was given stays as it is
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda x: x.clamp_(0), lambda x: x.__setitem__(0, 1.0), lambda x: x.copy_(x + 1),
+        lambda x: x.index_add_(0, torch.tensor([0]), torch.ones(1, 2)),
+        lambda x: torch.add(x, 1, out=torch.empty(6, 2)),
+        lambda x: x.__ipow__(2),
+    ],
+)  # fmt: skip
+def test_other_changes_in_place_are_refused(change: Any) -> None:
+    with pytest.raises(RowsError, match="in place"):
+        change(given()[1])
+
+
+def test_linear_maps_of_longer_and_shorter_shapes() -> None:
+    weight = torch.tensor([[1.0, 2.0], [0.5, -1.0], [3.0, 0.0]])
+    heads = torch.arange(24.0).view(6, 2, 2)
+    found = F.linear(NodeRows.given(heads, (1, 6)), weight)
+    assert found.shape == (6, 2, 3)
+    torch.testing.assert_close(found[torch.tensor([0])], F.linear(heads, weight)[:1])
+    numbers = torch.arange(2.0)  # a single row of two columns, not two rows
+    torch.testing.assert_close(
+        F.linear(NodeRows.given(numbers, (1, 2)), weight), F.linear(numbers, weight)
+    )
+
+
 def test_gradients_go_through() -> None:
     plain = torch.randn(5, 2, generator=torch.Generator().manual_seed(0)).requires_grad_()
     rows = NodeRows.given(plain, (2, 5))
