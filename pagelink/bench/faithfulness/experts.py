@@ -26,7 +26,7 @@ from pagelink.bench.answers import MAIN
 from pagelink.bench.faithfulness.judges import EditedGraph, RewiredModel
 from pagelink.bench.faithfulness.swaps import FactSwaps, SwapEffect, swap_effect
 from pagelink.bench.measures import with_interval
-from pagelink.bench.paper.report import Table, say_tables
+from pagelink.bench.paper.report import Table, say_tables, write_tables
 from pagelink.bench.runs import (
     Figures,
     Run,
@@ -87,16 +87,19 @@ def run_and_print(
 ) -> list[Run]:
     """Run all models, or what is left of them, print and write the tables.
 
+    The tables are written after each model, so that a run that is stopped has those of its models.
+
     Raises:
         DataNotFoundError: hetionet-core is not there.
     """
     links = min(links, QUICK_LINKS) if quick else links
-    models = [Model(each, False) for each in (SEEDS[:1] if quick else SEEDS)]
-    models += [Model(each, True) for each in SHUFFLED_SEEDS]
-    store, runs = RunStore(out / "runs"), []
+    first, *others = (Model(each, False) for each in (SEEDS[:1] if quick else SEEDS))
+    models = [first, *(Model(each, True) for each in SHUFFLED_SEEDS), *others]
+    store, runs = RunStore(out / "runs"), list[Run]()
     with shown_progress(console) as step:
         for model in models:
             runs.append(run_model(store, model, out / "subjects", links, seed, quick, step))
+            write_tables(tables(runs, seed), out, NAME, quick=quick, seed=seed)
     say_tables(tables(runs, seed), out, NAME, console, quick=quick, seed=seed)
     return runs
 

@@ -91,21 +91,25 @@ def tables_markdown(tables: Iterable[Table], level: int) -> str:
 def say_tables(
     tables: Sequence[Table], out: Path, name: str, console: Console, **more: Any
 ) -> None:
-    """Print tables, and write them: as Markdown, and as JSON with what they were made by.
+    """Print tables, and write them; see `write_tables`."""
+    written = write_tables(tables, out, name, **more)
+    say(console, tables_markdown(tables, 2))
+    say(console, f"Wrote {' and '.join(map(str, written))}")
+
+
+def write_tables(tables: Sequence[Table], out: Path, name: str, **more: Any) -> list[Path]:
+    """Write tables as Markdown, and as JSON with what they were made by; return the files.
 
     Args:
         tables: what there is to show.
         out: the folder.
         name: of the two files, without their endings.
-        console: where to print.
         more: what else the JSON holds, such as the seed and further figures.
     """
-    text = tables_markdown(tables, 2)
     whole = {"benchmark": name, **made_by(), **more, "tables": [asdict(table) for table in tables]}
     found = json.dumps(whole, indent=1, ensure_ascii=False, allow_nan=False)
-    say(console, text)
-    written = [write_text(out / f"{name}.md", text), write_text(out / f"{name}.json", found)]
-    say(console, f"Wrote {' and '.join(map(str, written))}")
+    text = tables_markdown(tables, 2)
+    return [write_text(out / f"{name}.md", text), write_text(out / f"{name}.json", found)]
 
 
 # Drawing.
