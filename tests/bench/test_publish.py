@@ -34,6 +34,20 @@ def models(folder: Path, subject: str, *titles: str) -> Path:
     return folder
 
 
+def test_runs_of_other_data_sets_of_a_part_stay(tmp_path: Path) -> None:
+    def run(folder: str, data: str, row: str, key: str = "subject") -> None:
+        store = RunStore(tmp_path / folder / "runs")
+        store.do("explainers", f"{data} {row}", {key: data, "row": row}, lambda: {"row": row})
+
+    run("a", "released", "degree")
+    run("a", "augcitation-rgcn", "degree")
+    docs.publish(tmp_path / "a", tmp_path)
+    run("b", "released", "gradient")
+    docs.publish(tmp_path / "b", tmp_path)
+    found = [file.stem for file in (tmp_path / docs.RESULTS / "explainers").iterdir()]
+    assert sorted(found) == ["augcitation-rgcn-degree", "released-gradient"]
+
+
 def titles(root: Path) -> list[str]:
     found = json.loads((root / docs.RESULTS / f"{FAITHFULNESS}.json").read_text())
     return [table["title"] for table in found["tables"]]

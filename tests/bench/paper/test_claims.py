@@ -75,7 +75,7 @@ def test_figures_of_the_paper_its_code_and_ours_are_under_each_other(store: RunS
 def test_pictures_on_pages_are_drawn_from_the_committed_results() -> None:
     pages = "".join((ROOT / name).read_text("utf-8") for name in paper_docs.FILES)
     drawn = paper_docs.drawings(RunStore(ROOT / paper_docs.RESULTS))
-    assert len(drawn) == 5
+    assert len(drawn) == 7
     for name, svg in drawn.items():
         assert f"](images/{name.name})" in pages
         assert ET.fromstring(svg).tag.endswith("svg")

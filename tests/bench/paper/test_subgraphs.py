@@ -76,5 +76,7 @@ def test_table_and_plot_are_made_of_the_counts() -> None:
     (table,) = tables(by_name)
     assert len(table.rows) == 6
     assert "the lemma has D^6" in table.note
-    (plot,) = plots(by_name)
-    assert len(plot.series) == 4
+    drawn = list(plots(by_name))
+    assert [plot.x_label for plot in drawn] == ["degree D", "budget B", "number of hops"]
+    assert [plot.series[0].x for plot in drawn] == [[4, 6], [2, 3], [2, 3]]
+    assert all(len(plot.series) == 4 for plot in drawn)

@@ -82,4 +82,4 @@ def test_tables_and_plots_come_from_the_runs(runs: list[Run]) -> None:
     for table in found:
         assert all(len(row) == len(table.columns) for row in table.rows)
     assert [row[0] for row in found[1].rows] == list(paper_time.ROWS)
-    assert len(list(paper_time.plots(runs))) == 3
+    assert len(list(paper_time.plots(runs))) == 5
