@@ -221,8 +221,9 @@ def sum_without_messages(layers: Mapping[MessagePassing, PlainCall], undo: Undo)
     replace_propagate(plain, undo)
 
 
-Known = dict[tuple[int, int, int, int], tuple[Tensor, Neighbours]]
-"""Edges that were put in order, by the tensor they come from, its first end, and their nodes."""
+Known = dict[tuple[int, ...], tuple[Tensor, Neighbours]]
+"""Edges that were put in order, by the tensor they come from, how often it was changed, the row of
+their sources, and the numbers of their nodes. The tensor is kept, so that no other has its id."""
 
 
 def _summing(module: MessagePassing, call: PlainCall, known: Known) -> Propagate:
@@ -240,8 +241,10 @@ def _summing(module: MessagePassing, call: PlainCall, known: Known) -> Propagate
             return written_out(edge_index, size=size, **arguments)
         x, scale = found
         weights = x.new_ones(edge_index.shape[1]) if scale is None else scale.view(-1)
-        key = id(edge_index), source, x.shape[0], num_dst
-        if key not in known:  # the layers of a model mostly get the same edges
+        # The layers of a model mostly get the same edges, unless it changes them on the way.
+        counted = not edge_index.is_inference()
+        key = id(edge_index), edge_index._version if counted else -1, source, x.shape[0], num_dst
+        if not counted or key not in known:
             known[key] = edge_index, Neighbours.of(module, edge_index, x.shape[0], num_dst)
         return weighted_sum(x, weights, known[key][1], call.mean)
 

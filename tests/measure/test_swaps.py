@@ -15,9 +15,11 @@ from support.chains_of_books import LINK, WalkModel, scenes
 from support.zoo import ZOO, links_of, make_case
 
 from pagelink import PaGELink, Settings
+from pagelink.graph.computation_graph import FAR, ComputationGraphs
 from pagelink.graph.lookup import edges_of_facts
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.measure.swaps import JobList, Jobs, Swaps, draw, swapped_logits
+from pagelink.model.edited_logits import EditedLogits
 from pagelink.model.predictor import LinkPredictor
 from pagelink.rivals.ground import Ground
 from pagelink.runtime.csr import Csr
@@ -113,6 +115,24 @@ def test_scores_are_those_of_the_graph_edited_by_hand(name: str, place: int) -> 
         inputs = again.full_graph(*every, explainer.setup.relations([link]))
         expected = float(again.logits(inputs))
         assert answers[number] == pytest.approx(expected, abs=2e-5)
+
+
+def test_nodes_that_no_message_comes_from_do_not_come_nearer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[ComputationGraphs] = []
+
+    class Noted(EditedLogits):
+        def __init__(self, predictor: Any, batch: ComputationGraphs, *others: Any) -> None:
+            seen.append(batch)
+            super().__init__(predictor, batch, *others)
+
+    monkeypatch.setattr("pagelink.measure.swaps.EditedLogits", Noted)
+    for place in (3, 4):
+        explainer, ground, jobs, swaps = drawn("HeteroConv SAGE", place)
+        swapped_logits(explainer.setup, ground.batch, ground.relation, jobs, swaps)
+    assert any((batch.hops == FAR).any() for batch in seen)
+    assert all((batch.hops >= 0).all() for batch in seen)
 
 
 @pytest.mark.parametrize("name", ["HeteroConv SAGE", "RGCN"])

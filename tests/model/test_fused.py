@@ -23,7 +23,14 @@ from torch_geometric.nn import (
 )
 
 from pagelink import PaGELink
-from pagelink.model.fused import EDGES_FOR_THREADS, Neighbours, is_plain_layer, weighted_sum
+from pagelink.model.fused import (
+    EDGES_FOR_THREADS,
+    Neighbours,
+    PlainCall,
+    is_plain_layer,
+    sum_without_messages,
+    weighted_sum,
+)
 from pagelink.model.masking import Tracer, Weighting
 from pagelink.runtime.undo import Undo
 
@@ -197,6 +204,36 @@ def test_weights_of_another_number_type_have_their_messages_written_out() -> Non
 def layer_of(x: Tensor, edge_index: Tensor, scale: Tensor) -> Tensor:
     messages = x[edge_index[0]] * scale[:, None]
     return torch.zeros_like(messages[:1]).expand(NODES, -1).index_add(0, edge_index[1], messages)
+
+
+class TurnedOnTheWay(nn.Module):
+    """Two layers on one tensor of edges, which is changed in place between them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([SAGEConv(DIM, DIM), SAGEConv(DIM, DIM)])
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        edges = edge_index.clone()
+        hidden = self.layers[0](x, edges)
+        edges.copy_(edge_index.flip(0))
+        out: Tensor = self.layers[1](hidden, edges)
+        return out
+
+
+@pytest.mark.parametrize("inference", [False, True])
+def test_edges_that_a_model_changes_on_the_way_are_put_in_order_anew(inference: bool) -> None:
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        model = TurnedOnTheWay()
+    x, edge_index, _ = graph()
+    layers = {layer: PlainCall("x", False, True, NODES) for layer in model.layers}
+    with torch.inference_mode(inference), torch.no_grad():
+        expected = model(x, edge_index)
+        with Undo() as undo:
+            sum_without_messages(layers, undo)
+            found = model(x, edge_index)
+    assert torch.allclose(found, expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(("src", "dst"), [(3, 0), (0, 4), (-1, 0), (0, -1)])
