@@ -115,7 +115,9 @@ def check_cut(answer: Explanation, deadline: float, doing: str) -> None:
     assert re.search(
         f"The deadline of {deadline:g} seconds was over while {either}", answer.message
     )
-    assert "This explanation is not complete." in str(answer)
+    # On a busy machine the time may be over before the first path was found; that is said, too.
+    none = not answer.paths and "no path was found by then" in answer.message
+    assert none or "This explanation is not complete." in str(answer)
     if doing != "an end of the link was ranked":  # then what is measured was measured before
         assert answer.evidence is None
         assert "does not rely on paths" not in str(answer)
@@ -144,7 +146,7 @@ def test_the_deadline_holds_in_every_stage(
     assert took <= 1.5 * deadline + PASS + SLACK
     check_cut(answer, deadline, doing)
     assert answer.logit is not None
-    assert answer.paths
+    assert answer.paths or doing == "paths were searched"
     assert answer.rank is None
 
 
