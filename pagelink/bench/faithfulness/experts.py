@@ -4,7 +4,8 @@ On hetionet-core models learn which compound treats which disease. Where a compo
 that is associated with the disease, experts look for the mechanism there. Of these paths of a pair
 the one whose removal lowers the score most is taken; whether it counts is decided by swaps of its
 two facts (see `swaps`), not by the explainer. Then: how often is it first, or among the first
-three? A model that was trained on shuffled links is the check: what it knows is degrees.
+three? Another path may count more, so the first path of each explainer is judged by the same swaps.
+A model that was trained on shuffled links is the check: what it knows is degrees.
 
 One run per model, kept as a file: what was done is not done again.
 """
@@ -56,6 +57,7 @@ ASSOCIATES: EdgeType = ("disease", "associates", "gene")
 SETTINGS = Settings(exclude_relations=("treats", "palliates"))
 DEFAULT = "default"
 EXPLAINERS = {DEFAULT: "pagelink", "degree": "degree", "gradient": "gradient"}
+OTHERS = tuple(name for name in EXPLAINERS if name != DEFAULT)
 # With uniform negatives alone a model of this graph learns degrees, and hardly beats its twin
 # without edges where these are matched.
 TRAINING = TrainSettings(
@@ -65,6 +67,7 @@ DROPOUT = 0.3
 QUICK_TRAINING = dataclasses.replace(TRAINING, epochs=15, lr=0.03, retrain_edgeless=False)
 PLACES = {"first": 1, "three": MAIN}
 """Which of the returned paths are looked at."""
+BY_SWAPS = "first by swaps"
 Row = dict[str, Any]
 """What was found of one pair."""
 
@@ -175,11 +178,10 @@ def judged(subject: Subject, seed: int, step: Callable[[str], None]) -> list[Row
     step("default")
     explained = list(explainer.explain_many(pairs))
     shown = {DEFAULT: fact_paths(explainer, explained)}
-    for name in EXPLAINERS:
-        if name != DEFAULT:
-            step(name)
-            rival = _explainer(subject, name, seed)
-            shown[name] = fact_paths(rival, rival.explain_many(pairs))
+    for name in OTHERS:
+        step(name)
+        rival = _explainer(subject, name, seed)
+        shown[name] = fact_paths(rival, rival.explain_many(pairs))
     rows = []
     for number, (pair, answer) in enumerate(zip(pairs, explained, strict=True)):
         step(f"swaps of pair {number + 1} of {len(pairs)}")
@@ -191,6 +193,12 @@ def judged(subject: Subject, seed: int, step: Callable[[str], None]) -> list[Row
         ])  # fmt: skip
         best = paths[int(np.argmin(logits[1:]))]
         found = swap_effect(swaps, ask, link, best, seed)
+        count = counts(found, answer.noise)
+        values = {best: found.value or 0.0}
+        if count:
+            firsts = {ranked[number][0] for ranked in shown.values() if ranked[number]}
+            for path in sorted(firsts - {best}):
+                values[path] = swap_effect(swaps, ask, link, path, seed).value or 0.0
         rows.append({
             "src": pair[0], "dst": pair[1], "paths": len(paths), "logit": plain(logits[0]),
             "logit of the explainer": None if answer.logit is None else plain(answer.logit),
@@ -198,7 +206,11 @@ def judged(subject: Subject, seed: int, step: Callable[[str], None]) -> list[Row
             "verdict": None if answer.evidence is None else answer.evidence.verdict,
             **{key: None if value is None else plain(value)
                for key, value in dataclasses.asdict(found).items()},
-            "counts": counts(found, answer.noise),
+            "counts": count,
+            BY_SWAPS: {
+                name: plain(values.get(ranked[number][0], 0.0)) if ranked[number] else 0.0
+                for name, ranked in shown.items()
+            },
             **{place: {name: best in ranked[number][:most] for name, ranked in shown.items()}
                for place, most in PLACES.items()},
         })  # fmt: skip
@@ -237,15 +249,15 @@ def gene_paths(swaps: FactSwaps, explainer: PaGELink, pair: tuple[int, int]) -> 
 
 
 def shares(rows: Sequence[Row], place: str, name: str, less: str | None, seed: int) -> Figures:
-    """How often the path is there, with a 95 % interval; or how much more often than for another.
+    """The mean of a figure, such as how often the path is there, with a 95 % interval.
 
     A pair that several models predict is drawn with all of its rows at once.
 
     Args:
         rows: pairs whose best path counts.
-        place: one of `PLACES`.
+        place: the figure: one of `PLACES`, or `BY_SWAPS`.
         name: the explainer.
-        less: the one it is compared with.
+        less: one whose figure is subtracted.
         seed: of the interval.
 
     Returns:
@@ -265,10 +277,15 @@ def tables(runs: Sequence[Run], seed: int) -> list[Table]:
     """The models; how often the path that counts is shown; and the same in words."""
     real = [run for run in runs if not run.key["model"]["shuffled"]]
     other = [run for run in runs if run.key["model"]["shuffled"]]
-    groups = [*((run.name, [run]) for run in real), ("all models", real)]
-    groups += [(run.name, [run]) for run in other]
+    groups = [(run.name, list(_counting([run]))) for run in real]
+    groups.append(("all models", list(_counting(real))))
+    groups.append((
+        "all models, none counts more",
+        [row for row in _counting(real) if row["value"] >= max(row[BY_SWAPS].values())],
+    ))  # fmt: skip
+    groups += [(run.name, list(_counting([run]))) for run in other]
     if len(other) > 1:
-        groups.append(("all shuffled", other))
+        groups.append(("all shuffled", list(_counting(other))))
     result = [Table(
         "Models of compound treats disease",
         ("", "AUC", "matched", "without edges", "matched", "twin", "matched", "predicted",
@@ -280,22 +297,30 @@ def tables(runs: Sequence[Run], seed: int) -> list[Table]:
         "plain way and by the explainer differ by at most "
         f"{_largest_difference(runs):.1g}, at six digits.",
     )]  # fmt: skip
+    columns = ("", "pairs", *EXPLAINERS, *(f"{DEFAULT} - {each}" for each in OTHERS))
     for place, most in PLACES.items():
-        rows = []
-        for name, some in groups:
-            counted = list(_counting(some))
-            figures = [shares(counted, place, each, None, seed) for each in EXPLAINERS]
-            figures += [shares(counted, place, DEFAULT, each, seed)
-                        for each in EXPLAINERS if each != DEFAULT]  # fmt: skip
-            rows.append((name, str(len(counted)), *(interval_cell(**each) for each in figures)))
         where = "first" if most == 1 else f"among the first {most}"
         result.append(Table(
-            f"The path that counts is {where}",
-            ("", "pairs", *EXPLAINERS,
-             *(f"{DEFAULT} - {each}" for each in EXPLAINERS if each != DEFAULT)),
-            rows, in_words(real, other, place, where, seed),
+            f"The path by a gene is {where}", columns,
+            [_compared_row(*group, place, seed) for group in groups],
+            "None counts more: only the pairs for which, by swaps, no explainer's first path "
+            "counts more than the path by a gene. " + in_words(real, other, place, where, seed),
         ))  # fmt: skip
+    result.append(Table(
+        "What the first path counts, by swaps", columns,
+        [_compared_row(*group, BY_SWAPS, seed) for group in groups],
+        "Of the same pairs: mean fall of the score by swapping the facts of the explainer's first "
+        "path, less that by swapping as many facts on no path; 0 where there is no path or there "
+        "are too few swaps.",
+    ))  # fmt: skip
     return result
+
+
+def _compared_row(name: str, rows: Sequence[Row], key: str, seed: int) -> tuple[str, ...]:
+    """The figures of all explainers on some pairs, and how far the default is above the others."""
+    figures = [shares(rows, key, each, None, seed) for each in EXPLAINERS]
+    figures += [shares(rows, key, DEFAULT, each, seed) for each in OTHERS]
+    return (name, str(len(rows)), *(interval_cell(**each) for each in figures))
 
 
 def _model_row(run: Run) -> tuple[str, ...]:
@@ -329,8 +354,7 @@ def in_words(
         if not runs:
             continue
         rows = list(_counting(runs))
-        found = {other: _more_often(shares(rows, place, DEFAULT, other, seed))
-                 for other in EXPLAINERS if other != DEFAULT}  # fmt: skip
+        found = {other: _more_often(shares(rows, place, DEFAULT, other, seed)) for other in OTHERS}
         said.append(
             f"Trained {name}, the default has it {where} "
             + " and ".join(f"{words} {other}" for other, words in found.items()) + "."

@@ -297,6 +297,12 @@ def row(src: int, counts: bool | None, default: int, degree: int, gradient: int)
         "logit of the explainer": 2.0 if src != 4 else 2.5,
         "first": {name: place == 1 for name, place in places.items()},
         "three": {name: 1 <= place <= 3 for name, place in places.items()},
+        # Where another path is first it counts 0.5, but for pair (2, 0) more than the path itself.
+        "value": 1.0,
+        "first by swaps": {
+            name: 1.0 if place == 1 else (1.5 if src == 2 else 0.5)
+            for name, place in places.items()
+        },
     }  # fmt: skip
 
 
@@ -315,13 +321,20 @@ def test_tables_by_hand() -> None:
         run("model 1", False, row(1, True, 1, 0, 1), row(4, None, 0, 0, 0)),
         run("shuffled 0", True, row(1, False, 1, 1, 1)),
     ]
-    models, first, three = experts.tables(runs, seed=0)
+    models, first, three, by_swaps = experts.tables(runs, seed=0)
     assert models.rows[1] == (
         "model 1", "0.750", "0.750", "0.750", "0.750", "0.750", "-", "9", "2", "1", "1", "0",
     )  # fmt: skip
     assert models.note.endswith("differ by at most 0.5, at six digits.")
     assert [cells[:2] for cells in first.rows] == [
-        ("model 0", "2"), ("model 1", "1"), ("all models", "3"), ("shuffled 0", "0"),
+        ("model 0", "2"), ("model 1", "1"), ("all models", "3"),
+        ("all models, none counts more", "2"), ("shuffled 0", "0"),
+    ]  # fmt: skip
+    assert [cell.split(" ")[0] for cell in first.rows[3][2:]] == [
+        "1.000", "0.000", "0.500", "1.000", "0.500",
+    ]  # fmt: skip
+    assert [cell.split(" ")[0] for cell in by_swaps.rows[2][2:]] == [
+        "1.167", "0.667", "0.833", "0.500", "0.333",
     ]  # fmt: skip
     assert [cell.split(" ")[0] for cell in first.rows[2][2:]] == [
         "0.667", "0.333", "0.667", "0.333", "0.000",
@@ -329,7 +342,7 @@ def test_tables_by_hand() -> None:
     assert [cell.split(" ")[0] for cell in three.rows[2][2:]] == [
         "1.000", "0.667", "0.667", "0.333", "0.333",
     ]  # fmt: skip
-    assert first.rows[3][2] == "-"
+    assert first.rows[4][2] == "-"
     assert "shuffled" not in experts.tables(runs[:2], seed=0)[1].note
     assert "Trained on shuffled links, no pair has a path that counts." in first.note
     # Both rows of pair (1, 0) are drawn together: with the same pair in two models there are only
