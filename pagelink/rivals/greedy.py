@@ -69,7 +69,7 @@ def greedy_search(
         inserted: search for the set whose insertion into G0 raises the score most, and where the
             result says effect, it is the gain, f(G0 + S) - f(G0).
     """
-    found, exhaustive = _all_paths(ground, most)
+    found, exhaustive = all_paths(ground, most)
     tried = ground.candidates(found)
     num_links, count = ground.num_links, len(tried.lengths)
     chosen = np.full((num_links, num_paths), -1)
@@ -98,7 +98,7 @@ def _known(values: Doubles) -> Doubles:
     return np.where(np.isfinite(values), values, 0.0)
 
 
-def _all_paths(ground: Ground, most: int) -> tuple[FoundPaths, Bools]:
+def all_paths(ground: Ground, most: int) -> tuple[FoundPaths, Bools]:
     """All paths of each link; of a link with too many, half of them by degree, half by gradient."""
     paths = ground.paths
     found = paths_by_degree(paths, most + 1)

@@ -2,7 +2,9 @@
 
 On the released weights, for every rho: the effect of removing the returned paths from G as a share
 of that of the greedy removal, what they add to G0 as a share of that of the greedy gain, and how
-often a labelled path is among them. Few paths are best at both, so this is a frontier.
+often a labelled path is among them. Few paths are best at both, so this is a frontier. Two further
+rows know the labels: of all sets that are worth enough they take one with a labelled path, if there
+is one. No choice among these sets can have more labelled paths.
 """
 
 from __future__ import annotations
@@ -31,10 +33,12 @@ from pagelink.bench.runs import (
     shown_progress,
 )
 from pagelink.bench.subjects import RELEASED, Subject, load_subject
+from pagelink.measure.path_sets import PathSets
 from pagelink.measure.verdict import VERDICTS
-from pagelink.rivals.greedy import MOST_PATHS, greedy_search
+from pagelink.measure.worth import counts, shares, worths
+from pagelink.rivals.greedy import MOST_PATHS, all_paths, greedy_search
 from pagelink.rivals.ground import FactPath, Ground, Ranked, facts_of
-from pagelink.runtime.arrays import Doubles
+from pagelink.runtime.arrays import Bools, Doubles, Longs
 from pagelink.settings import Settings
 
 NAME = "sides"
@@ -45,6 +49,9 @@ REMOVAL, GAIN = "greedy removal", "greedy gain"
 RIVALS = {"degree": "degree", "gradient": "gradient", "random": "random-paths", "paper": "paper"}
 """The rows beside the default and the greedy searches, and what the registry calls them. All are
 measured, so that all have a verdict."""
+KNOWING, POOL = (0.7, Settings().rho), 12
+"""The values of rho of the rows that know the labels. Of a link with more than twice `POOL` paths,
+only the labelled ones and the `POOL` best ones by removal and by gain are combined."""
 SHARES = ("removal", "gain", "label", "label supportable")
 NONE = "none"
 
@@ -113,6 +120,11 @@ class Sides:
             work = partial(self._explained, explainer, settings)
             key = {**shared, "row": row, "settings": settings.to_dict()}
             found.append(store.do(NAME, row, key, work))
+        for rho in KNOWING:
+            row = f"knows the labels, rho = {rho:g}"
+            step(f"{NAME}: {row}")
+            key = {**shared, "row": row, "rho": rho, "pool": POOL}
+            found.append(store.do(NAME, row, key, partial(self._knowing, rho)))
         return [self._with_shares(run, over) for run in (*found, *bounds.values())]
 
     @cached_property
@@ -134,6 +146,12 @@ class Sides:
             more["supportable"] += supportable(ground, self._labels(ground)).tolist()
         figures = self._measured(ranked)
         return {"per link": {**figures, **more}}
+
+    def _knowing(self, rho: float) -> Figures:
+        ranked: Ranked = []
+        for ground in self._grounds:
+            ranked += knowing(ground, self._labels(ground), rho, self._most_paths)
+        return {"per link": self._measured(ranked)}
 
     def _explained(self, explainer: str, settings: Settings) -> Figures:
         answer = ask(self._subject, explainer, settings, self._seed, counts=(MAIN,))
@@ -183,6 +201,63 @@ class Sides:
             not_positive={side: int((over[side] <= 0).sum()) for side in ("removal", "gain")},
         )
         return run
+
+
+def knowing(
+    ground: Ground, labels: Sequence[Sequence[FactPath]], rho: float, most_paths: int
+) -> Ranked:
+    """Per link, the set of the highest worth of those with a labelled path, if one reaches rho.
+
+    All sets of up to three paths are measured. As in the explainer, every path has to add to the
+    others, and a set has to reach rho of the best worth; where none of these has a labelled path,
+    it is the best one of all.
+
+    Args:
+        ground: the links.
+        labels: their labelled paths.
+        rho: share of the best worth.
+        most_paths: paths of a link that are looked at, at most.
+    """
+    # 1. Measure all sets of a pool per link, on both sides.
+    tried = ground.candidates(all_paths(ground, most_paths)[0])
+    every = np.arange(len(tried.lengths))
+    paths = [ground.as_facts(tried.arcs[one]) for one in every]
+    known = [{*of_link} for of_link in labels]
+    is_label = np.array([p in known[i] for p, i in zip(paths, tried.link, strict=True)], dtype=bool)
+    edits = tried.removal(tried.link, every[:, None])
+    alone = ground.effects_of(edits), ground.gains_of(edits)
+    pools = [
+        _pool(every[first:last], is_label, alone)
+        for first, last in zip(tried.ptr[:-1], tried.ptr[1:], strict=True)
+    ]
+    padded = np.full((len(pools), max(1, *map(len, pools))), -1)
+    for link, pool in enumerate(pools):
+        padded[link, : len(pool)] = pool
+    sets = PathSets(tried, padded, MAIN)
+    edits = sets.edits(sets.valid)
+    effect, gain = np.full((2, *sets.valid.shape), -np.inf)
+    effect[sets.valid], gain[sets.valid] = ground.effects_of(edits), ground.gains_of(edits)
+
+    # 2. Of those that are worth enough take one with a labelled path.
+    noise = ground.explainer.setup.noise
+    share = shares(effect, gain, sets.without_each(effect), sets.without_each(gain), noise)
+    worth = worths(effect, gain, effect.max(1), gain.max(1), noise)
+    worth = np.where(sets.valid & counts(share).all(2), worth, -1.0)
+    enough = worth >= rho * worth.max(1, keepdims=True)
+    has_label = np.append(is_label, False)[sets.members].any(2)
+    chosen = np.argmax(np.where(enough & has_label, 2.0, 0.0) + worth, axis=1)
+    return [
+        [paths[one] for one in sets.members[link, place] if one >= 0]
+        for link, place in enumerate(chosen)
+    ]
+
+
+def _pool(candidates: Longs, is_label: Bools, alone: tuple[Doubles, Doubles]) -> Longs:
+    """The candidates of a link that are combined."""
+    if len(candidates) <= 2 * POOL:
+        return candidates
+    best = [candidates[np.argsort(-values[candidates])[:POOL]] for values in alone]
+    return np.unique(np.concatenate([candidates[is_label[candidates]], *best]))
 
 
 def table(runs: Sequence[Run]) -> Table:
