@@ -128,6 +128,10 @@ _PLANS: dict[str, Plan] = {
         "two of four saved mixes are needed, more add nothing",
         (_SAVED,), lambda n: 4 * _one((n[0] - 1).clamp(min=0)), _saved(4), _DECOYS,
     ),
+    "5 of 8": Plan(
+        "five of eight saved mixes are needed, more than may be shown, more add nothing",
+        (_SAVED,), lambda n: 4 * _one((n[0] - 4).clamp(min=0)), _saved(8), _DECOYS, "not_by_these",
+    ),
     "negative, for": Plan(
         "a saved mix is worth 3, a liked one -1",
         (_SAVED, _LIKED), lambda n: 3 * n[0] - n[1], ("saves m1 contains",), _DECOYS,

@@ -1,7 +1,7 @@
 """Which facts of a path the model uses: active ones move its score, idle ones only connect others.
 
 A fact is active if removing it alone moves the score in at least one graph that has its path: G, G0
-with the path, G without one of the other paths, or G0 with the path and a random half of all other
+with the path, G without one of the other paths, or G0 with the path and a random part of all other
 facts on paths. One graph is not enough: in a chain every fact has the whole effect of the path, and
 where paths stand in for each other none has any as long as the others are there.
 """
@@ -19,8 +19,10 @@ from pagelink.measure.trials import Trials
 from pagelink.runtime.arrays import Bools, Doubles, Longs
 from pagelink.runtime.csr import Csr
 
-HALVES = (2, 6)
-"""Random halves of the other facts, in two rounds: the second for what the first does not show."""
+ROUNDS = ((2, 8), (6, 8), (4, 12))
+"""Random parts of the other facts: the number of parts of a round, and the sixteenths of the facts
+that each of them has. Each round is for what those before do not show. Where more paths are needed
+together than may be shown, half of the facts leave too few of them whole."""
 UNKNOWN, IDLE, ACTIVE = -1, 0, 1
 
 
@@ -88,8 +90,10 @@ def activity_of(trials: Trials, rows: Longs) -> Activity:
         _in_whole_graph(asked)
         _beside_path(asked)
         _without_another_path(asked, rows)
-        for number, halves in enumerate(HALVES):
-            _beside_random_halves(asked, sum(HALVES[:number]), halves)
+        first = 0
+        for count, kept in ROUNDS:
+            _beside_random_parts(asked, range(first, first + count), kept)
+            first += count
         state[asked.candidate, asked.place] = np.where(asked.active, ACTIVE, IDLE)
         effect[asked.candidate, asked.place] = asked.effect
     return Activity(state, effect)
@@ -138,8 +142,8 @@ def _without_another_path(asked: _Asked, rows: Longs) -> None:
     asked.notice(left[fact], before[pair] - after)
 
 
-def _beside_random_halves(asked: _Asked, first: int, count: int) -> None:
-    """Remove each fact alone from G0 with its path and random halves of the other path facts."""
+def _beside_random_parts(asked: _Asked, numbers: range, kept: int) -> None:
+    """Remove each fact alone from G0 with its path and random parts of the other path facts."""
     trials = asked.trials
     left = np.flatnonzero(~asked.active)
     if not len(left):
@@ -150,19 +154,19 @@ def _beside_random_halves(asked: _Asked, first: int, count: int) -> None:
     own = trials.candidates.slots.take(np.concatenate([candidates, asked.candidate[left]]))
     nothing = Csr(np.zeros(len(candidates) + 1, dtype=np.int64), np.empty(0, dtype=np.int64))
     wanted = ~_inside(own, nothing.followed_by(asked.facts.take(left)))
-    for number in range(first, first + count):
-        # 2. In the graph with half of all path facts: what is other in each of them.
-        half = trials.graphs.whole & (~trials.graphs.on_path | _halves(trials, number))
-        other = half[own.values] != wanted
+    for number in numbers:
+        # 2. In the graph with a part of all path facts: what is other in each of them.
+        part = trials.graphs.whole & (~trials.graphs.on_path | _random_part(trials, number, kept))
+        other = part[own.values] != wanted
         ptr = np.concatenate([[0], np.cumsum(other)])[own.ptr]
-        answers = trials.logits(half, Edits(link, Csr(ptr, own.values[other])))
+        answers = trials.logits(part, Edits(link, Csr(ptr, own.values[other])))
         # 3. What the fact alone changes.
         with_path, without = np.split(answers, [len(candidates)])
         asked.notice(left, with_path[at] - without)
 
 
-def _halves(trials: Trials, number: int) -> Bools:
-    """Whether each edge of the batch is in a random half, all edges of a fact alike."""
+def _random_part(trials: Trials, number: int, kept: int) -> Bools:
+    """Whether each edge of the batch is in a random part, all edges of a fact alike."""
     batch = trials.work.batch
     fact = trials.graphs.graph.fact[batch.edges].astype(np.uint64)
     ends = np.stack([batch.link_src, batch.link_dst]).astype(np.uint64)
@@ -172,7 +176,7 @@ def _halves(trials: Trials, number: int) -> Bools:
         z = (fact + np.repeat(key, np.diff(batch.edge_ptr)) * mix).astype(np.uint64)
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    found: Bools = (z >> np.uint64(40)) & np.uint64(1) == 1
+    found: Bools = (z >> np.uint64(40)) & np.uint64(15) < np.uint64(kept)
     return found
 
 

@@ -95,17 +95,17 @@ class Sets:
     """Inner nodes and metapaths that an earlier path of the set has; None: they do not count."""
 
 
-def eligible(sets: Sets, rho: float) -> Bools:
+def eligible(sets: Sets, rho: float, noise: float) -> Bools:
     """Return the sets to choose from: sound ones that reach rho of the best worth.
 
     Those with an idle fact are out, unless all of them have one. Where no set is worth anything,
-    the one that speaks least against the link is shown as what it is.
+    those that speak least against the link, within the noise, are shown as what they are.
     """
     sound: Bools = sets.valid & sets.is_sound & (sets.worth > 0)
     allowed = np.where(sound.any(1, keepdims=True), sound, sets.valid)
     best = np.where(allowed, sets.worth, 0.0).max(1, initial=0.0, keepdims=True)
     least = np.where(allowed, sets.effect, -np.inf).max(1, initial=-np.inf, keepdims=True)
-    reach = np.where(best > 0, sets.worth >= rho * best, sets.effect >= least)
+    reach = np.where(best > 0, sets.worth >= rho * best, sets.effect >= least - noise)
     found: Bools = allowed & reach
     active: Bools = found & sets.is_active
     return np.where(active.any(1, keepdims=True), active, found)

@@ -84,6 +84,7 @@ HAND: dict[str, Callable[[Count], float]] = {
     ),
     "OR of 8": lambda n: 4 if n("saves contains") else 0,
     "2 of 4": lambda n: 4 if n("saves contains") >= 2 else 0,
+    "5 of 8": lambda n: 4 if n("saves contains") >= 5 else 0,
     "negative, for": lambda n: 3 * n("saves contains") - n("likes contains"),
     "negative, against": lambda n: n("saves contains") - 2 * n("likes contains"),
     "popularity": lambda n: 0.7 * n("any contains"),

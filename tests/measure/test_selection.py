@@ -20,9 +20,9 @@ from pagelink.measure.verdict import EVIDENCE
 LINKS = 8
 PLANS = [
     "metapath", "parallel", "shared, equal length", "shared, shorter", "shared, lower degree",
-    "AND", "(A or B) and (C or D)", "OR of 3", "OR of 8", "2 of 4", "negative, for",
-    "negative, against", "popularity", "popularity, product", "features only", "small effect",
-    "offset", "four facts", "forty",
+    "AND", "(A or B) and (C or D)", "OR of 3", "OR of 8", "2 of 4", "5 of 8",
+    "negative, for", "negative, against", "popularity", "popularity, product", "features only",
+    "small effect", "offset", "four facts", "forty",
 ]  # fmt: skip
 
 
@@ -49,6 +49,21 @@ def test_the_named_path_is_the_used_one(name: str) -> None:
         if answer.evidence.verdict == "supported":
             assert all(path.is_evidence for path in answer.paths)
             assert min(share) >= EVIDENCE
+
+
+def test_paths_with_an_idle_fact_come_last() -> None:
+    """Two genes of one class meet: an end of an unused path counts, though the path does not."""
+    mechanism = make_mechanism("two towers", 40, seed=0)
+    explainer = PaGELink(
+        mechanism.model, mechanism.data, mechanism.schema.link_type,
+        Settings(strongest=False, what_else=False), threshold=None,
+    )  # fmt: skip
+    mixed = 0
+    for answer in explainer.explain_many(mechanism.pairs):
+        idle = [any(edge.active is False for edge in path.edges) for path in answer.paths]
+        assert idle == sorted(idle)
+        mixed += len({*idle}) == 2
+    assert mixed
 
 
 def test_removal_alone_does_not_tell_the_used_path() -> None:

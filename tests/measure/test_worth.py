@@ -69,7 +69,7 @@ def sets(**given: list[float]) -> Sets:
 
 def choice(rho: float, **given: list[float]) -> int:
     made = sets(**given)
-    return int(most_concise(made, eligible(made, rho))[0])
+    return int(most_concise(made, eligible(made, rho, TAU))[0])
 
 
 def test_the_list_of_choice() -> None:
@@ -97,6 +97,9 @@ def test_filler_is_out_unless_there_is_nothing_else() -> None:
 
 def test_where_nothing_speaks_for_the_link_the_least_bad_is_shown() -> None:
     assert choice(0.95, worth=[0.0, 0.0], effect=[-2.0, -0.5], facts=[1, 9]) == 1
+    # Within the noise they are alike, and a set without an idle fact goes first.
+    near = [-0.5, -0.5 - TAU / 2]
+    assert choice(0.95, worth=[0.0, 0.0], effect=near, is_active=[False, True]) == 1
 
 
 def test_equally_good_is_within_five_percent() -> None:
