@@ -153,9 +153,9 @@ class Settings:
     worth found, the most concise is returned: without idle facts, fewest hubs, fewest facts, and
     the highest Score, in this order. 0: the paper's ranking. 1: worth alone."""
     diverse: bool = False
-    """Of the sets of paths that reach `rho` of the best worth, return one that repeats the fewest
-    inner nodes and metapaths, and of these the most concise. Only where effects are measured and
-    `rho` is above 0."""
+    """Of the sets of paths that reach `rho` of the best worth with the fewest hubs, return one
+    that repeats the fewest inner nodes and metapaths, and of these the most concise. Only where
+    effects are measured and `rho` is above 0."""
     candidates: int = 20
     """Candidate paths by the mask, by conciseness and by the gradient, each."""
     verified: int = 64

@@ -13,9 +13,7 @@ ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 CLAIMS = "words of the paper and what was found about them, with figures of other tables"
 SETTINGS = "settings side by side, no results"
-BESIDE = "figures of the paper and of its released code beside those of the command that is named"
 WORDS = "what a name means, no results"
-RATES = "ROC-AUC, HR@10, HR@50, HR@100, HR@200"
 NO_RESULTS = {
     ("explainers.md", "Needs, Cost per link, Returns, Use it"): "kinds of explainers, no results",
     ("explorer.md", "address, answer"): "addresses and what they answer, no results",
@@ -26,7 +24,6 @@ NO_RESULTS = {
     ("paper.md", "GNNExp-Link, released, tuned, PGExp-Link, released, tuned"): SETTINGS,
     ("paper.md", "paper or its released code, pagelink"): SETTINGS,
     ("paper.md", "paper, released code, pagelink"): SETTINGS,
-    ("paper.md", f"{RATES}, label in 1, 3, 5"): BESIDE,
     ("reading.md", "Line, Meaning, Field"): "example lines and what they mean",
     ("sanity.md", "Mechanism, Right answer, Top path right, Verdict right, "
      "Exactly the paths that count"): "tests/datasets/test_planted.py counts them in each run",

@@ -18,7 +18,7 @@ from typing import Any
 
 from pagelink.bench.faithfulness import experts, planted, robust, sides, strongest
 from pagelink.bench.faithfulness.report import FAITHFULNESS
-from pagelink.bench.paper import claims, tables
+from pagelink.bench.paper import ablation, claims, tables
 from pagelink.bench.paper.plan import PER_LINK
 from pagelink.bench.paper.report import Table, tables_markdown
 from pagelink.bench.paper.runner import (
@@ -62,7 +62,10 @@ README_COLUMNS = {
     "degree": "degree (no model)",
     "paper": "the paper's ranking",
 }
-OTHERS = ("origin", "parts", "summary", "readme", "claims", "claims-labels", "claims-counts")
+OTHERS = (
+    "origin", "parts", "summary", "readme", "claims", "claims-labels", "claims-losses",
+    "claims-counts",
+)  # fmt: skip
 PICTURES = tuple(
     Path(name).stem for name in (claims.CASE, claims.PATHS, claims.EDGES, *claims.LEMMAS.values())
 )
@@ -193,6 +196,8 @@ def _content(name: str, store: RunStore) -> str:
         return claims.conclusion(store) or NOT_RUN
     if name == "claims-labels":
         return _table(claims.label_table(list(store.all(EXPLAINERS))))
+    if name == "claims-losses":
+        return _table(claims.loss_table(list(store.all(ablation.REFERENCE.name))))
     if name == "claims-counts":
         return _table(claims.count_table(store))
     if name in PICTURES:

@@ -37,7 +37,9 @@ def paper(
         typer.Option(help="Also AugCitation from this AMiner file (a JSON object per line)."),
     ] = None,
     data: Annotated[Many, repeatable("Only this data set.", "NAME")] = None,
-    without: Annotated[Many, repeatable("explainers: leave this one out.", "NAME")] = None,
+    without: Annotated[
+        Many, repeatable("explainers and connection: leave this one out.", "NAME")
+    ] = None,
     quick: Quick = False,
 ) -> None:
     """Run the paper's benchmark with all explainers. What was done before is not done again.

@@ -7,10 +7,45 @@ from typing import Annotated
 
 import typer
 
-from pagelink.cli.common import Out, Seed, console
+from pagelink.cli.common import Out, Seed, console, output
 from pagelink.runtime.files import locked
 
-dataset = typer.Typer(help="Make graphs with known explanations.", no_args_is_help=True)
+dataset = typer.Typer(
+    help="Make graphs with known explanations.",
+    no_args_is_help=True, invoke_without_command=True,
+)  # fmt: skip
+
+
+@dataset.callback()
+def _from_release(
+    context: typer.Context,
+    source: Annotated[
+        Path | None,
+        typer.Option(
+            "--from-release",
+            help="The paper's own graphs: the folder datasets of its authors' repository.",
+        ),
+    ] = None,
+    out: Annotated[Path | None, output("--from-release: folder to make.")] = None,
+) -> None:
+    """Make graphs with known explanations.
+
+    pagelink dataset --from-release datasets --out tables
+    """
+    if context.invoked_subcommand is not None:
+        if source is not None or out is not None:
+            raise typer.BadParameter(
+                "--from-release and its --out stand alone; give those of "
+                f"{context.invoked_subcommand} behind its name."
+            )
+        return
+    if source is None or out is None:
+        raise typer.BadParameter("--from-release FOLDER and --out FOLDER go together.")
+    from pagelink.datasets.reference import make_released_folders
+
+    with locked(out):
+        for made in make_released_folders(source, out):
+            console.print(str(made))
 
 
 @dataset.command()

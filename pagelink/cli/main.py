@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -157,6 +158,7 @@ def train(
 
     pagelink train tables --link user,likes,movie --out model.pt
     """
+    from pagelink.models.architectures import model_options
     from pagelink.models.commands import train_and_save
 
     given = {
@@ -165,6 +167,7 @@ def train(
     }  # fmt: skip
     options = {"head": head, "hidden": hidden, "num_layers": layers, "embeddings": embeddings}
     options = {key: value for key, value in options.items() if value is not None}
+    _refuse_options(model, options, model_options(model))
     with writing(out, graph), writing(figure, graph):
         train_and_save(
             graph, _link_type(link, graph), out, model=model, seed=seed, console=console,
@@ -172,6 +175,18 @@ def train(
             settings={key: value for key, value in given.items() if value is not None},
             figure=figure,
         )  # fmt: skip
+
+
+def _refuse_options(model: str, given: Iterable[str], taken: Sequence[str]) -> None:
+    """Refuse options that a model does not have, by their names on the command line."""
+    flags = {
+        "head": "--head", "hidden": "--hidden", "num_layers": "--layers",
+        "embeddings": "--embeddings",
+    }  # fmt: skip
+    for key in given:
+        if key not in taken:
+            own = " and ".join(flag for name, flag in flags.items() if name in taken)
+            raise typer.BadParameter(f"{model} has no {flags[key]}; it takes {own}.")
 
 
 @app.command()

@@ -40,7 +40,8 @@ class DatasetInfo:
     name: str
     link_type: EdgeType
     """The relation to predict."""
-    seed: int
+    seed: int | None
+    """None: nothing was drawn here."""
     settings: Mapping[str, object]
     """What the data set was made with, besides the seed."""
     paper_split: bool = True

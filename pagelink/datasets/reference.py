@@ -1,4 +1,9 @@
-"""The released UserItemAttr: graph, split, trained model and ground truth of the paper."""
+"""The data that the paper's authors released.
+
+`load_reference` reads UserItemAttr as plain files: graph, split, trained model and ground truth.
+`make_released_folders` reads the files of the authors' repository themselves, UserItemAttr and
+AugCitation.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +11,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from pickle import UnpicklingError
 
 import numpy as np
 import numpy.typing as npt
@@ -13,17 +19,31 @@ import torch
 from torch import Tensor
 from torch_geometric.data import HeteroData
 
-from pagelink.datasets.folders import find_data
-from pagelink.datasets.ground_truth import LabelPath, Labels
+from pagelink.datasets.folders import (
+    DatasetInfo,
+    DatasetSummary,
+    check_new_folder,
+    find_data,
+    write_dataset,
+)
+from pagelink.datasets.ground_truth import LabelPath, Labels, label_lines, parse_labels
 from pagelink.errors import GraphError, ModelError
 from pagelink.graph.schema import EdgeType
 from pagelink.models.architectures import RGCN
 from pagelink.models.link_model import node_inputs
 from pagelink.models.links import LinkSplit
+from pagelink.tables.dgl_file import read_dgl_graph
 
 FOLDER = "useritemattr-reference"
 LINK_TYPE: EdgeType = ("user", "likes", "item")
 TOLERANCE = 1e-4
+RELEASED: Mapping[str, tuple[str, EdgeType]] = {
+    "synthetic": ("UserItemAttr", LINK_TYPE),
+    "aug_citation": ("AugCitation", ("author", "likes", "paper")),
+}
+"""Files of graphs in the folder `datasets` of the authors' repository, what they are in the paper,
+and the relation to predict."""
+RELEASED_LABELS = "_pred_pair_to_path_labels"
 
 Arrays = Mapping[str, npt.NDArray[np.generic]]
 
@@ -147,3 +167,65 @@ def _read_labels(file: Path) -> Iterator[tuple[tuple[int, int], list[LabelPath]]
     for link, paths in json.loads(file.read_text()).items():
         src, dst = (int(end.split(":")[1]) for end in link.split("|"))
         yield (src, dst), [tuple(tuple(step) for step in path) for path in paths]
+
+
+def make_released_folders(source: Path | str, out: Path | str) -> list[DatasetSummary]:
+    """Write the data sets that the authors released as folders of tables with ground truth.
+
+    DGL is not needed. Nodes are called by type and number, as "author 3"; features are left out,
+    as the paper's models have none.
+
+    Args:
+        source: the folder `datasets` of the authors' repository: graphs as `dgl.save_graphs` wrote
+            them (`synthetic`, `aug_citation`, or one of them), and beside each its labelled paths
+            as `torch.save` wrote them (`synthetic_pred_pair_to_path_labels`).
+        out: the folder to make, with a folder per data set: `useritemattr`, `augcitation`.
+
+    Raises:
+        GraphError: there is no such file, a file cannot be read or does not fit the others, or the
+            folder cannot be written.
+    """
+    source, out = Path(source), Path(out)
+    check_new_folder(out)
+    found = [name for name in RELEASED if (source / name).is_file()]
+    if not found:
+        raise GraphError(
+            f"{source}: must hold the released graphs, but none of the files "
+            f"{', '.join(RELEASED)} is there. Give the folder datasets of the authors' repository."
+        )
+    # All are read before one is written.
+    made = [(*RELEASED[name], *_released(source, name)) for name in found]
+    summaries = []
+    for (title, link_type, data, labels), file in zip(made, found, strict=True):
+        info = DatasetInfo(title, link_type, None, {"released": file})
+        folder = write_dataset(out / title.lower(), data, labels, info=info)
+        summaries.append(DatasetSummary.of(folder, data, link_type, labels))
+    return summaries
+
+
+def _released(folder: Path, name: str) -> tuple[HeteroData, Labels]:
+    data = read_dgl_graph(folder / name)
+    for node_type in data.node_types:
+        size = data[node_type].num_nodes
+        data[node_type].name = [f"{node_type} {index}" for index in range(size)]
+    file = _file(folder, f"{name}{RELEASED_LABELS}")
+    _, link_type = RELEASED[name]
+    try:
+        stored = torch.load(file, map_location="cpu", weights_only=True)
+        labels: Labels = {}
+        for ((src_type, src), (dst_type, dst)), paths in stored.items():
+            if (src_type, dst_type) != (link_type[0], link_type[2]):
+                raise ValueError(f"the link {src_type} {src}, {dst_type} {dst} is of other types")
+            labels[int(src), int(dst)] = [
+                tuple((*kind, int(tail), int(head)) for kind, tail, head in path) for path in paths
+            ]
+        # Read back, so that a step which is no edge of the graph is found here.
+        return data, parse_labels(label_lines(labels, data, link_type), file, data, link_type)
+    except (
+        OSError, RuntimeError, ValueError, TypeError, LookupError, AttributeError, UnpicklingError,
+    ) as error:  # fmt: skip
+        raise GraphError(
+            f"{file}: must hold, as torch.save writes it, a dictionary from links, each a pair of "
+            "(node type, index), to lists of paths, each a list of (relation, source, target): "
+            f"{' '.join(str(error).split())[:300]}"
+        ) from error

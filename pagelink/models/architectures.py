@@ -215,6 +215,17 @@ MODELS: dict[str, type[LinkModel]] = {"rgcn": RGCN, "sage": SAGE, "hgt": HGT, "n
 _OF_GRAPH = ("num_nodes", "edge_types", "link_type", "num_features")
 
 
+def model_options(name: str) -> list[str]:
+    """Return the options that a model takes.
+
+    Example:
+        >>> model_options("nbf")
+        ['hidden', 'num_layers', 'seed']
+    """
+    kind = one_of("A model", MODELS, name)
+    return [key for key in inspect.signature(kind).parameters if key not in _OF_GRAPH]
+
+
 def make_model(
     name: str, data: HeteroData, link_type: EdgeType, *, paper_split: bool = False, **options: Any
 ) -> LinkModel:
@@ -236,8 +247,7 @@ def make_model(
         >>> type(make_model("sage", data, ("user", "likes", "item"), hidden=8)).__name__
         'SAGE'
     """
-    kind = one_of("A model", MODELS, name)
-    taken = [key for key in inspect.signature(kind).parameters if key not in _OF_GRAPH]
+    kind, taken = one_of("A model", MODELS, name), model_options(name)
     for key in options:
         if key not in taken:
             raise ModelError(f"{name} has no option {key!r}; it takes {', '.join(taken)}.")

@@ -23,7 +23,7 @@ from pagelink.explain.ranking import places_of
 from pagelink.graph.schema import EdgeType
 from pagelink.measure.held_out import HeldOutShares, Steps
 from pagelink.models.figures import Score
-from pagelink.models.links import LinkSplit
+from pagelink.models.links import LinkSplit, Negatives
 from pagelink.runtime.arrays import Bools, Doubles, Longs
 
 FOLDS = 5
@@ -287,32 +287,22 @@ def predictions_of(
     Those of `known` are left out, too. The lowest score comes first.
     """
     taken = [split.train, split.test, *([] if known is None else [known])]
-    closed = _targets_of(sources, torch.cat(taken, dim=1), link_type)
-    held_out = _targets_of(sources, split.valid, link_type)
+    num_src = int(sources.max(initial=-1)) + 1
+    closed, held_out = (
+        Negatives.for_links(num_src, num_dst, link_type, links)
+        for links in (torch.cat(taken, dim=1), split.valid)
+    )
     parts = []
     for place, src in enumerate(sources.tolist()):
-        is_open, is_link = np.ones(num_dst, dtype=np.bool_), np.zeros(num_dst, dtype=np.bool_)
-        is_open[closed.get(src, [])] = False
-        is_link[held_out.get(src, [])] = True
-        if link_type[0] == link_type[2]:
-            is_open[src] = False
-        targets = np.flatnonzero(is_open)
-        logits = _scores(score, torch.from_numpy(np.stack([np.full_like(targets, src), targets])))
+        targets = np.arange(num_dst)
+        targets = targets[~closed.are_known(np.full(num_dst, src), targets)]
+        here = np.full_like(targets, src)
+        logits = _scores(score, torch.from_numpy(np.stack([here, targets])))
         ranks, _ = places_of(logits)
-        parts.append((np.full_like(targets, place), ranks, logits, is_link[targets]))
+        is_link = held_out.are_known(here, targets)
+        parts.append((np.full_like(targets, place), ranks, logits, is_link))
     found = Predictions(*map(np.concatenate, zip(*parts, strict=True)))
     return found.of(np.argsort(found.score, kind="stable"))  # to be sorted once, not per fold
-
-
-def _targets_of(sources: Longs, links: Tensor, link_type: EdgeType) -> dict[int, list[int]]:
-    """Return the targets of each source; within one node type (u, v) and (v, u) are one link."""
-    if link_type[0] == link_type[2]:
-        links = torch.cat([links, links.flip(0)], dim=1)
-    found: dict[int, list[int]] = {}
-    pairs = links.cpu().numpy()
-    for src, dst in pairs[:, np.isin(pairs[0], sources)].T.tolist():
-        found.setdefault(src, []).append(dst)
-    return found
 
 
 def _scores(score: Score, pairs: Tensor) -> Doubles:

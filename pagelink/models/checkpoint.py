@@ -39,7 +39,7 @@ from pagelink.models.checkpoint_file import (
 from pagelink.models.feeds import scorer
 from pagelink.models.figures import Score
 from pagelink.models.link_model import LinkModel, node_inputs, one_of
-from pagelink.models.links import LinkSplit, pairs_of_relations
+from pagelink.models.links import LinkSplit, taken_pairs
 from pagelink.models.messages import message_graph, pair_codes
 from pagelink.models.training import TrainReport, TrainSettings
 from pagelink.runtime.arrays import Longs
@@ -110,8 +110,7 @@ class Checkpoint(TrainedModel):
             SettingsError: there is no such relation between these node types.
         """
         names = self.settings.known if relations is None else relations
-        others = pairs_of_relations(self.data, self.link_type, names)
-        return torch.cat([self.split.all, others], dim=1)
+        return taken_pairs(self.data, self.link_type, self.split, names)
 
     @cached_property
     def score(self) -> Score:

@@ -140,7 +140,8 @@ class TestFigures:
     retrained_edgeless: Separation | None
     """The same kind of model, trained without edges; None if that was not requested."""
     mrr: float
-    """Mean of 1 / rank of the true target; known links of the source are not ranked."""
+    """Mean of 1 / rank of the true target; known links of the source, and its pairs of relations
+    that are known, are not ranked."""
     hits_at_10: float
     """Share of the test links whose target is among the first ten."""
     num_candidates: int
@@ -235,18 +236,18 @@ def degree_product(train: Tensor, num_src: int, num_dst: int) -> Score:
 
 
 def target_ranks(
-    score: Score, links: Tensor, candidates: Tensor, known: Negatives
+    score: Score, links: Tensor, candidates: Tensor, taken: Negatives
 ) -> npt.NDArray[np.float64]:
     """Return the filtered rank of the target of each link, from 1 up.
 
     One more than the number of candidates that score higher; a candidate with the same score
-    counts half. Known links of the source, the link itself among them, are not counted.
+    counts half. Pairs that are taken, the link itself among them, are not counted.
 
     Args:
         score: scores pairs.
         links: the links to rank, [2, num_links].
         candidates: distinct targets to rank among.
-        known: knows the links.
+        taken: knows the pairs that are not ranked.
     """
     true = score(links)
     ranks = np.ones(links.shape[1])
@@ -258,7 +259,7 @@ def target_ranks(
         pairs = torch.cartesian_prod(part, candidates).T
         logits = score(pairs)
         src, dst = pairs.cpu().numpy()
-        logits[torch.from_numpy(known.are_known(src, dst))] = -torch.inf
+        logits[torch.from_numpy(taken.are_known(src, dst))] = -torch.inf
         logits = logits.view(len(part), len(candidates))
         for row, which in zip(logits, links_of[first : first + size], strict=True):
             above, level = row > true[which, None], row == true[which, None]
@@ -289,6 +290,7 @@ def measure(
     split: LinkSplit,
     known: Negatives,
     *,
+    taken: Negatives | None = None,
     retrained_edgeless: Score | None = None,
     max_candidates: int = 1000,
     seed: int = 0,
@@ -300,6 +302,7 @@ def measure(
         edgeless: the same model on a graph without edges.
         split: the links.
         known: all links that must not be taken for negatives.
+        taken: pairs that are not ranked, such as these and those of other relations. None: these.
         retrained_edgeless: a model trained without edges, if there is one.
         max_candidates: number of targets to rank among at most.
         seed: seed of the negatives and of the candidates.
@@ -311,7 +314,7 @@ def measure(
     if sampled:
         chosen = np.sort(rng.choice(known.num_dst, size=max_candidates, replace=False))
         candidates = torch.from_numpy(chosen)
-    ranks = target_ranks(score, split.test, candidates, known)
+    ranks = target_ranks(score, split.test, candidates, known if taken is None else taken)
     product = degree_product(split.train, known.num_src, known.num_dst)
 
     def logits(way: Score) -> list[Tensor]:

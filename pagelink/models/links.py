@@ -50,7 +50,10 @@ class Negatives:
 
     def are_known(self, src: Longs, dst: Longs) -> Bools:
         """Return which pairs are known links."""
-        return np.isin(src * self.num_dst + dst, self._codes)
+        codes = src * self.num_dst + dst
+        place = np.searchsorted(self._codes, codes)
+        found: Bools = np.append(self._codes, -1)[place] == codes
+        return found
 
     def uniform(self, count: int, rng: np.random.Generator) -> Tensor:
         """Draw distinct pairs, uniformly among all that are not known; [2, count].
@@ -228,6 +231,17 @@ def pairs_of_relations(data: HeteroData, link_type: EdgeType, relations: Sequenc
             pairs = data[each].edge_index.cpu()
             parts.append(pairs if each[::2] == ends else pairs.flip(0))
     return torch.cat(parts, dim=1)
+
+
+def taken_pairs(
+    data: HeteroData, link_type: EdgeType, split: LinkSplit, relations: Sequence[str]
+) -> Tensor:
+    """Return the pairs that are no new links, [2, num_pairs]: nothing ranks or recommends them.
+
+    These are the links of training, validation and test, and the pairs of other relations; see
+    `pairs_of_relations`.
+    """
+    return torch.cat([split.all, pairs_of_relations(data, link_type, relations)], dim=1)
 
 
 def check_split(data: HeteroData, link_type: EdgeType, split: LinkSplit) -> None:

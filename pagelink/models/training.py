@@ -25,7 +25,7 @@ from pagelink.graph.schema import EdgeType
 from pagelink.models.feeds import Feed, FullGraph, Inputs, NeighbourSampler, scorer
 from pagelink.models.figures import EvaluationPairs, Separation, TestFigures, link_metrics, measure
 from pagelink.models.link_model import LinkModel, node_inputs
-from pagelink.models.links import LinkSplit, Negatives, check_split
+from pagelink.models.links import LinkSplit, Negatives, check_split, taken_pairs
 from pagelink.models.messages import Messages, message_graph, reverse_of
 from pagelink.runtime.undo import Undo
 
@@ -202,6 +202,7 @@ def train(
     check_split(data, link_type, split)
     num_src, num_dst = (int(data[node_type].num_nodes) for node_type in link_type[::2])
     known = Negatives.for_links(num_src, num_dst, link_type, split.all)
+    taken = taken_pairs(data, link_type, split, settings.known)
     graph = message_graph(data, link_type, split.train, paper_split=settings.paper_split)
     _check_model(model, graph, settings)
     untrained = copy.deepcopy(model) if settings.retrain_edgeless else None
@@ -226,6 +227,7 @@ def train(
         retrained = scorer(untrained, x_dict, no_edges)
     figures = measure(
         scorer(model, x_dict, messages.edges), scorer(model, x_dict, no_edges), split, known,
+        taken=Negatives.for_links(num_src, num_dst, link_type, taken),
         retrained_edgeless=retrained, max_candidates=settings.max_candidates, seed=seed,
     )  # fmt: skip
     return TrainReport(

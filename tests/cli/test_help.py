@@ -106,3 +106,23 @@ def test_a_link_unlike_any_lists_the_relations(graph: Path) -> None:
         "error: There is no relation x,y,z in the graph. It has attr,of,item; item,bought_by,user; "
         "item,has,attr; user,buys,item; user,likes,item; item,rev_likes,user.\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("train g --link a,b,c --out o --model nbf --head mlp",
+         "nbf has no --head; it takes --hidden and --layers."),
+        ("train g --link a,b,c --out o --model nbf --no-embeddings", "nbf has no --embeddings"),
+        ("dataset --from-release g", "--from-release FOLDER and --out FOLDER go together."),
+        ("dataset --from-release g books --out o", "--from-release and its --out stand alone"),
+    ],
+)  # fmt: skip
+def test_options_that_do_not_go_together(
+    given: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    done = shell(*given.split(), cwd=tmp_path)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert not list(tmp_path.iterdir())

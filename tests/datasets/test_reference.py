@@ -6,13 +6,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from support.dgl_files import EDGES, dgl_file
 
-from pagelink.datasets.folders import DataNotFoundError, find_data
+from pagelink.datasets.folders import DataNotFoundError, find_data, read_info, read_labels
 from pagelink.datasets.ground_truth import Rule, find_labelled_pairs
-from pagelink.datasets.reference import ReferenceData, load_reference
+from pagelink.datasets.reference import ReferenceData, load_reference, make_released_folders
 from pagelink.errors import GraphError, ModelError
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.models import node_inputs
+from pagelink.tables.load import load_graph
 
 
 @pytest.fixture(scope="module")
@@ -121,3 +123,37 @@ def test_other_weights_are_noticed(folder: Path, tmp_path: Path) -> None:
 def test_missing_folder_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataNotFoundError, match="nowhere"):
         load_reference(tmp_path / "nowhere")
+
+
+def test_released_files_become_tables(tmp_path: Path) -> None:
+    likes = ("user", "likes", "item")
+    source, out = tmp_path / "datasets", tmp_path / "tables"
+    source.mkdir()
+    with pytest.raises(GraphError, match="none of the files synthetic, aug_citation"):
+        make_released_folders(source, out)
+    (source / "synthetic").write_bytes(dgl_file("coo"))
+    with pytest.raises(GraphError, match="synthetic_pred_pair_to_path_labels is missing"):
+        make_released_folders(source, out)
+    file = source / "synthetic_pred_pair_to_path_labels"
+    link, step = (("user", 0), ("item", 1)), (("user", "buys", "item"), 0, torch.tensor(1))
+    for wrong in ([], {link[::-1]: []}, {link: [[step, ("buys",)]]}, {link: [[(step[0], 0, 9)]]}):
+        torch.save(wrong, file)
+        with pytest.raises(GraphError, match="a dictionary from links"):
+            make_released_folders(source, out)
+    file.write_bytes(b"no pickle")
+    with pytest.raises(GraphError, match="a dictionary from links"):
+        make_released_folders(source, out)
+    torch.save({link: [[(step[0], 0, 2)]]}, file)
+    with pytest.raises(GraphError, match="path_labels, line 1: "):
+        make_released_folders(source, out)
+    assert not out.exists()
+    torch.save({link: [[step]]}, file)
+    (made,) = make_released_folders(source, out)
+    assert made.folder == out / "useritemattr"
+    assert (made.num_links, made.num_nodes) == (1, 9)
+    data = load_graph(made.folder)
+    assert {kind: data[kind].edge_index.tolist() for kind in EDGES} == EDGES
+    assert read_labels(made.folder, data) == {(0, 1): [(("user", "buys", "item", 0, 1),)]}
+    info = read_info(made.folder)
+    assert info is not None
+    assert (info.name, info.link_type, info.seed) == ("UserItemAttr", likes, None)

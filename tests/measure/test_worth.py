@@ -80,6 +80,10 @@ def test_the_list_of_choice() -> None:
     assert choice(0.95, worth=good, facts=[5, 5, 4, 1], score=[0, 0, -9, 0]) == 2
     # 3. The higher Score.
     assert choice(0.95, worth=good, score=[-3, -1, -2, 0]) == 1
+    # With `diverse`, fewer repeats before the facts, and after worth and hubs.
+    repeats = [2, 1, 0, 0]
+    assert choice(0.95, worth=good, repeats=repeats, facts=[1, 2, 3, 1], score=[0, -1, -2, 0]) == 2
+    assert choice(0.95, worth=good, repeats=repeats, hubs=[0, 0, 1, 0]) == 1
     # Rho: what does not reach it is not looked at; 1 is worth alone.
     assert choice(0.5, worth=good, facts=[5, 5, 4, 1]) == 3
     assert choice(1.0, worth=good, facts=[5, 1, 1, 1]) == 0
@@ -162,11 +166,3 @@ def test_paths_stand_in_for_each_other_if_gain_shows_what_removal_does_not() -> 
     span, removed, added = np.full(4, 4.0), np.array([0.3, 0.3, 0.5, 0.3]), np.array([1, 0.3, 1, 4])
     assert stand_in(span, removed, added).tolist() == [True, False, False, True]
     assert not stand_in(-span, removed, added).any()
-
-
-def test_repeats_come_before_all_else_if_they_count() -> None:
-    given = {"worth": [1.0, 1.0, 0.5], "facts": [3, 6, 3], "hubs": [0, 1, 0]}
-    assert choice(0.95, **given) == 0
-    assert choice(0.95, **given, repeats=[2, 0, 0]) == 1
-    # They never buy worth.
-    assert choice(0.95, **given, repeats=[2, 2, 0]) == 0

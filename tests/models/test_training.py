@@ -28,7 +28,8 @@ from pagelink.models import (
     split_links,
     train,
 )
-from pagelink.models.figures import EvaluationPairs
+from pagelink.models.feeds import scorer
+from pagelink.models.figures import EvaluationPairs, target_ranks
 
 OWN = "layers.0.own.weight"
 PAPER = TrainSettings.paper()
@@ -136,6 +137,21 @@ def test_a_report_survives_being_stored() -> None:
     assert "trained without edges" in report.test.verdict
     assert TrainReport.from_dict(report.to_dict()) == report
     assert "Trained for 2 epochs" in str(report)
+
+
+def test_pairs_of_a_known_relation_are_not_ranked() -> None:
+    data, _ = learnable()
+    model, report, split = trained(TrainSettings(epochs=2))
+    same, other, _ = trained(TrainSettings(epochs=2, known=("buys",)))
+    assert torch.equal(same.state_dict()[OWN], model.state_dict()[OWN])
+    assert other.test.model == report.test.model
+    taken = torch.cat([split.all, data[BUYS].edge_index], dim=1)
+    graph = message_graph(data, LIKES, split.train)
+    score = scorer(model, node_inputs(graph), dict(graph.edge_index_dict))
+    for found, pairs in ((report, split.all), (other, taken)):
+        ranks = target_ranks(score, split.test, torch.arange(24), Negatives(24, 24, pairs))
+        assert found.test.mrr == pytest.approx((1 / ranks).mean())
+    assert other.test.mrr > report.test.mrr
 
 
 class Spy(nn.Module):

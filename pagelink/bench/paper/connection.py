@@ -39,7 +39,7 @@ def each(session: Session, dataset: Dataset) -> None:
     key = {**dataset.key, "row": BOUND, "kept": KEPT}
     bound = session.do(f"{dataset.name}, {BOUND}", key, _bounds, dataset)
     quick = session.plan.quick
-    for name in MASKED:
+    for name in session.plan.chosen(MASKED):
         key = {
             **dataset.key, "row": name, "seed": 0, **described(name, quick, dataset.name),
             "links of it": links_of(name, quick), "bound": bound.date,

@@ -51,8 +51,7 @@ comes close to this row, so that a mask ROC-AUC below it says nothing for an exp
 
 def each(session: Session, dataset: Dataset) -> None:
     """Do the runs of one data set with all explainers."""
-    names = tuple(name for name in RIVALS if name not in session.plan.without)
-    compare(session, dataset, names, session.plan.seed_list)
+    compare(session, dataset, session.plan.chosen(RIVALS), session.plan.seed_list)
 
 
 def compare(session: Session, dataset: Dataset, names: Sequence[str], seeds: Sequence[int]) -> None:

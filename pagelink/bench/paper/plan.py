@@ -68,7 +68,7 @@ class Plan:
     only: tuple[str, ...] = ()
     """Data sets to run, by the names of `TITLES`; none: all."""
     without: tuple[str, ...] = ()
-    """Explainers that the part `explainers` does without."""
+    """Explainers that the parts `explainers` and `connection` do without."""
     aminer: Path | None = None
     """The public AMiner file (one JSON object per line), or a citation graph as a folder of
     tables."""
@@ -79,6 +79,10 @@ class Plan:
     def seed_list(self) -> range:
         """The explainer seeds."""
         return range(self.seeds)
+
+    def chosen(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Those explainers that are not left out."""
+        return tuple(name for name in names if name not in self.without)
 
 
 @dataclass

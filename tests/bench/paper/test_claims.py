@@ -72,6 +72,24 @@ def test_figures_of_the_paper_its_code_and_ours_are_under_each_other(store: RunS
     assert not any(name.startswith("`gnnexp") for name in rows)
 
 
+def test_forms_of_the_path_loss_are_beside_the_paper_and_its_code(tmp_path: Path) -> None:
+    store = RunStore(tmp_path)
+    assert claims.loss_table([]) is None
+    names = ("auc", *(f"hit@{b}" for b in (10, 50, 100, 200)), *(f"first {n}" for n in (1, 3, 5)))
+    for seed, auc in enumerate((0.9, 1.0)):
+        figures = {**dict.fromkeys(names, 0.5), "auc": auc}
+        for label in ("released settings, L_path with means", "released settings, before learning"):
+            store.do("reference", f"{label} {seed}", {"label": label}, lambda own=figures: own)
+    table = claims.loss_table(list(store.all("reference")))
+    assert table is not None
+    assert [row[0] for row in table.rows] == [
+        "paper", "released code", '`path_loss="mean"`, 2 seeds'
+    ]  # fmt: skip
+    assert table.rows[0][1:] == ("0.954", "0.163", "0.705", "0.790", "0.907", "-", "-", "-")
+    assert table.rows[1][5:] == ("0.938", "0.744", "0.922", "0.977")
+    assert table.rows[2][1:3] == ("0.950 ± 0.071", "0.500")
+
+
 def test_pictures_on_pages_are_drawn_from_the_committed_results() -> None:
     pages = "".join((ROOT / name).read_text("utf-8") for name in paper_docs.FILES)
     drawn = paper_docs.drawings(RunStore(ROOT / paper_docs.RESULTS))
