@@ -14,6 +14,7 @@ import typer
 from rich.text import Text
 
 from pagelink import __version__
+from pagelink.cli.audit import audit
 from pagelink.cli.bench import bench
 from pagelink.cli.common import (
     Demo,
@@ -219,6 +220,7 @@ def recommend(
 
 app.command()(explain)
 app.command()(report)
+app.command()(audit)
 
 
 @app.command()

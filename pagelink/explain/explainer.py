@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from typing import TYPE_CHECKING
 
 from pagelink.errors import SettingsError, need
@@ -18,6 +18,7 @@ from pagelink.graph.schema import EdgeType
 from pagelink.model.borrowing import in_normal_mode
 
 if TYPE_CHECKING:
+    from pagelink.audit.result import Audit
     from pagelink.engine import Engine
     from pagelink.views.notebook import ExplanationWidget
 
@@ -210,6 +211,36 @@ class PaGELink(Prepared):
                 self.of_length(length).pipeline.setup_for(link), link, goal, others
             )
         return found
+
+    def audit(
+        self,
+        links: Iterable[LinkLike],
+        *,
+        by: Sequence[str] = (),
+        engine: str | Engine | None = None,
+        workers: int | None = None,
+        address: str | None = None,
+    ) -> Audit:
+        """Find out what the model relies on, over some links.
+
+        What their scores are made of, which metapaths, facts and nodes carry them, and for whom
+        that differs. Everything is measured on graphs that were really edited.
+
+        Args:
+            links: `(src, dst)` or `(src, dst, link_type)`, by indices or names.
+            by: columns of the nodes to group links by, as `column` or `type.column`.
+            engine: who measures, and so the next two; as for `explain_many`.
+            workers: the number of workers.
+            address: of a Ray cluster.
+
+        Raises:
+            SettingsError: there are no links, or no such column; before any work.
+        """
+        from pagelink.audit.job import audit_links
+        from pagelink.engine import engine_of
+
+        chosen = None if engine is None else engine_of(engine, workers, address)
+        return audit_links(self, links, by=by, engine=chosen)
 
     def widget(self, explanation: Explanation) -> ExplanationWidget:
         """Return an explanation as a notebook widget, in which facts are switched off by a click.
