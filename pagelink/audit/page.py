@@ -30,6 +30,8 @@ WIDTH, LEFT, RIGHT = 760.0, 250.0, 110.0
 """Of a plot: all of it, the room for labels, the room for figures."""
 BAR, GAP, TOP = 18.0, 14.0, 8.0
 LABEL = 13.0
+MIXED = 1.05
+"""A mean absolute value is shown where it is larger than the mean by this factor."""
 SHOWN = 10
 """Metapaths, facts and nodes on the page; the JSON has all."""
 
@@ -137,7 +139,7 @@ def bars_plot(rows: Sequence[tuple[str, float, float, float | None]], title: str
         bars.append(
             Bar(
                 lines, y + (height - BAR) / 2, x(min(value, 0.0)), x(max(value, 0.0)),
-                None if size is None else (x(-size), x(size)),
+                None if size is None or size <= MIXED * abs(value) else (x(-size), x(size)),
                 (x(value - error), x(value + error)) if error > 0 else None,
                 signed(value), value < 0,
             )

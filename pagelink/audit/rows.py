@@ -68,8 +68,10 @@ class Row:
     max_length: int
     """Facts of the paths that were looked at."""
     direct_relations: tuple[str, ...]
+    is_measured: bool
+    """False, and all that follows empty: the link is malformed, or its time was over."""
     game: Game | None
-    """None, as all that follows is empty: the link is malformed, or its time was over."""
+    """None: not measured, or not asked for."""
     metapaths: tuple[MetapathFigures, ...]
     stand_ins: tuple[tuple[int, int], ...]
     num_metapaths: int
@@ -127,13 +129,16 @@ def make_rows(explainer: PaGELink, links: Iterable[LinkLike], **options: Any) ->
 
 
 @in_normal_mode
-def make_row(explainer: PaGELink, link: Link, explanation: Explanation) -> Row:
+def make_row(
+    explainer: PaGELink, link: Link, explanation: Explanation, *, game: bool = True
+) -> Row:
     """Return the row of a link that was explained.
 
     Args:
         explainer: what explained it.
         link: the link.
         explanation: its explanation.
+        game: measure the parts of the score, which takes most of the time.
     """
     started = time.process_time()
     row = _without_figures(explainer, link, explanation)
@@ -144,7 +149,8 @@ def make_row(explainer: PaGELink, link: Link, explanation: Explanation) -> Row:
         found = measure_metapaths(trials, explanation.paths)
         row = replace(
             row,
-            game=play(trials, 0),
+            is_measured=True,
+            game=play(trials, 0) if game else None,
             metapaths=tuple(
                 _figures(each, explanation, explainer.graph) for each in found.measured
             ),
@@ -194,8 +200,8 @@ def _without_figures(explainer: PaGELink, link: Link, explanation: Explanation) 
         ends=None if evidence is None else evidence.ends,
         reason=explanation.reason, message=explanation.message, noise=explanation.noise,
         max_length=_longest(explanation), direct_relations=explanation.direct_relations,
-        game=None, metapaths=(), stand_ins=(), num_metapaths=0, facts=(), nodes=(),
-        seconds=explanation.seconds,
+        is_measured=False, game=None, metapaths=(), stand_ins=(), num_metapaths=0, facts=(),
+        nodes=(), seconds=explanation.seconds,
     )  # fmt: skip
 
 

@@ -11,8 +11,8 @@ from pagelink.views.statements import support
 from pagelink.views.text import clean, count, enumerated, words
 from pagelink.views.verdict_wording import VERDICT_WORDS
 
-MANY = 0.2
-"""A fact or a node that moves more than this share of the links is worth a look."""
+MANY, LEAST = 0.2, 3
+"""A fact or a node that moves at least this share of the links, and this number, is pointed out."""
 SMALLEST = 0.005
 """A change below this is shown as 0.00."""
 LISTED = 5
@@ -127,7 +127,7 @@ def cautions(audit: Audit) -> list[str]:
         told += [
             f"{kind} {clean(each.text)} {moves(each, audit.num_links)}."
             for each in found[:2]
-            if each.num_links > MANY * audit.num_links
+            if each.num_links >= max(LEAST, MANY * audit.num_links)
         ]
     told += [
         f"Predictions for links with {group.by} {clean(group.label)} rest on popularity alone: "

@@ -18,6 +18,8 @@ from pagelink.graph.schema import EdgeType
 from pagelink.model.borrowing import in_normal_mode
 
 if TYPE_CHECKING:
+    from pagelink.audit.contrast import Contrast
+    from pagelink.audit.link_group import GroupExplanation
     from pagelink.audit.result import Audit
     from pagelink.engine import Engine
     from pagelink.views.notebook import ExplanationWidget
@@ -241,6 +243,48 @@ class PaGELink(Prepared):
 
         chosen = None if engine is None else engine_of(engine, workers, address)
         return audit_links(self, links, by=by, engine=chosen)
+
+    def contrast(
+        self,
+        src: Key,
+        dst: Key,
+        instead: Key,
+        link_type: EdgeType | Key | None = None,
+        *,
+        budget: int = 5,
+        verified: int = 500,
+    ) -> Contrast:
+        """Find out what puts one of two targets of a source above the other.
+
+        Args:
+            src: the source.
+            dst: a target.
+            instead: another one.
+            link_type: of both links, if the explainer has several.
+            budget: facts to remove at most.
+            verified: sets of facts to measure, about.
+
+        Raises:
+            LinkError: there is no such node or link type, or both targets are the same.
+            SettingsError: an argument is out of its range.
+        """
+        from pagelink.audit.contrast import contrast
+
+        return contrast(self, src, dst, instead, link_type, budget=budget, verified=verified)
+
+    def explain_group(self, links: Iterable[LinkLike], *, most: int = 3) -> GroupExplanation:
+        """Explain a set of links together: by the few metapaths that carry most of them.
+
+        Args:
+            links: the links, as for `explain_many`: all recommendations of a user, say.
+            most: metapaths at most.
+
+        Raises:
+            SettingsError: there are no links, or an argument is out of its range.
+        """
+        from pagelink.audit.link_group import explain_group
+
+        return explain_group(self, links, most=most)
 
     def widget(self, explanation: Explanation) -> ExplanationWidget:
         """Return an explanation as a notebook widget, in which facts are switched off by a click.
