@@ -10,7 +10,7 @@ from typing import Any
 from markupsafe import Markup
 
 from pagelink import __version__
-from pagelink.audit.result import Audit, Group
+from pagelink.audit.result import Audit, Group, Mean
 from pagelink.audit.wording import (
     cautions,
     differs_words,
@@ -26,10 +26,10 @@ from pagelink.measure.verdict import PARTS
 from pagelink.views.templates import render
 from pagelink.views.text import clean, count, words, wrap
 
-WIDTH, LEFT, RIGHT = 760.0, 250.0, 110.0
-"""Of a plot: all of it, the room for labels, the room for figures."""
+WIDE, NARROW = (760.0, 250.0, 90.0), (344.0, 14.0, 62.0)
+"""Of a plot: all of it, the room beside the bars for labels, and for figures."""
 BAR, GAP, TOP = 18.0, 14.0, 8.0
-LABEL = 13.0
+LABEL, LINE, TICK = 13.0, 16.0, 40.0
 MIXED = 1.05
 """A mean absolute value is shown where it is larger than the mean by this factor."""
 SHOWN = 10
@@ -40,7 +40,8 @@ SHOWN = 10
 class Bar:
     """A bar of a plot, in its coordinates."""
 
-    lines: tuple[str, ...]
+    lines: tuple[tuple[float, str], ...]
+    """The label, and how far down each of its lines is."""
     y: float
     start: float
     end: float
@@ -62,6 +63,7 @@ def to_html(audit: Audit) -> str:
         headline=headline(audit),
         cautions=cautions(audit),
         parts_plot=Markup(parts_plot(audit)),
+        narrow_plot=Markup(parts_plot(audit, narrow=True)),
         parts=[(names[name], mean_words(audit.parts[name]), f"{audit.parts[name].mean_abs:.2f}")
                for name in PARTS],
         verdicts=[(told, number, number / max(audit.num_links, 1))
@@ -107,46 +109,67 @@ def _group(group: Group, audit: Audit) -> Mapping[str, Any]:
     }
 
 
-def parts_plot(audit: Audit) -> str:
-    """Draw the mean Shapley value of each part, with its error and its mean absolute value."""
+def parts_plot(audit: Audit, *, narrow: bool = False) -> str:
+    """Draw the mean Shapley value of each part, with its error and its mean absolute value.
+
+    Args:
+        audit: the audit.
+        narrow: for narrow windows, labels above the bars.
+    """
     names = part_words(audit.link_type)
-    rows = [
-        (names[n], audit.parts[n].mean, audit.parts[n].error, audit.parts[n].mean_abs)
-        for n in PARTS
-    ]
-    return bars_plot(rows, "Mean Shapley value of each part of the score")
+    rows = [(names[name], audit.parts[name]) for name in PARTS]
+    return bars_plot(rows, "Mean Shapley value of each part of the score", narrow=narrow)
 
 
-def bars_plot(rows: Sequence[tuple[str, float, float, float | None]], title: str) -> str:
+def bars_plot(rows: Sequence[tuple[str, Mean]], title: str, *, narrow: bool = False) -> str:
     """Draw signed bars around 0.
 
     Args:
-        rows: label, value, standard error, and mean absolute value, if it is to be shown.
+        rows: label and value of each bar.
         title: what is drawn, for screen readers.
+        narrow: for narrow windows, labels above the bars.
     """
-    reach = [max(abs(value) + error, size or 0.0) for _, value, error, size in rows]
-    largest = max([*reach, 1e-9])
-    low = -largest if any(value < 0 or size is not None for _, value, _, size in rows) else 0.0
-    scale = (WIDTH - LEFT - RIGHT) / (largest - low)
+    width, left, right = NARROW if narrow else WIDE
+    spans = [_span(mean) for _, mean in rows]
+    low, high = min([0.0, *(span[0] for span in spans)]), max([0.0, *(span[1] for span in spans)])
+    scale = (width - left - right) / max(high - low, 1e-9)
 
     def x(value: float) -> float:
-        return LEFT + (value - low) * scale
+        return left + (value - low) * scale
 
     bars, y = [], TOP
-    for label, value, error, size in rows:
-        lines = tuple(wrap(label, LEFT - 20, LABEL, 2))
-        height = max(BAR, 16.0 * len(lines))
+    for label, mean in rows:
+        lines = wrap(label, (width if narrow else left) - 20, LABEL, 2)
+        above = LINE * len(lines) if narrow else 0.0
+        height = BAR if narrow else max(BAR, LINE * len(lines))
+        middle = y + above + height / 2
+        label_y = [(y if narrow else middle - LINE * len(lines) / 2) + LINE * (at + 0.8)
+                   for at in range(len(lines))]  # fmt: skip
         bars.append(
             Bar(
-                lines, y + (height - BAR) / 2, x(min(value, 0.0)), x(max(value, 0.0)),
-                None if size is None or size <= MIXED * abs(value) else (x(-size), x(size)),
-                (x(value - error), x(value + error)) if error > 0 else None,
-                signed(value), value < 0,
+                tuple(zip(label_y, lines, strict=True)), middle - BAR / 2,
+                x(min(mean.mean, 0.0)), x(max(mean.mean, 0.0)),
+                (x(-mean.mean_abs), x(mean.mean_abs)) if _is_mixed(mean) else None,
+                (x(mean.mean - mean.error), x(mean.mean + mean.error)) if mean.error else None,
+                signed(mean.mean), mean.mean < 0,
             )
         )  # fmt: skip
-        y += height + GAP
+        y += above + height + GAP
+    ticks = [(x(at), signed(at)) for at in (low, 0.0, high) if at == 0 or abs(at) * scale > TICK]
     return render(
-        "bars.svg", package="pagelink.audit", bars=bars, title=title, width=WIDTH, height=y + 24,
-        bottom=y, zero=x(0.0), left=LEFT, top=TOP, bar=BAR,
-        ticks=[(x(at), signed(at)) for at in (low, 0.0, largest) if low < 0 or at >= 0],
+        "bars.svg", package="pagelink.audit", bars=bars, title=title, width=width, height=y + 24,
+        bottom=y, zero=x(0.0), label_x=0 if narrow else left - 12, narrow=narrow, top=TOP, bar=BAR,
+        ticks=ticks,
     )  # fmt: skip
+
+
+def _is_mixed(mean: Mean) -> bool:
+    """Whether a part raises some scores and lowers others."""
+    return mean.mean_abs > MIXED * abs(mean.mean)
+
+
+def _span(mean: Mean) -> tuple[float, float]:
+    """How far a bar reaches, with its error and its mean absolute value."""
+    ends = [mean.mean - mean.error, mean.mean + mean.error]
+    ends += [-mean.mean_abs, mean.mean_abs] if _is_mixed(mean) else []
+    return min(ends), max(ends)

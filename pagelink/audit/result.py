@@ -80,8 +80,8 @@ class CarrierSummary:
     """Links whose score moves noticeably without it; there may be more that it was not tried on."""
     num_raised: int
     """Of these, links whose score it raises."""
-    effect: float
-    """What their logits lose without it, the mean."""
+    effect: Mean
+    """What their logits lose without it."""
     rows: tuple[int, ...]
     """The places of these links among the rows of the audit."""
 

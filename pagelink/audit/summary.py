@@ -198,10 +198,10 @@ def summarise_carriers(
         found.append(
             CarrierSummary(
                 first.kind, first.nodes, first.text, first.degree, len(places),
-                sum(effect > 0 for effect in effects), float(np.mean(effects)),
+                sum(effect > 0 for effect in effects), mean_of(effects),
                 tuple(place for place, _ in places),
             )
         )  # fmt: skip
     found = [each for each in found if each.num_links >= LEAST_LINKS]
-    found.sort(key=lambda each: (-each.num_links, -abs(each.effect), each.text))
+    found.sort(key=lambda each: (-each.num_links, -each.effect.mean_abs, each.text))
     return tuple(found[:MOST])

@@ -140,13 +140,13 @@ def cautions(audit: Audit) -> list[str]:
 
 def moves(carrier: CarrierSummary, num_links: int) -> str:
     """Say how many predictions a fact or a node moves, and which way."""
-    raised = carrier.num_raised
-    way = "raises all of them" if raised == carrier.num_links else f"raises {raised} of them"
-    if not raised:
-        way = "lowers all of them"
+    raised, lowered = carrier.num_raised, carrier.num_links - carrier.num_raised
+    way = f"raises {raised} of them and lowers {lowered}"
+    if not (raised and lowered):
+        way = f"{'raises' if raised else 'lowers'} all of them"
     return (
         f"moves at least {carrier.num_links} of {count(num_links, 'prediction')} and {way}, by "
-        f"{abs(carrier.effect):.2f} on average"
+        f"{carrier.effect.mean_abs:.2f} on average"
     )
 
 

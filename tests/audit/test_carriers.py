@@ -28,7 +28,7 @@ def test_a_poisoned_fact_is_found() -> None:
     ((relation, mix, artist),) = shared
     assert (first.kind, dict(first.nodes)) == (relation, {"mix": mix, "artist": artist})
     assert (first.num_links, first.num_raised, first.rows) == (6, 6, tuple(range(6)))
-    assert first.effect == pytest.approx(4)
+    assert first.effect.mean == pytest.approx(4)
     assert all(each.num_links < 6 for each in others)
     found = {(each.kind, each.nodes[0][1]): each for each in audit.nodes}
     assert found["mix", mix].num_links == found["artist", artist].num_links == 6
@@ -46,7 +46,7 @@ def test_a_hub_is_found() -> None:
     facts = frozenset.union(*(frozenset.union(*link.used) for link in mechanism.links))
     (hub,) = {target for relation, _, target in facts if relation == "binds"}
     assert first.nodes == (("gene", hub),)
-    assert (first.num_links, first.effect) == (4, pytest.approx(4))
+    assert (first.num_links, first.effect.mean) == (4, pytest.approx(4))
     assert first.degree >= 110
     # Each fact at the hub is one link's own.
     assert all(each.num_links < 4 for each in audit.facts)
