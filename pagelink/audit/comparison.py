@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pagelink.audit.result import Mean
+from pagelink.audit.figures import Mean
 from pagelink.audit.summary import mean_of
 from pagelink.audit.wording import part_words, signed, verdict_rows
 from pagelink.errors import SettingsError

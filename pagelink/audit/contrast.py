@@ -9,18 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
 
 import numpy as np
 
+from pagelink.audit.contrast_result import Contrast, ContrastVerdict, PathEffect
 from pagelink.errors import LinkError, ModelError
-from pagelink.explain.counterfactual import RemovedFact
 from pagelink.explain.counterfactual_search import named_facts
 from pagelink.explain.explainer import PaGELink
 from pagelink.explain.options import check_whole_number
 from pagelink.explain.ranking import EndScores
 from pagelink.explain.removal_search import Set, smallest_removal
-from pagelink.explain.result import Explanation, Node, Path, plain
+from pagelink.explain.result import Explanation, Path
 from pagelink.graph.links import Key, Link
 from pagelink.graph.lookup import fact_of
 from pagelink.graph.schema import EdgeType
@@ -30,88 +29,7 @@ from pagelink.runtime.arrays import Doubles, Longs
 from pagelink.runtime.timer import OutOfTimeError, Timer
 from pagelink.search.work import Setup
 
-ContrastVerdict = Literal["equal", "popularity", "paths", "facts", "no_facts"]
-"""Of a difference, the first that holds: it is not noticed; of the target above, only the number of
-facts counts; without the facts on paths, at least half of it is gone; facts turn the order; it is
-there whatever facts are removed."""
-CONTRAST_VERDICTS: tuple[str, ...] = get_args(ContrastVerdict)
 HALF = 0.5
-
-
-@dataclass(frozen=True)
-class PathEffect:
-    """A path to one of the two targets, and what it does to the difference."""
-
-    path: Path
-    above: bool
-    """It leads to the target that is above."""
-    effect: float
-    """By how much the difference falls without its facts; below 0: it rises."""
-
-
-@dataclass(frozen=True)
-class Contrast:
-    """What puts one target above another; the first of the two is above, whichever was named."""
-
-    link_type: EdgeType
-    src: Node
-    above: Node
-    below: Node
-    src_name: str
-    above_name: str
-    below_name: str
-    turned: bool
-    """The target that was asked for is the one below."""
-    logit_above: float
-    logit_below: float
-    verdict: ContrastVerdict
-    without_paths: float
-    """The difference without any fact on a path to either."""
-    without_edges: float
-    """The difference without any fact at all."""
-    paths: tuple[PathEffect, ...]
-    """The returned paths of both, by what they do to the difference."""
-    facts: tuple[RemovedFact, ...]
-    """The fewest facts found without which the order turns; else those that came nearest."""
-    difference_without: float | None
-    """The difference without these facts; None: there are none."""
-    widening: tuple[RemovedFact, ...]
-    """Facts that hold the other one up: without them the difference is largest."""
-    difference_widened: float | None
-    smallest: bool
-    """All smaller sets of facts were measured, too."""
-    num_sets: int
-    explanations: tuple[Explanation, Explanation]
-    """Of the target above, and of the one below."""
-
-    @property
-    def difference(self) -> float:
-        """How much higher the one above scores."""
-        return self.logit_above - self.logit_below
-
-    @property
-    def turns(self) -> bool:
-        """Whether the order turns without the facts that were found."""
-        return self.difference_without is not None and self.difference_without < 0
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain lists, dicts, numbers and strings, ready for JSON."""
-        given = {name: plain(value) for name, value in vars(self).items() if name != "explanations"}
-        return {
-            **given, "difference": self.difference, "turns": self.turns,
-            "explanations": [each.to_dict() for each in self.explanations], "text": str(self),
-        }  # fmt: skip
-
-    def to_svg(self) -> str:
-        """Draw the paths that count, from the source on the left to both targets on the right."""
-        from pagelink.audit.contrast_view import to_svg
-
-        return to_svg(self)
-
-    def __str__(self) -> str:
-        from pagelink.audit.contrast_view import to_text
-
-        return to_text(self)
 
 
 @in_normal_mode

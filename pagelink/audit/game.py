@@ -46,7 +46,7 @@ class Game:
     """Of source and target: the Shapley interaction index of all that is the source's own and all
     that is the target's, each taken as one player. Above 0: each is worth more with the other."""
     num_logits: int
-    """Logits that the model was asked for."""
+    """Logits that the model computed for it."""
 
 
 def play(trials: Trials, link: int) -> Game:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pagelink.audit.result import Group, Mean
+from pagelink.audit.figures import Group, Mean
 from pagelink.audit.rows import Row
 from pagelink.audit.sampling import classes
 from pagelink.audit.summary import carried_by, mean_of, verdicts_of

@@ -153,7 +153,7 @@ def _rows_of(table: pa.Table, task: Task) -> list[Row]:
 def _summariser(
     explainer: PaGELink, links: Sequence[LinkLike], by: Sequence[str], title: str
 ) -> Callable[[list[Row]], Audit]:
-    """Check what is asked for, before any work, and return what puts the rows together."""
+    """Check the arguments, before any work, and return what puts the rows together."""
     if not links:
         raise SettingsError("There are no links to audit.")
     link_type = explainer.link_types[0]

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from pagelink.audit.figures import CarrierSummary, Mean
 from pagelink.audit.metapaths import find_metapaths
-from pagelink.audit.result import CarrierSummary, Mean
 from pagelink.audit.rows import Row, in_words, make_row, trials_of_link
 from pagelink.audit.summary import (
     EXAMPLES,

@@ -191,7 +191,7 @@ class _Sets:
 
         Without both, the score loses more than without either, added up. Or each adds something,
         and both together less than that, added up; facts that both have would count twice there,
-        so that this is told only where they have none in common.
+        so that this counts only where they have none in common.
         """
         bar = max(self._noise, TENTH * abs(float(self._trials.span[0])))
         for a, b in combinations(tried, 2):

@@ -10,7 +10,7 @@ from typing import Any
 from markupsafe import Markup
 
 from pagelink import __version__
-from pagelink.audit.result import Audit, Group, Mean
+from pagelink.audit.figures import AuditFigures, Group, Mean
 from pagelink.audit.wording import (
     cautions,
     differs_words,
@@ -52,7 +52,7 @@ class Bar:
     against: bool
 
 
-def to_html(audit: Audit) -> str:
+def to_html(audit: AuditFigures) -> str:
     """Return one self-contained page that needs no network."""
     names = part_words(audit.link_type)
     return render(
@@ -86,7 +86,7 @@ def to_html(audit: Audit) -> str:
     )  # fmt: skip
 
 
-def _group(group: Group, audit: Audit) -> Mapping[str, Any]:
+def _group(group: Group, audit: AuditFigures) -> Mapping[str, Any]:
     judged = max(group.num_links, 1)
     shares = [
         (kind, group.verdicts.get(name, 0) / judged)
@@ -109,7 +109,7 @@ def _group(group: Group, audit: Audit) -> Mapping[str, Any]:
     }
 
 
-def parts_plot(audit: Audit, *, narrow: bool = False) -> str:
+def parts_plot(audit: AuditFigures, *, narrow: bool = False) -> str:
     """Draw the mean Shapley value of each part, with its error and its mean absolute value.
 
     Args:

@@ -71,7 +71,7 @@ class Row:
     is_measured: bool
     """False, and all that follows empty: the link is malformed, or its time was over."""
     game: Game | None
-    """None: not measured, or not asked for."""
+    """None: not measured, or not requested."""
     metapaths: tuple[MetapathFigures, ...]
     stand_ins: tuple[tuple[int, int], ...]
     num_metapaths: int

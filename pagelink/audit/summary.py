@@ -8,14 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from pagelink.audit.result import (
-    Audit,
-    CarrierSummary,
-    Example,
-    Mean,
-    MetapathSummary,
-    StandIn,
-)
+from pagelink.audit.figures import CarrierSummary, Example, Mean, MetapathSummary, StandIn
+from pagelink.audit.result import Audit
 from pagelink.audit.rows import Row
 from pagelink.measure.verdict import PARTS
 from pagelink.measure.what_else import DRAWS

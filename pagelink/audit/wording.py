@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from pagelink.audit.result import Audit, CarrierSummary, Group, Mean, MetapathSummary
+from pagelink.audit.figures import AuditFigures, CarrierSummary, Group, Mean, MetapathSummary
 from pagelink.measure.verdict import PARTS, VERDICTS, PartName
 from pagelink.views.statements import support
 from pagelink.views.text import clean, count, enumerated, words
@@ -50,14 +50,14 @@ def mean_words(mean: Mean) -> str:
     return f"{signed(mean.mean)} ± {mean.error:.2f}"
 
 
-def heading(audit: Audit) -> str:
+def heading(audit: AuditFigures) -> str:
     """Return what the audit is about."""
     src, relation, dst = map(words, audit.link_type)
     about = f"{src} → {relation} → {dst}"
     return f"{clean(audit.title)}: {about}" if audit.title else about
 
 
-def headline(audit: Audit) -> list[str]:
+def headline(audit: AuditFigures) -> list[str]:
     """Return what a reader has to know, in a few sentences."""
     if not audit.num_links:
         return ["None of the links could be measured."]
@@ -77,7 +77,7 @@ def headline(audit: Audit) -> list[str]:
     return told
 
 
-def _made_of(audit: Audit) -> str:
+def _made_of(audit: AuditFigures) -> str:
     names, base = part_words(audit.link_type), audit.base.mean
     clear = [
         name for name in PARTS
@@ -96,7 +96,7 @@ def _made_of(audit: Audit) -> str:
     return f"{told}; what lowers it: {enumerated(down)}." if down else f"{told}."
 
 
-def _relies(audit: Audit) -> str:
+def _relies(audit: AuditFigures) -> str:
     judged = sum(audit.verdicts.get(name, 0) for name in VERDICTS)
     if not judged:
         return "No link has paths to judge."
@@ -115,7 +115,7 @@ def _loses(metapath: MetapathSummary) -> str:
     )
 
 
-def cautions(audit: Audit) -> list[str]:
+def cautions(audit: AuditFigures) -> list[str]:
     """Return what looks like a leak, a shortcut or a group that rests on popularity."""
     told = [
         f"{words(name)!r} joins source and target directly for {number} of "
@@ -172,7 +172,7 @@ def differs_words(group: Group, link_type: Sequence[str]) -> str:
     return enumerated(told) if told else ""
 
 
-def to_text(audit: Audit) -> str:
+def to_text(audit: AuditFigures) -> str:
     """Return the audit as text."""
     names = part_words(audit.link_type)
     blocks = [heading(audit), "\n".join(headline(audit))]

@@ -136,7 +136,7 @@ def _compare(
     for file in (out, json):
         check_target(file, *files)
     from pagelink.audit.comparison import compare
-    from pagelink.audit.result import read_audit
+    from pagelink.audit.figures import read_audit
 
     found = compare(*(read_audit(file) for file in files))
     console.print(str(found))

@@ -18,7 +18,7 @@ from pagelink.graph.schema import EdgeType
 from pagelink.model.borrowing import in_normal_mode
 
 if TYPE_CHECKING:
-    from pagelink.audit.contrast import Contrast
+    from pagelink.audit.contrast_result import Contrast
     from pagelink.audit.link_group import GroupExplanation
     from pagelink.audit.result import Audit
     from pagelink.engine import Engine

@@ -15,8 +15,9 @@ from support.shell import shell
 
 from pagelink import PaGELink, Settings
 from pagelink.audit.comparison import compare
+from pagelink.audit.figures import read_audit
 from pagelink.audit.job import LINKS_A_CHUNK, audit_job, audit_links
-from pagelink.audit.result import Audit, read_audit
+from pagelink.audit.result import Audit
 from pagelink.audit.rows import Row, make_rows
 from pagelink.datasets.mechanisms import make_mechanism
 from pagelink.engine import Sent

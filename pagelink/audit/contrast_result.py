@@ -1,23 +1,102 @@
-"""A contrast in words, and as a drawing of both targets."""
+"""The result of a contrast, in words, and as a drawing of both targets."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
 
-from pagelink.audit.contrast import Contrast, PathEffect
 from pagelink.audit.wording import signed
 from pagelink.explain.counterfactual import RemovedFact
+from pagelink.explain.result import Explanation, Node, Path, plain
+from pagelink.graph.schema import EdgeType
 from pagelink.views.beyond_wording import path_line
 from pagelink.views.statements import node_words
 from pagelink.views.templates import Colour, graph_colours, render
 from pagelink.views.text import clean, count, enumerated, shorten, words, wrap
 
+ContrastVerdict = Literal["equal", "popularity", "paths", "facts", "no_facts"]
+"""Of a difference, the first that holds: it is not noticed; of the target above, only the number of
+facts counts; without the facts on paths, at least half of it is gone; facts turn the order; it is
+there whatever facts are removed."""
+CONTRAST_VERDICTS: tuple[str, ...] = get_args(ContrastVerdict)
 SHOWN = 4
-"""Paths that are told and drawn."""
+"""Paths that are said and drawn."""
 COLUMN, BOX, LINE, ROW, MARGIN = 250.0, 150.0, 16.0, 74.0, 16.0
 """Of the drawing: from box to box, the width of a box, a line of text, from path to path."""
 NAME, LABEL = 13.0, 11.5
+
+
+@dataclass(frozen=True)
+class PathEffect:
+    """A path to one of the two targets, and what it does to the difference."""
+
+    path: Path
+    above: bool
+    """It leads to the target that is above."""
+    effect: float
+    """By how much the difference falls without its facts; below 0: it rises."""
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """What puts one target above another; the first of the two is above, whichever was named."""
+
+    link_type: EdgeType
+    src: Node
+    above: Node
+    below: Node
+    src_name: str
+    above_name: str
+    below_name: str
+    turned: bool
+    """The target that was named first is the one below."""
+    logit_above: float
+    logit_below: float
+    verdict: ContrastVerdict
+    without_paths: float
+    """The difference without any fact on a path to either."""
+    without_edges: float
+    """The difference without any fact at all."""
+    paths: tuple[PathEffect, ...]
+    """The returned paths of both, by what they do to the difference."""
+    facts: tuple[RemovedFact, ...]
+    """The fewest facts found without which the order turns; else those that came nearest."""
+    difference_without: float | None
+    """The difference without these facts; None: there are none."""
+    widening: tuple[RemovedFact, ...]
+    """Facts that hold the other one up: without them the difference is largest."""
+    difference_widened: float | None
+    smallest: bool
+    """All smaller sets of facts were measured, too."""
+    num_sets: int
+    explanations: tuple[Explanation, Explanation]
+    """Of the target above, and of the one below."""
+
+    @property
+    def difference(self) -> float:
+        """How much higher the one above scores."""
+        return self.logit_above - self.logit_below
+
+    @property
+    def turns(self) -> bool:
+        """Whether the order turns without the facts that were found."""
+        return self.difference_without is not None and self.difference_without < 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain lists, dicts, numbers and strings, ready for JSON."""
+        given = {name: plain(value) for name, value in vars(self).items() if name != "explanations"}
+        return {
+            **given, "difference": self.difference, "turns": self.turns,
+            "explanations": [each.to_dict() for each in self.explanations], "text": str(self),
+        }  # fmt: skip
+
+    def to_svg(self) -> str:
+        """Draw the paths that count, from the source on the left to both targets on the right."""
+        return to_svg(self)
+
+    def __str__(self) -> str:
+        return to_text(self)
 
 
 def to_text(found: Contrast) -> str:
@@ -62,7 +141,7 @@ def opening(found: Contrast) -> list[str]:
 
 
 def shown_paths(found: Contrast) -> list[PathEffect]:
-    """Return the paths that are told: those that do most to the difference."""
+    """Return the paths that are shown: those that do most to the difference."""
     noise = found.explanations[0].noise
     return [each for each in found.paths if abs(each.effect) > noise][:SHOWN]
 
