@@ -149,7 +149,7 @@ def _measured(
         steepest = every[np.argsort(-sign * slope, kind="stable")]
         order = np.concatenate([named, steepest[~np.isin(steepest, named)]])
         sides.append(np.sort(order[:most]))
-    turning = _search(pair, sides[0], budget, verified)
+    turning = _search(pair, sides[0], budget, verified, complete=len(sides[0]) == len(every))
     widening = _widest(pair, sides[1], budget, difference)
     noise = setup.noise
     without_paths = float(answers[0])
@@ -165,7 +165,7 @@ def _measured(
         difference_without=turning.value if turning.facts else None,
         widening=named_facts(graph, widening.facts, links[0].src),
         difference_widened=widening.value if widening.facts else None,
-        smallest=turning.smallest, num_sets=turning.num_sets + widening.num_sets,
+        smallest=turning.smallest, num_sets=turning.num_sets,
         explanations=(explanations[0], explanations[1]),
     )  # fmt: skip
 
@@ -185,7 +185,8 @@ def _verdict(
 
 def _explained(explainer: PaGELink, link: Link) -> Explanation:
     ends = [explainer.graph.node(end)[1] for end in (link.src, link.dst)]
-    (answer,) = explainer.explain_many([(f"id:{ends[0]}", f"id:{ends[1]}", link.type)])
+    given = (f"id:{ends[0]}", f"id:{ends[1]}", link.type)
+    (answer,) = explainer.explain_many([given], negatives=True)
     return answer
 
 
@@ -204,8 +205,16 @@ class _Found:
     num_sets: int
 
 
-def _search(pair: _Pair, facts: Longs, budget: int, verified: int) -> _Found:
-    """The fewest of some facts without which the difference is below 0."""
+def _search(pair: _Pair, facts: Longs, budget: int, verified: int, *, complete: bool) -> _Found:
+    """The fewest of some facts without which the difference is below 0.
+
+    Args:
+        pair: the two links.
+        facts: the facts.
+        budget: facts to remove at most.
+        verified: sets of facts to measure, about.
+        complete: there are no other facts.
+    """
     if not len(facts):
         return _Found([], np.inf, True, 0)
 
@@ -215,24 +224,23 @@ def _search(pair: _Pair, facts: Longs, budget: int, verified: int) -> _Found:
     found = smallest_removal(measure, len(facts), budget, verified)
     return _Found(
         facts[list(found.members)].tolist(), found.value,
-        found.exhaustive or len(found.members) == 1, found.num_sets,
+        (found.exhaustive and complete) or len(found.members) == 1, found.num_sets,
     )  # fmt: skip
 
 
 def _widest(pair: _Pair, facts: Longs, budget: int, difference: float) -> _Found:
     """The facts without which the difference is largest: the best one, and the next beside it."""
     chosen: list[int] = []
-    value, num_sets = difference, 0
+    value = difference
     while len(chosen) < budget and len(chosen) < len(facts):
         others = [fact for fact in facts.tolist() if fact not in chosen]
         try:
             answers = pair.differences([[*chosen, fact] for fact in others])
         except OutOfTimeError:
             break
-        num_sets += len(others)
         best = int(np.argmax(answers))
         if answers[best] - value <= pair.setup.noise:
             break
         chosen.append(others[best])
         value = float(answers[best])
-    return _Found(sorted(chosen), value, False, num_sets)
+    return _Found(sorted(chosen), value, False, 0)

@@ -70,6 +70,7 @@ class Contrast:
     smallest: bool
     """All smaller sets of facts were measured, too."""
     num_sets: int
+    """Sets of facts that were measured in search of those that turn the order."""
     explanations: tuple[Explanation, Explanation]
     """Of the target above, and of the one below."""
 

@@ -145,7 +145,7 @@ def moves(carrier: CarrierSummary, num_links: int) -> str:
     if not (raised and lowered):
         way = f"{'raises' if raised else 'lowers'} all of them"
     return (
-        f"moves at least {carrier.num_links} of {count(num_links, 'prediction')} and {way}, by "
+        f"moves at least {carrier.num_links} of {count(num_links, 'prediction')}: it {way}, by "
         f"{carrier.effect.mean_abs:.2f} on average"
     )
 

@@ -32,7 +32,7 @@ def test_a_poisoned_fact_is_found() -> None:
     assert all(each.num_links < 6 for each in others)
     found = {(each.kind, each.nodes[0][1]): each for each in audit.nodes}
     assert found["mix", mix].num_links == found["artist", artist].num_links == 6
-    told = f"The fact that {first.text} moves at least 6 of 6 predictions and raises all of them"
+    told = f"The fact that {first.text} moves at least 6 of 6 predictions: it raises all of them"
     assert told in " ".join(cautions(audit))
     assert told in str(audit)
 
