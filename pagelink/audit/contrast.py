@@ -184,9 +184,8 @@ def _verdict(
 
 
 def _explained(explainer: PaGELink, link: Link) -> Explanation:
-    ends = [explainer.graph.node(end)[1] for end in (link.src, link.dst)]
-    given = (f"id:{ends[0]}", f"id:{ends[1]}", link.type)
-    (answer,) = explainer.explain_many([given], negatives=True)
+    src, dst = (explainer.graph.node(end)[1] for end in (link.src, link.dst))
+    (answer,) = explainer.explain_many([(src, dst, link.type)], negatives=True)
     return answer
 
 

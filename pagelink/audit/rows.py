@@ -12,6 +12,7 @@ import numpy as np
 from pagelink.audit.carriers import Carrier, carrying_facts, carrying_nodes
 from pagelink.audit.game import Game, Value, play
 from pagelink.audit.metapaths import MetapathWorth, Steps, measure_metapaths
+from pagelink.errors import StoreError
 from pagelink.explain.explainer import PaGELink
 from pagelink.explain.result import Explanation, Node, plain
 from pagelink.graph.computation_graph import ComputationGraphs
@@ -161,6 +162,11 @@ def make_row(
         )
     except OutOfTimeError:
         return replace(row, reason="out_of_time")
+    except StoreError:
+        raise  # a damaged graph is no link's fault
+    except Exception as error:  # one link costs only itself
+        message = f"Measuring this link failed: {type(error).__name__}: {error}"
+        return replace(row, reason="invalid", message=message)
     return replace(row, seconds=row.seconds + time.process_time() - started)
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 BATCH_SIZE = 256
 MEMORY = 1.0
 """Gigabytes that a batch of links may take."""
+WITHOUT_ENGINE = "workers and address go with an engine: 'processes' or 'ray'."
 
 
 class PaGELink(Prepared):
@@ -155,7 +156,7 @@ class PaGELink(Prepared):
             given = {"memory": memory, "batch_size": batch_size, **dataclasses.asdict(options)}
             answers = stream(self, links, engine_of(engine, workers, address), batch_size, given)
         elif workers is not None or address is not None:
-            raise SettingsError("workers and address go with an engine: 'processes' or 'ray'.")
+            raise SettingsError(WITHOUT_ENGINE)
         else:
             answers = self._stream(links, options, batch_size, memory)
         if not progress:
@@ -241,6 +242,8 @@ class PaGELink(Prepared):
         from pagelink.audit.job import audit_links
         from pagelink.engine import engine_of
 
+        if engine is None and (workers is not None or address is not None):
+            raise SettingsError(WITHOUT_ENGINE)
         chosen = None if engine is None else engine_of(engine, workers, address)
         return audit_links(self, links, by=by, engine=chosen)
 

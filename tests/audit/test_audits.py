@@ -14,14 +14,17 @@ from support.engine_world import make_shop
 from support.shell import shell
 
 from pagelink import PaGELink, Settings
+from pagelink.audit import rows
 from pagelink.audit.comparison import compare
 from pagelink.audit.figures import read_audit
+from pagelink.audit.game import Game
 from pagelink.audit.job import LINKS_A_CHUNK, audit_job, audit_links
 from pagelink.audit.result import Audit
 from pagelink.audit.rows import Row, make_rows
 from pagelink.datasets.mechanisms import make_mechanism
 from pagelink.engine import Sent
 from pagelink.errors import SettingsError
+from pagelink.measure.trials import Trials
 from pagelink.measure.verdict import PARTS
 
 QUICK = Settings(strongest=False, what_else=False)
@@ -43,8 +46,8 @@ def audit(planted: tuple[PaGELink, list[tuple[int, int]]]) -> Audit:
     return audit_links(explainer, [*links, ("nobody", 1)], title="A & B")
 
 
-def without_time(rows: Any) -> list[Row]:
-    return [replace(row, seconds=0.0) for row in rows]
+def without_time(made: Any) -> list[Row]:
+    return [replace(row, seconds=0.0) for row in made]
 
 
 class StopError(Exception):
@@ -101,6 +104,26 @@ def test_a_row_does_not_depend_on_others(
     assert same.game is not None
     for part in PARTS:
         assert alone.game.parts[part].value == pytest.approx(same.game.parts[part].value, abs=1e-5)
+
+
+def test_a_link_that_fails_costs_only_itself(
+    planted: tuple[PaGELink, list[tuple[int, int]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    explainer, links = planted
+    real, failing = rows.play, explainer.graph.node_name(explainer.link(*links[1]).dst)
+
+    def play(trials: Trials, link: int) -> Game:
+        if explainer.graph.node_name(int(trials.work.batch.link_dst[0])) == failing:
+            raise ValueError("no such layer")
+        return real(trials, link)
+
+    monkeypatch.setattr(rows, "play", play)
+    found = explainer.audit(links[:3])
+    assert [row.is_measured for row in found.rows] == [True, False, True]
+    assert found.rows[1].message == "Measuring this link failed: ValueError: no such layer"
+    assert (found.num_links, found.num_failed) == (2, 1)
+    with pytest.raises(SettingsError, match="go with an engine"):
+        explainer.audit(links, workers=2)
 
 
 def test_figures_of_an_audit(audit: Audit) -> None:
@@ -204,6 +227,15 @@ def test_the_command(tmp_path: Path) -> None:
     done = shell("audit", "--compare", "a.json", "b.json", "--out", "c.html", cwd=folder)
     assert done.returncode == 0, done.stderr
     assert "Verdicts:" in done.stdout
+    given = ["explain", "graph", "--model", "model.pt", "--src", "User 1", "--dst", "Item 2"]
+    done = shell(*given, "--instead", "Item 3", "--svg", "d.svg", "--json", "d.json", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert "For User 1 the model scores Item" in done.stdout
+    assert (folder / "d.svg").read_text("utf-8").startswith("<svg")
+    stored = json.loads((folder / "d.json").read_text("utf-8"))
+    assert {stored["above_name"], stored["below_name"]} == {"Item 2", "Item 3"}
+    done = shell(*given, "--instead", "Item 3", "--html", "d.html", cwd=folder)
+    assert done.returncode == 2
     assert "Two audits side by side" in (folder / "c.html").read_text("utf-8")
 
 

@@ -37,6 +37,8 @@ def _largest(facts: list[tuple[int, str, int]]) -> int:
 
 def explainer() -> tuple[PaGELink, HeteroData]:
     data = scenes(FACTS)
+    for kind in data.node_types:  # ids as of a table, which are not the positions
+        data[kind].id = [str(i + 1) for i in range(data[kind].num_nodes)]
     return PaGELink(WalkModel("owns by rev_by"), data, LINK, QUICK, threshold=None), data
 
 
