@@ -17,12 +17,13 @@ PACKAGE = Path(__file__).parent.parent / "pagelink"
 # link through the method; those from `views` on use it and are never used by it.
 ORDER = (
     "errors", "settings", "runtime", "graph", "store", "tables", "model", "search", "measure",
-    "explain", "views", "models", "datasets", "rivals", "metrics", "checks", "engine", "web",
-    "study", "bench", "cli", "__main__",
+    "explain", "views", "models", "datasets", "rivals", "metrics", "checks", "engine", "audit",
+    "web", "study", "bench", "cli", "__main__",
 )  # fmt: skip
 # A result says and draws itself, so that a user need not know the views, and an explainer has its
-# links explained by workers, so that a user need not know the engine: imported when called.
-WHEN_CALLED = (("explain", "views"), ("explain", "engine"))
+# links explained by workers and its model audited, so that a user need not know the engine nor the
+# audit: imported when called.
+WHEN_CALLED = (("explain", "views"), ("explain", "engine"), ("explain", "audit"))
 MOST_MODULES, MOST_LINES = 16, 400
 # `import pagelink`, `pagelink --help` and drawing a stored explanation must not wait for torch.
 QUICK = ("", "cli", "views")

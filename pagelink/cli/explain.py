@@ -137,6 +137,14 @@ def explain(
             help="With --counterfactual: facts at the source, or on paths.", rich_help_panel=MORE
         ),
     ] = "source",
+    instead: Annotated[
+        str | None,
+        typer.Option(
+            help="Say what puts --dst above this other target, or below it.",
+            metavar="NAME",
+            rich_help_panel=MORE,
+        ),
+    ] = None,
     rank: Annotated[
         bool | None,
         typer.Option(
@@ -248,6 +256,10 @@ def explain(
         "--report and --out are two files.": report is not None and report == out,
         "--counterfactual goes with --src and --dst: the rows of a table are paths, and it is "
         "about sets of facts.": is_table and counterfactual,
+        "--instead goes with --src and --dst, and with --svg and --json.":
+            instead is not None and (is_table or html is not None or png is not None),
+        "--instead and --counterfactual are two questions; ask one at a time.":
+            instead is not None and counterfactual,
         "--memory goes with --links: one link is explained by itself.":
             not is_table and memory is not None,
         f"--at is source or paths; got {at!r}.": at not in ("source", "paths"),
@@ -303,6 +315,16 @@ def explain(
         checkpoint.model, checkpoint.source, checkpoint.link_type, settings, seed, threshold=limit,
         held_out=checkpoint.held_out, known=checkpoint.known(),
     )  # fmt: skip
+    if instead is not None:
+        contrast = explainer.contrast(src or "", dst or "", instead)
+        console.print(str(contrast))
+        say_written(
+            write_files(
+                (svg, contrast.to_svg),
+                (json, lambda: dumps(contrast.to_dict(), ensure_ascii=False, indent=1)),
+            )
+        )
+        return
     explanation = explainer.explain(src or "", dst or "", **on_request)
     console.print(str(explanation))
     values = {} if json is None else explanation.to_dict(mask=mask)

@@ -52,7 +52,7 @@ def run_table(
     from pagelink.engine import explain_table, write_report
 
     given = {name: value for name, value in options.items() if value is not None}
-    with _shown() as step:
+    with shown("explaining") as step:
         summary = explain_table(opening, links, out, engine, progress=step, **given)
     if summary.damaged:
         errors.print(f"{summary.damaged} parts of an earlier run were damaged and made again.")
@@ -94,10 +94,10 @@ def run_table(
 
 
 @contextmanager
-def _shown() -> Iterator[Callable[[int, int], None]]:
+def shown(word: str) -> Iterator[Callable[[int, int], None]]:
     """A bar on a terminal; a line now and then in the log of a job that nobody watches."""
     if console.is_terminal:
-        with progress_bar("explaining") as bar:
+        with progress_bar(word) as bar:
             yield bar
         return
     said = time.monotonic()

@@ -15,6 +15,7 @@ import typer
 from rich.text import Text
 
 from pagelink import __version__
+from pagelink.cli.audit import audit
 from pagelink.cli.bench import bench
 from pagelink.cli.common import (
     Demo,
@@ -234,6 +235,7 @@ def recommend(
 
 app.command()(explain)
 app.command()(report)
+app.command()(audit)
 
 
 @app.command()

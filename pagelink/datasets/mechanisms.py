@@ -99,9 +99,23 @@ def make_mechanism(name: str, num_links: int = 300, seed: int = 0) -> Mechanism:
             f"A mechanism is one of {', '.join(MECHANISMS)}, got {name!r}."
             + did_you_mean(name, MECHANISMS)
         )
-    plan = PLANS[name]
     schema = next(family.schema for family in FAMILIES if name in family.plans)
-    drawing, drawn = Drawing(schema, np.random.default_rng((seed, MECHANISMS.index(name)))), []
+    return from_plan(PLANS[name], schema, num_links, (seed, MECHANISMS.index(name)), name)
+
+
+def from_plan(
+    plan: Plan, schema: Schema, num_links: int, seed: int | tuple[int, ...] = 0, name: str = ""
+) -> Mechanism:
+    """Make a graph and a model by any plan.
+
+    Args:
+        plan: what the model uses, and what is planted.
+        schema: of the graph.
+        num_links: links with right answers, 1 or more.
+        seed: of the graph.
+        name: what the mechanism is called.
+    """
+    drawing, drawn = Drawing(schema, np.random.default_rng(seed)), []
     for first in range(0, num_links, SCENE):
         number = min(SCENE, num_links - first)
         drawn += drawing.scene(plan.paths, plan.crowded, number, plan.values)

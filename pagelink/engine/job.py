@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pagelink.engine.crew import Crew, Engine
+from pagelink.engine.crew import Crew, Engine, Tally
 from pagelink.engine.opening import Opening, Sent, job_identity
 from pagelink.engine.parts import SUMMARY_FILE, PartFolder, claimed
 from pagelink.engine.summary import Count, Summary
@@ -26,10 +26,9 @@ from pagelink.engine.tasks import (
     chunks,
     plan,
 )
-from pagelink.engine.worker import InProcess, Order
+from pagelink.engine.worker import Explanations, InProcess, Making, Order
 from pagelink.explain.explainer import MEMORY, PaGELink
 from pagelink.explain.options import ExplainOptions
-from pagelink.explain.result import Explanation
 from pagelink.graph.links import LinkLike
 from pagelink.runtime.files import locked, write_text
 from pagelink.tables.link_tables import LinkRow, count_links
@@ -98,29 +97,71 @@ def explain_table(
             return plan(links, chunk, sort=not is_file)
 
         with claimed(path, job, beside=is_file) as folder:
-            count.damaged = folder.check(planned())
-            done = _Progress(total, progress, folder, chunk)
-            count.resumed = done.done
             # 2. The rest of it.
-            if not collect:
-                order = replace(order, folder=folder.path, job=folder.job)
-            crew = Crew(engine, order, folder)
-            if isinstance(engine, InProcess):
-                engine.step = done.show
-            for tasks in crew.run(_left(planned(), folder, crew, done)):
-                folder.merge(tasks)
-                done.add(tasks[0])
+            run = complete(folder, planned, engine, order, total, chunk, progress, collect=collect)
+            count.damaged, count.resumed = run.damaged, run.resumed
             # 3. Every part, by its number, against the links that it is to hold.
             tables = (count.add(task, folder.read(task)) for task in planned())
             if is_file:
                 write_rows(tables, out)
                 folder.remove()
-                return count.summary(crew.tally, engine)
+                return count.summary(run.tally, engine)
             for _ in tables:
                 pass
-            summary = count.summary(crew.tally, engine)
+            summary = count.summary(run.tally, engine)
             write_text(folder.path / SUMMARY_FILE, json.dumps(asdict(summary), indent=1))
             return summary
+
+
+@dataclass(frozen=True)
+class Completed:
+    """What it took to make the parts of a job complete."""
+
+    tally: Tally
+    resumed: int
+    """How many links were found done by an earlier run."""
+    damaged: int
+    """How many parts of an earlier run were damaged, or held other rows, and were made again."""
+
+
+def complete(
+    folder: PartFolder,
+    planned: Callable[[], Iterator[Task]],
+    engine: Engine,
+    order: Order,
+    total: int,
+    chunk: int,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+    *,
+    collect: bool = False,
+) -> Completed:
+    """Have all parts of a job made that are not there yet.
+
+    Args:
+        folder: the folder of the job, which is this process's alone.
+        planned: yields the chunks of the job, the same ones every time.
+        engine: where the workers run.
+        order: what they are to do.
+        total: the number of links.
+        chunk: the number of links per chunk.
+        progress: called with the number of links done and the number of all.
+        collect: the rows are sent to this process, which writes them.
+
+    Raises:
+        EngineError: the job cannot go on; what was written is kept.
+    """
+    damaged = folder.check(planned())
+    done = _Progress(total, progress, folder, chunk)
+    resumed = done.done
+    if not collect:
+        order = replace(order, folder=folder.path, job=folder.job)
+    crew = Crew(engine, order, folder)
+    if isinstance(engine, InProcess):
+        engine.step = done.show
+    for tasks in crew.run(_left(planned(), folder, crew, done)):
+        folder.merge(tasks)
+        done.add(tasks[0])
+    return Completed(crew.tally, resumed, damaged)
 
 
 class _Progress:
@@ -202,7 +243,8 @@ def stream(
     engine: Engine,
     chunk: int,
     options: dict[str, Any],
-) -> Iterator[Explanation]:
+    making: Making | None = None,
+) -> Iterator[Any]:
     """Explain links by workers that have a copy of the explainer; yield in the links' order.
 
     Args:
@@ -211,24 +253,23 @@ def stream(
         engine: where the workers run.
         chunk: the number of links that a worker gets at a time.
         options: of `explain_many`.
+        making: what is made of links. None: explanations.
 
     Raises:
         ModelError: the explainer cannot be pickled; at once.
         EngineError: the workers cannot go on.
     """
     engine.check()
-    order = Order(Sent(explainer), options)
+    order = Order(Sent(explainer), options, making=making or Explanations())
     if not isinstance(engine, InProcess):
         _ = order.pickled  # what cannot be sent is refused at once
     return _stream(links, engine, order, chunk)
 
 
-def _stream(
-    links: Iterable[LinkLike], engine: Engine, order: Order, chunk: int
-) -> Iterator[Explanation]:
+def _stream(links: Iterable[LinkLike], engine: Engine, order: Order, chunk: int) -> Iterator[Any]:
     rows = (LinkRow(number, link) for number, link in enumerate(links))
     results = InMemory()
-    ready: dict[int, list[Explanation]] = {}
+    ready: dict[int, list[Any]] = {}
     taken = next_out = 0
 
     def tasks() -> Iterator[Task]:

@@ -20,7 +20,7 @@ from pagelink.errors import EngineError, GraphError, ModelError, StoreError
 from pagelink.explain.building import versions
 from pagelink.explain.explainer import PaGELink
 from pagelink.explain.options import ExplainOptions
-from pagelink.models.checkpoint import open_checkpoint
+from pagelink.models.checkpoint import Checkpoint, open_checkpoint
 from pagelink.settings import Settings
 from pagelink.store.graph_store import GraphStore
 from pagelink.store.manifest import MANIFEST, is_store
@@ -195,6 +195,10 @@ class FromFiles:
             checkpoint = open_checkpoint(self.model, graph)
         except StoreError as error:
             raise StoreError(f"On {here}: {error}") from error
+        return self.of(checkpoint)
+
+    def of(self, checkpoint: Checkpoint) -> PaGELink:
+        """Return the explainer of a checkpoint that is open."""
         return PaGELink(
             checkpoint.model, checkpoint.source, checkpoint.link_type, self.settings, self.seed,
             threshold=self.threshold, held_out=checkpoint.held_out, known=checkpoint.known(),

@@ -8,12 +8,13 @@ import socket
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
+import pyarrow as pa
 import torch
 from numba import cloudpickle
 
@@ -22,8 +23,43 @@ from pagelink.engine.opening import Opening
 from pagelink.engine.parts import write_part
 from pagelink.engine.tasks import Task
 from pagelink.explain.building import versions
+from pagelink.explain.explainer import PaGELink
 from pagelink.explain.result import Explanation
+from pagelink.graph.links import LinkLike
 from pagelink.views.rows import to_rows, to_table
+
+
+class Making(Protocol):
+    """What is made of links: explanations, or whatever else is found out of each by itself."""
+
+    def make(
+        self, explainer: PaGELink, links: list[LinkLike], options: dict[str, Any]
+    ) -> Iterator[Any]:
+        """Yield what is made of each link, in order."""
+
+    def failed(self, explainer: PaGELink, link: LinkLike, error: Exception) -> Any:
+        """Return what stands for a link on which the work failed."""
+
+    def table(self, made: Iterable[tuple[int, Any]]) -> pa.Table:
+        """Return the rows of links, each given by its line and what was made of it."""
+
+
+class Explanations:
+    """Links become explanations, and these rows of paths."""
+
+    def make(
+        self, explainer: PaGELink, links: list[LinkLike], options: dict[str, Any]
+    ) -> Iterator[Explanation]:
+        """Explain links."""
+        return explainer.explain_many(links, **options)
+
+    def failed(self, explainer: PaGELink, link: LinkLike, error: Exception) -> Explanation:
+        """Return an explanation that says so."""
+        return explainer.failed(link, error)
+
+    def table(self, made: Iterable[tuple[int, Explanation]]) -> pa.Table:
+        """Return one row per path, and one for each link without paths."""
+        return to_table([row for line, each in made for row in to_rows(each, line)])
 
 
 @dataclass(frozen=True)
@@ -40,6 +76,7 @@ class Order:
     driver gets them."""
     job: str | None = None
     """The identity of the job, as the folder has it while it is this job's."""
+    making: Making = field(default_factory=Explanations)
 
     @cached_property
     def pickled(self) -> bytes:
@@ -88,19 +125,19 @@ class Explaining:
         order.opening.check_unchanged()
         if not order.rows:
             return Report(seconds, explained)
-        answers = zip(task.links, explained, strict=True)
-        table = to_table([row for link, each in answers for row in to_rows(each, link.line)])
+        lines = (link.line for link in task.links)
+        table = order.making.table(zip(lines, explained, strict=True))
         if order.folder is None or order.job is None:
             return Report(seconds, table)
         write_part(order.folder, task, table, order.job)
         return Report(seconds)
 
-    def _explanations(self, task: Task) -> Iterator[Explanation]:
-        links = [row.link for row in task.links]
+    def _explanations(self, task: Task) -> Iterator[Any]:
+        making, links = self._order.making, [row.link for row in task.links]
         if task.killed:
             why = WorkerDeathError(task.killed)
-            return iter([self._explainer.failed(link, why) for link in links])
-        return self._explainer.explain_many(links, **self._order.options)
+            return iter([making.failed(self._explainer, link, why) for link in links])
+        return making.make(self._explainer, links, self._order.options)
 
 
 class Worker:

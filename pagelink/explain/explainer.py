@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from typing import TYPE_CHECKING
 
 from pagelink.errors import SettingsError, need
@@ -18,12 +18,16 @@ from pagelink.graph.schema import EdgeType
 from pagelink.model.borrowing import in_normal_mode
 
 if TYPE_CHECKING:
+    from pagelink.audit.contrast_result import Contrast
+    from pagelink.audit.link_group import GroupExplanation
+    from pagelink.audit.result import Audit
     from pagelink.engine import Engine
     from pagelink.views.notebook import ExplanationWidget
 
 BATCH_SIZE = 256
 MEMORY = 1.0
 """Gigabytes that a batch of links may take."""
+WITHOUT_ENGINE = "workers and address go with an engine: 'processes' or 'ray'."
 
 
 class PaGELink(Prepared):
@@ -152,7 +156,7 @@ class PaGELink(Prepared):
             given = {"memory": memory, "batch_size": batch_size, **dataclasses.asdict(options)}
             answers = stream(self, links, engine_of(engine, workers, address), batch_size, given)
         elif workers is not None or address is not None:
-            raise SettingsError("workers and address go with an engine: 'processes' or 'ray'.")
+            raise SettingsError(WITHOUT_ENGINE)
         else:
             answers = self._stream(links, options, batch_size, memory)
         if not progress:
@@ -210,6 +214,80 @@ class PaGELink(Prepared):
                 self.of_length(length).pipeline.setup_for(link), link, goal, others
             )
         return found
+
+    def audit(
+        self,
+        links: Iterable[LinkLike],
+        *,
+        by: Sequence[str] = (),
+        engine: str | Engine | None = None,
+        workers: int | None = None,
+        address: str | None = None,
+    ) -> Audit:
+        """Find out what the model relies on, over some links.
+
+        What their scores are made of, which metapaths, facts and nodes carry them, and for whom
+        that differs. Everything is measured on graphs that were really edited.
+
+        Args:
+            links: `(src, dst)` or `(src, dst, link_type)`, by indices or names.
+            by: columns of the nodes to group links by, as `column` or `type.column`.
+            engine: who measures, and so the next two; as for `explain_many`.
+            workers: the number of workers.
+            address: of a Ray cluster.
+
+        Raises:
+            SettingsError: there are no links, or no such column; before any work.
+        """
+        from pagelink.audit.job import audit_links
+        from pagelink.engine import engine_of
+
+        if engine is None and (workers is not None or address is not None):
+            raise SettingsError(WITHOUT_ENGINE)
+        chosen = None if engine is None else engine_of(engine, workers, address)
+        return audit_links(self, links, by=by, engine=chosen)
+
+    def contrast(
+        self,
+        src: Key,
+        dst: Key,
+        instead: Key,
+        link_type: EdgeType | Key | None = None,
+        *,
+        budget: int = 5,
+        verified: int = 500,
+    ) -> Contrast:
+        """Find out what puts one of two targets of a source above the other.
+
+        Args:
+            src: the source.
+            dst: a target.
+            instead: another one.
+            link_type: of both links, if the explainer has several.
+            budget: facts to remove at most.
+            verified: sets of facts to measure, about.
+
+        Raises:
+            LinkError: there is no such node or link type, or both targets are the same.
+            SettingsError: an argument is out of its range.
+        """
+        from pagelink.audit.contrast import contrast
+
+        return contrast(self, src, dst, instead, link_type, budget=budget, verified=verified)
+
+    def explain_group(self, links: Iterable[LinkLike], *, most: int = 3) -> GroupExplanation:
+        """Explain a set of links together: by the few metapaths that carry most of them.
+
+        Args:
+            links: the links, as for `explain_many`: all recommendations of a user, say.
+            most: metapaths at most.
+
+        Raises:
+            SettingsError: there are no links, or an argument is out of its range.
+        """
+        from pagelink.audit.link_group import explain_group
+
+        return explain_group(self, links, most=most)
 
     def widget(self, explanation: Explanation) -> ExplanationWidget:
         """Return an explanation as a notebook widget, in which facts are switched off by a click.

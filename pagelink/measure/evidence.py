@@ -155,21 +155,30 @@ def measure_without_paths(work: Work) -> dict[int, tuple[Part, ...]]:
     Raises:
         OutOfTimeError: the time was over before all of it was measured.
     """
-    setup, settings, batch = work.setup, work.setup.settings, work.batch
+    setup, settings = work.setup, work.setup.settings
     bar = -np.inf if setup.threshold is None else setup.threshold
     predicted = np.flatnonzero(np.isfinite(work.logits) & (work.logits >= bar))
     others = np.setdiff1d(predicted, work.links)
     if not (settings.measure and settings.what_else and len(others)):
         return {}
-    none = Candidates.none(batch.num_links, settings.max_length)
-    trials = Trials.of(replace(work, links=others), none)
+    return what_else(trials_of_parts(replace(work, links=others)), others)
+
+
+def trials_of_parts(work: Work) -> Trials:
+    """Return what the parts of links are measured with: no candidates, and their facts on paths.
+
+    Raises:
+        OutOfTimeError: the time was over before the facts on paths were found.
+    """
+    setup, settings, batch = work.setup, work.setup.settings, work.batch
+    trials = Trials.of(work, Candidates.none(batch.num_links, settings.max_length))
     # A path of which the model does not see every fact is none.
     seen = allowed_facts(setup.graph, batch, None)
     until = work.timer.search_end()
     joined = build_path_graphs(setup.graph, batch, seen, settings.max_length, until=until)
     there = np.repeat(joined.has_path(until), np.diff(batch.edge_ptr))
     graphs = replace(trials.graphs, on_path=trials.graphs.on_path & there)
-    return what_else(replace(trials, graphs=graphs), others)
+    return replace(trials, graphs=graphs)
 
 
 def logit_without_edges(work: Work, link: int) -> float:

@@ -7,6 +7,9 @@ removing them, features by those of random nodes of the same type and of similar
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
 import numpy as np
 
 from pagelink.graph.computation_graph import ComputationGraphs
@@ -25,6 +28,90 @@ ALIKE = 32
 """Nodes of the same type that are drawn, of which the one of the nearest degree is taken."""
 
 
+@dataclass(frozen=True)
+class LinkParts:
+    """The parts of what the model sees of a link, and the model without some of them."""
+
+    trials: Trials
+    link: int
+    alone: ComputationGraphs
+    """The computation graph of the link, by itself."""
+    edges: tuple[Bools, ...]
+    """Per part of facts, its edges among those of `alone`; together, all that the model sees."""
+    nodes: tuple[Longs, ...]
+    """Per part of features, its nodes among those of `alone`."""
+
+    @classmethod
+    def of(cls, trials: Trials, link: int) -> LinkParts:
+        """Return the parts of a link of the batch."""
+        batch, graphs = trials.work.batch, trials.graphs
+        alone = batch.only(link)
+        here = slice(*batch.edge_ptr[link : link + 2])
+        on_path, whole = graphs.on_path[here], graphs.whole[here]
+        near, far = (_nearness(alone, end) for end in (0, 1))
+        masks = (on_path, *(~on_path & mask for mask in (near < far, far < near, near == far)))
+        others = _seen_nodes(alone, whole)
+        src, dst = alone.ends[:, 0]
+        others[[src, dst]] = False
+        nodes = (np.array([src]), np.array([dst]), np.flatnonzero(others))
+        return cls(trials, link, alone, tuple(mask & whole for mask in masks), nodes)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Facts or nodes of each part."""
+        facts = self.trials.graphs.graph.fact
+        counts = (len(np.unique(facts[self.alone.edges[mask]])) for mask in self.edges)
+        return (*counts, *map(len, self.nodes))
+
+    def looks(self, absent: Iterable[int], draw: int) -> Longs:
+        """Return whose features each node has where some parts of features are taken out.
+
+        Args:
+            absent: the parts, by position in `nodes`. A part has the same other features in a draw,
+                whichever further parts are out.
+            draw: the number of the draw, below `DRAWS`.
+        """
+        found: Longs = self.alone.nodes.astype(np.int64)
+        for part in absent:
+            found[self.nodes[part]] = _alike(
+                self.trials, self.alone, self.nodes[part], part * DRAWS + draw
+            )
+        return found
+
+    def logits(self, wanted: Bools, looks: Sequence[Longs]) -> Doubles:
+        """Return the logits of the link on a graph, with other features in each.
+
+        Args:
+            wanted: the edges of `alone` that the graph has.
+            looks: per logit, whose features each node has.
+
+        Raises:
+            OutOfTimeError: the time was over before all of it was measured.
+        """
+        work = self.trials.work
+        predictor, timer = work.setup.predictor, work.timer
+        alone, relation = self.alone, work.relation[[self.link]]
+        size, at_once = max(int(wanted.sum()), 1), 1
+        if predictor.mode == "subgraphs":
+            alone, wanted = _only(alone, wanted), np.ones(int(wanted.sum()), dtype=np.bool_)
+            # Copies of the graph in a pass: as many as fit.
+            fit = EDGES_PER_PASS // max(size, len(alone.nodes))
+            at_once = max(1, fit) if predictor.shares_rim else 1
+        answers = [np.empty(0)]
+        for first in range(0, len(looks), at_once):
+            part = looks[first : first + at_once]
+            if not timer.allows(size * len(part), MEASURING):
+                raise OutOfTimeError
+            with timer.step(size * len(part)):
+                copies = ComputationGraphs.joined([alone] * len(part))
+                inputs = predictor.inputs(
+                    copies, np.tile(wanted, len(part)), np.arange(len(part)),
+                    np.repeat(relation, len(part)), looks=np.concatenate(part),
+                )  # fmt: skip
+                answers.append(predictor.logits(inputs).cpu().double().numpy())
+        return np.concatenate(answers)
+
+
 def what_else(trials: Trials, links: Longs) -> dict[int, tuple[Part, ...]]:
     """Measure the parts of some links.
 
@@ -37,64 +124,54 @@ def what_else(trials: Trials, links: Longs) -> dict[int, tuple[Part, ...]]:
     """
     found = {}
     for link in links.tolist():
-        found[link] = (*_facts(trials, link), *_features(trials, link))
+        parts = LinkParts.of(trials, link)
+        effects = [(effect, None) for effect in _facts(parts)] + _features(parts)
+        found[link] = tuple(
+            Part(name, size, *effect)
+            for name, size, effect in zip(PARTS, parts.sizes, effects, strict=True)
+        )
     return found
 
 
-def _facts(trials: Trials, link: int) -> list[Part]:
+def _facts(parts: LinkParts) -> list[float]:
     """What the score loses without the facts of each part."""
-    batch, graphs = trials.work.batch, trials.graphs
-    first, last = batch.edge_ptr[link : link + 2]
-    here = slice(first, last)
-    on_path, whole = graphs.on_path[here], graphs.whole[here]
-    near, far = (_nearness(batch, link, end) for end in (0, 1))
-    masks = [on_path, *(~on_path & mask for mask in (near < far, far < near, near == far))]
-    edits = []
-    for mask in masks:
-        other = np.zeros(len(graphs.whole), dtype=np.bool_)
-        other[here] = mask & whole
+    trials, link = parts.trials, parts.link
+    batch, edits = trials.work.batch, []
+    for mask in parts.edges:
+        other = np.zeros(len(trials.graphs.whole), dtype=np.bool_)
+        other[slice(*batch.edge_ptr[link : link + 2])] = mask
         edits.append(Edits.towards(batch, other, np.array([link])))
-    effects = trials.effects(Edits.joined(edits))
-    sizes = [len(np.unique(graphs.graph.fact[batch.edges[here][mask & whole]])) for mask in masks]
-    return [
-        Part(name, size, float(effect), None)
-        for name, size, effect in zip(PARTS[:4], sizes, effects, strict=True)
-    ]
-
-
-def _nearness(batch: ComputationGraphs, link: int, end: int) -> Longs:
-    """Per edge of a link's graph, how many facts its nearer end is from source or target."""
-    first, last = batch.edge_ptr[link : link + 2]
-    base, stop = batch.node_ptr[link : link + 2]
-    ends = batch.ends[:, link] - base
-    limit = (stop - base) if batch.num_hops is None else 2 * batch.num_hops
-    away = np.empty(stop - base, dtype=np.int64)
-    distances(ends[end], -1, first, last, batch.src, batch.dst, min(limit, 8), away)
-    found: Longs = np.minimum(away[batch.src[first:last]], away[batch.dst[first:last]])
+    found: list[float] = trials.effects(Edits.joined(edits)).tolist()
     return found
 
 
-def _features(trials: Trials, link: int) -> list[Part]:
-    """What the score loses with the features of other nodes, the mean over draws."""
-    work = trials.work
-    setup, alone = work.setup, work.batch.only(link)
-    seen = _seen_nodes(alone, setup.predictor.needed(alone))
-    src, dst = alone.ends[:, 0]
-    others = seen.copy()
-    others[[src, dst]] = False
-    parts = [np.array([src]), np.array([dst]), np.flatnonzero(others)]
-    # 1. Per part and draw, whose features each node of the graph has.
-    looks = np.tile(alone.nodes.astype(np.int64), (len(parts), DRAWS, 1))
-    for number, nodes in enumerate(parts):
-        for draw in range(DRAWS):
-            looks[number, draw, nodes] = _alike(trials, alone, nodes, number * DRAWS + draw)
-    # 2. Ask the model about all of them, as many copies of the graph in a pass as fit.
-    logits = _asked(trials, alone, work.relation[[link]], looks.reshape(-1, len(alone.nodes)))
-    lost = work.logits[link] - logits.reshape(len(parts), DRAWS)
-    return [
-        Part(name, len(nodes), float(each.mean()), float(each.std(ddof=1) / np.sqrt(DRAWS)))
-        for name, nodes, each in zip(PARTS[4:], parts, lost, strict=True)
-    ]
+def _features(parts: LinkParts) -> list[tuple[float, float | None]]:
+    """What the score loses with the features of other nodes: the mean over draws, its error."""
+    whole = np.logical_or.reduce(parts.edges)
+    looks = [parts.looks([part], draw) for part in range(len(parts.nodes)) for draw in range(DRAWS)]
+    logits = parts.logits(whole, looks).reshape(-1, DRAWS)
+    lost = parts.trials.work.logits[parts.link] - logits
+    return [(float(each.mean()), float(each.std(ddof=1) / np.sqrt(DRAWS))) for each in lost]
+
+
+def _nearness(alone: ComputationGraphs, end: int) -> Longs:
+    """Per edge of a link's graph, how many facts its nearer end is from source or target."""
+    size = len(alone.nodes)
+    limit = size if alone.num_hops is None else 2 * alone.num_hops
+    away = np.empty(size, dtype=np.int64)
+    distances(
+        alone.ends[end, 0], -1, alone.edge_ptr[0], alone.edge_ptr[1], alone.src, alone.dst,
+        min(limit, 8), away,
+    )  # fmt: skip
+    found: Longs = np.minimum(away[alone.src], away[alone.dst])
+    return found
+
+
+def _only(alone: ComputationGraphs, wanted: Bools) -> ComputationGraphs:
+    """A link's graph with some of its edges, and all of its nodes."""
+    kept = ("edges", "src", "dst", "visible", "fact_visible")
+    arrays = {name: getattr(alone, name)[wanted] for name in kept}
+    return replace(alone, edge_ptr=np.array([0, int(wanted.sum())]), **arrays)
 
 
 def _seen_nodes(alone: ComputationGraphs, needed: Bools) -> Bools:
@@ -118,26 +195,3 @@ def _alike(trials: Trials, alone: ComputationGraphs, nodes: Longs, draw: int) ->
     unlike[drawn == flat[:, None]] = np.inf  # itself only where there is no other
     found: Longs = np.take_along_axis(drawn, unlike.argmin(1)[:, None], axis=1)[:, 0]
     return found
-
-
-def _asked(trials: Trials, alone: ComputationGraphs, relation: Longs, looks: Longs) -> Doubles:
-    """The logits of a link on its graph, with the features of other nodes in each."""
-    predictor, timer = trials.work.setup.predictor, trials.work.timer
-    whole = predictor.needed(alone)
-    size = max(int(whole.sum()), 1)
-    at_once = max(1, EDGES_PER_PASS // size) if predictor.mode == "subgraphs" else 1
-    if not predictor.shares_rim:
-        at_once = 1
-    answers = []
-    for first in range(0, len(looks), at_once):
-        part = looks[first : first + at_once]
-        if not timer.allows(size * len(part), MEASURING):
-            raise OutOfTimeError
-        with timer.step(size * len(part)):
-            copies = ComputationGraphs.joined([alone] * len(part))
-            inputs = predictor.inputs(
-                copies, np.tile(whole, len(part)), np.arange(len(part)),
-                np.repeat(relation, len(part)), looks=part.reshape(-1),
-            )  # fmt: skip
-            answers.append(predictor.logits(inputs).cpu().double().numpy())
-    return np.concatenate(answers)

@@ -174,15 +174,28 @@ def _path_columns(said: PathWords) -> dict[str, Any]:
 
 
 def _metapath(said: PathWords) -> str:
+    path = said.path
+    edges = zip(path.edges, path.nodes[1:], strict=True)
+    return metapath_words(
+        path.nodes[0][0], ((edge.label, edge.label_backwards, kind) for edge, (kind, _) in edges)
+    )
+
+
+def metapath_words(start: str, steps: Iterable[tuple[str, bool, str]]) -> str:
     """Return the node types and relations of a path, arrows in the direction in which they read.
 
-    As `user → buys → item ← buys ← user → buys → item`.
+    Args:
+        start: the type of the source.
+        steps: the words of each relation, whether they read backwards, and the type it leads to.
+
+    Example:
+        >>> metapath_words("user", [("buys", False, "item"), ("buys", True, "user")])
+        'user → buys → item ← buys ← user'
     """
-    path = said.path
-    told = words(path.nodes[0][0])
-    for edge, (node_type, _) in zip(path.edges, path.nodes[1:], strict=True):
-        arrow = "←" if edge.label_backwards else "→"
-        told += f" {arrow} {words(edge.label)} {arrow} {words(node_type)}"
+    told = words(start)
+    for label, backwards, node_type in steps:
+        arrow = "←" if backwards else "→"
+        told += f" {arrow} {words(label)} {arrow} {words(node_type)}"
     return told
 
 

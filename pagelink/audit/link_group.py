@@ -1,0 +1,202 @@
+"""One explanation for a set of links: the few metapaths that carry most of them together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pagelink.audit.figures import CarrierSummary, Mean
+from pagelink.audit.metapaths import find_metapaths
+from pagelink.audit.rows import Row, in_words, make_row, trials_of_link
+from pagelink.audit.summary import (
+    EXAMPLES,
+    carried_by,
+    link_name,
+    mean_of,
+    summarise_carriers,
+    verdicts_of,
+)
+from pagelink.audit.wording import moves, signed
+from pagelink.errors import SettingsError
+from pagelink.explain.explainer import PaGELink
+from pagelink.explain.options import check_whole_number
+from pagelink.explain.result import Explanation, plain
+from pagelink.graph.edited_graphs import Edits
+from pagelink.graph.links import LinkLike
+from pagelink.model.borrowing import in_normal_mode
+from pagelink.runtime.csr import Csr
+from pagelink.runtime.timer import OutOfTimeError
+from pagelink.views.text import clean, count
+
+
+@dataclass(frozen=True)
+class GroupMetapath:
+    """A metapath that carries several links."""
+
+    words: str
+    num_carried: int
+    """Links of the group that it carries."""
+    num_new: int
+    """Of these, links that none of the metapaths before it carries."""
+    effect: Mean
+    """What the logits lose without all its paths, over the links that have it."""
+    examples: tuple[tuple[str, str], ...]
+    """Links that it carries, each with its path, in words."""
+
+
+@dataclass(frozen=True)
+class GroupExplanation:
+    """What carries a set of links together."""
+
+    num_links: int
+    num_measured: int
+    metapaths: tuple[GroupMetapath, ...]
+    """Each chosen for the links that those before it do not carry."""
+    num_carried: int
+    """Links that some of them carries."""
+    effect: Mean
+    """What the logits of all measured links lose without all paths of these metapaths."""
+    all_paths: Mean
+    """The same without any path."""
+    facts: tuple[CarrierSummary, ...]
+    """Facts that move several of the links."""
+    nodes: tuple[CarrierSummary, ...]
+    verdicts: dict[str, int]
+    rows: tuple[Row, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain lists, dicts, numbers and strings, ready for JSON."""
+        return {**plain(self), "text": str(self)}
+
+    def __str__(self) -> str:
+        if not self.num_measured:
+            return f"None of {count(self.num_links, 'link')} could be measured."
+        if not self.metapaths:
+            told = [f"No chain of facts carries any of {count(self.num_measured, 'link')}."]
+        else:
+            few = count(len(self.metapaths), "chain")
+            told = [
+                f"{few} of facts {'carry' if len(self.metapaths) > 1 else 'carries'} "
+                f"{self.num_carried} of {count(self.num_measured, 'link')}. Without all "
+                f"{'their' if len(self.metapaths) > 1 else 'its'} paths the scores lose "
+                f"{self.effect.mean:.2f} on average; without any path at all "
+                f"{self.all_paths.mean:.2f}."
+            ]
+        for number, each in enumerate(self.metapaths, start=1):
+            told.append(
+                f"{number}. {each.words}: carries {each.num_carried}, "
+                f"{signed(-each.effect.mean)} without its paths."
+            )
+            told += [f"   {clean(link)}: {text}" for link, text in each.examples]
+        for carrier in (*self.facts[:2], *self.nodes[:2]):
+            told.append(f"{clean(carrier.text)} {moves(carrier, self.num_measured)}.")
+        return "\n".join(told)
+
+
+@in_normal_mode
+def explain_group(
+    explainer: PaGELink, links: Iterable[LinkLike], *, most: int = 3
+) -> GroupExplanation:
+    """Explain a set of links together.
+
+    Args:
+        explainer: the model, as it is explained.
+        links: the links: all recommendations of a user, say.
+        most: metapaths at most.
+
+    Raises:
+        SettingsError: there are no links, or an argument is out of its range.
+    """
+    check_whole_number("most", most, 1)
+    given = list(links)
+    if not given:
+        raise SettingsError("There are no links to explain together.")
+    explained = list(explainer.explain_many(given))
+    # 1. Each link by itself.
+    rows = [
+        make_row(explainer, explainer.reader.read_any(link), explanation, game=False)
+        for link, explanation in zip(given, explained, strict=True)
+    ]
+    # 2. The metapaths that carry most links that are not carried yet.
+    carried = [set(carried_by(row)) for row in rows]
+    chosen = _cover(carried, most)
+    # 3. All of them removed at once.
+    lost, spans = [], []
+    for link, explanation, row in zip(given, explained, rows, strict=True):
+        if row.is_measured and (both := _together(explainer, link, explanation, set(chosen))):
+            lost.append(both[0])
+            spans.append(both[1])
+    return GroupExplanation(
+        num_links=len(rows),
+        num_measured=len(lost),
+        metapaths=tuple(
+            _metapath(words, rows, carried, set(chosen[:place]))
+            for place, words in enumerate(chosen)
+        ),
+        num_carried=sum(bool(each & set(chosen)) for each in carried),
+        effect=mean_of(lost),
+        all_paths=mean_of(spans),
+        facts=summarise_carriers(rows, lambda row: row.facts),
+        nodes=summarise_carriers(rows, lambda row: row.nodes),
+        verdicts=verdicts_of(rows),
+        rows=tuple(rows),
+    )
+
+
+def _cover(carried: Sequence[set[str]], most: int) -> list[str]:
+    """Choose, one after the other, what carries most of the links that are left.
+
+    Example:
+        >>> _cover([{"a"}, {"a", "b"}, {"b"}, {"c"}, {"a"}], 2)
+        ['a', 'b']
+    """
+    chosen: list[str] = []
+    while len(chosen) < most:
+        left = [each for each in carried if not each & set(chosen)]
+        counts = Counter(words for each in left for words in each)
+        if not counts:
+            break
+        chosen.append(min(counts, key=lambda words: (-counts[words], words)))
+    return chosen
+
+
+def _metapath(
+    words: str, rows: Sequence[Row], carried: Sequence[set[str]], before: set[str]
+) -> GroupMetapath:
+    mine = [(row, each) for row in rows for each in row.metapaths if each.words == words]
+    examples = [
+        (link_name(row), each.example)
+        for row, each in sorted(mine, key=lambda pair: -pair[1].worth)
+        if each.example
+    ]
+    return GroupMetapath(
+        words=words,
+        num_carried=sum(words in each for each in carried),
+        num_new=sum(words in each and not each & before for each in carried),
+        effect=mean_of(each.effect for _, each in mine),
+        examples=tuple(examples[:EXAMPLES]),
+    )
+
+
+def _together(
+    explainer: PaGELink, link: LinkLike, explanation: Explanation, chosen: set[str]
+) -> tuple[float, float] | None:
+    """What the score of a link loses without all paths of some metapaths, and without any path."""
+    try:
+        trials = trials_of_link(explainer, explainer.reader.read_any(link), explanation)
+        work = trials.work
+        paths = work.setup.path_graphs(work.batch, None, work.timer.search_end())
+        mine = [
+            each.slots
+            for each in find_metapaths(trials, paths)
+            if in_words(each.steps, explainer.graph) in chosen
+        ]
+        slots = np.unique(np.concatenate([np.empty(0, dtype=np.int64), *mine]))
+        (effect,) = trials.effects(Edits(np.array([0]), Csr.of([slots]))).tolist()
+    except OutOfTimeError:
+        return None
+    return effect, float(trials.span[0])

@@ -1,0 +1,238 @@
+"""What an audit finds out of one link: its row, which does not depend on any other link."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+
+from pagelink.audit.carriers import Carrier, carrying_facts, carrying_nodes
+from pagelink.audit.game import Game, Value, play
+from pagelink.audit.metapaths import MetapathWorth, Steps, measure_metapaths
+from pagelink.errors import StoreError
+from pagelink.explain.explainer import PaGELink
+from pagelink.explain.result import Explanation, Node, plain
+from pagelink.graph.computation_graph import ComputationGraphs
+from pagelink.graph.links import Link, LinkLike
+from pagelink.graph.typed_graph import TypedGraph
+from pagelink.measure.evidence import trials_of_parts
+from pagelink.measure.trials import Trials
+from pagelink.model.borrowing import in_normal_mode
+from pagelink.runtime.timer import OutOfTimeError, Timer
+from pagelink.search.work import prune_links, score_links
+from pagelink.views.beyond_wording import path_line
+from pagelink.views.rows import metapath_words
+from pagelink.views.statements import node_words
+
+VERSION = 1
+"""Of the fields of a row; a stored one of another version is made anew."""
+
+
+@dataclass(frozen=True)
+class MetapathFigures:
+    """What a metapath is worth for one link; see `MetapathWorth`."""
+
+    words: str
+    """Its node types and relations: `user → buys → item ← buys ← user → buys → item`."""
+    effect: float
+    gain: float
+    worth: float
+    """0 under `degree_only`: any other facts at that end would have done as well."""
+    num_facts: int
+    example: str
+    """Its most concise path in words; empty where the metapath is worth nothing."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """What was found out of one link."""
+
+    src: Node
+    dst: Node
+    src_name: str
+    dst_name: str
+    relation: str
+    src_degree: int
+    dst_degree: int
+    logit: float | None
+    is_predicted: bool
+    verdict: str | None
+    ends: str | None
+    """Under `degree_only`, the end of which only the number of facts counts."""
+    reason: str | None
+    """Why the link has no paths; see `Explanation.reason`."""
+    message: str
+    noise: float
+    max_length: int
+    """Facts of the paths that were looked at."""
+    direct_relations: tuple[str, ...]
+    is_measured: bool
+    """False, and all that follows empty: the link is malformed, or its time was over."""
+    game: Game | None
+    """None: not measured, or not requested."""
+    metapaths: tuple[MetapathFigures, ...]
+    stand_ins: tuple[tuple[int, int], ...]
+    num_metapaths: int
+    facts: tuple[Carrier, ...]
+    nodes: tuple[Carrier, ...]
+    seconds: float
+    """Of CPU time."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain lists, dicts, numbers and strings."""
+        values: dict[str, Any] = plain(self)
+        return values
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Row:
+        """Return the row that `to_dict` gave."""
+        game = values["game"]
+        given = {each.name: values[each.name] for each in fields(cls)} | {
+            "src": tuple(values["src"]),
+            "dst": tuple(values["dst"]),
+            "direct_relations": tuple(values["direct_relations"]),
+            "game": None if game is None else _game(game),
+            "metapaths": tuple(MetapathFigures(**each) for each in values["metapaths"]),
+            "stand_ins": tuple((one, two) for one, two in values["stand_ins"]),
+            "facts": tuple(map(_carrier, values["facts"])),
+            "nodes": tuple(map(_carrier, values["nodes"])),
+        }
+        return cls(**given)
+
+
+def _game(values: Mapping[str, Any]) -> Game:
+    parts: Any = {name: Value(**each) for name, each in values["parts"].items()}
+    return Game(
+        Value(**values["base"]), parts, values["sizes"], Value(**values["interaction"]),
+        values["num_logits"],
+    )  # fmt: skip
+
+
+def _carrier(values: Mapping[str, Any]) -> Carrier:
+    nodes = tuple((kind, index) for kind, index in values["nodes"])
+    return Carrier(**{**values, "nodes": nodes})
+
+
+def make_rows(explainer: PaGELink, links: Iterable[LinkLike], **options: Any) -> Iterator[Row]:
+    """Yield the row of each link, in order.
+
+    Args:
+        explainer: what explains.
+        links: the links, by indices or names.
+        options: of `explain_many`, such as the memory of a batch.
+    """
+    given = list(links)
+    for link, explanation in zip(given, explainer.explain_many(given, **options), strict=True):
+        yield make_row(explainer, explainer.reader.read_any(link), explanation)
+
+
+@in_normal_mode
+def make_row(
+    explainer: PaGELink, link: Link, explanation: Explanation, *, game: bool = True
+) -> Row:
+    """Return the row of a link that was explained.
+
+    Args:
+        explainer: what explained it.
+        link: the link.
+        explanation: its explanation.
+        game: measure the parts of the score, which takes most of the time.
+    """
+    started = time.process_time()
+    row = _without_figures(explainer, link, explanation)
+    if row.logit is None or explanation.reason in ("invalid", "out_of_time"):
+        return row
+    try:
+        trials = trials_of_link(explainer, link, explanation)
+        found = measure_metapaths(trials, explanation.paths)
+        row = replace(
+            row,
+            is_measured=True,
+            game=play(trials, 0) if game else None,
+            metapaths=tuple(
+                _figures(each, explanation, explainer.graph) for each in found.measured
+            ),
+            stand_ins=found.stand_ins,
+            num_metapaths=found.num_found,
+            facts=carrying_facts(trials, explanation),
+            nodes=carrying_nodes(trials, explanation),
+        )
+    except OutOfTimeError:
+        return replace(row, reason="out_of_time")
+    except StoreError:
+        raise  # a damaged graph is no link's fault
+    except Exception as error:  # one link costs only itself
+        message = f"Measuring this link failed: {type(error).__name__}: {error}"
+        return replace(row, reason="invalid", message=message)
+    return replace(row, seconds=row.seconds + time.process_time() - started)
+
+
+def trials_of_link(explainer: PaGELink, link: Link, explanation: Explanation) -> Trials:
+    """Return what a link is measured with: its graph at the radius that its explanation needed.
+
+    Paths are as long as those of the explanation may be.
+
+    Raises:
+        OutOfTimeError: the time was over before.
+    """
+    setup = explainer.of_length(_longest(explanation)).pipeline.at(explanation.num_hops).setup
+    timer = Timer(setup.settings.deadline)
+    graph = ComputationGraphs.joined(setup.batches.extract([link], None, timer.until))
+    work = prune_links(score_links(setup, graph, [link], timer), explainer.seed)
+    return trials_of_parts(replace(work, links=np.array([0])))
+
+
+def _longest(explanation: Explanation) -> int:
+    evidence = explanation.evidence
+    return explanation.settings.max_length if evidence is None else evidence.max_length
+
+
+def _without_figures(explainer: PaGELink, link: Link, explanation: Explanation) -> Row:
+    """What an explanation says of a link by itself."""
+    graph, evidence = explainer.graph, explanation.evidence
+    degrees = [0, 0]
+    if link.message is None:
+        degrees = [int(graph.degree[end]) for end in (link.src, link.dst)]
+    threshold = -np.inf if explainer.threshold is None else explainer.threshold
+    return Row(
+        src=explanation.src, dst=explanation.dst, src_name=explanation.src_name,
+        dst_name=explanation.dst_name, relation=link.type[1], src_degree=degrees[0],
+        dst_degree=degrees[1], logit=explanation.logit,
+        is_predicted=explanation.logit is not None and bool(explanation.logit >= threshold),
+        verdict=None if evidence is None else evidence.verdict,
+        ends=None if evidence is None else evidence.ends,
+        reason=explanation.reason, message=explanation.message, noise=explanation.noise,
+        max_length=_longest(explanation), direct_relations=explanation.direct_relations,
+        is_measured=False, game=None, metapaths=(), stand_ins=(), num_metapaths=0, facts=(),
+        nodes=(), seconds=explanation.seconds,
+    )  # fmt: skip
+
+
+def _figures(found: MetapathWorth, explanation: Explanation, graph: TypedGraph) -> MetapathFigures:
+    metapath = found.metapath
+    # A path that the explanation returned is a better example than one that is only concise.
+    same = (path for path in explanation.paths if path.relations == metapath.steps)
+    path = next(same, metapath.path)
+    evidence, example = explanation.evidence, ""
+    worth = found.worth
+    if evidence is not None and evidence.verdict == "degree_only":
+        worth = 0.0
+    if worth > 0 and path is not None:
+        example = path_line(path, node_words(replace(explanation, paths=(path,))))
+    return MetapathFigures(
+        in_words(metapath.steps, graph), found.effect, found.gain, worth, metapath.num_facts,
+        example,
+    )  # fmt: skip
+
+
+def in_words(steps: Steps, graph: TypedGraph) -> str:
+    """Return a metapath in words of the graph."""
+    told = []
+    for edge_type, is_reversed in steps:
+        label, backwards = graph.relation_words(edge_type)
+        told.append((label, backwards != is_reversed, edge_type[0 if is_reversed else 2]))
+    first, is_reversed = steps[0]
+    return metapath_words(first[2 if is_reversed else 0], told)
