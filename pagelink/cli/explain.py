@@ -14,6 +14,9 @@ from pagelink.cli.common import (
     Graph,
     Many,
     Model,
+    Names,
+    Phrases,
+    Relation,
     Seed,
     check_target,
     console,
@@ -21,6 +24,7 @@ from pagelink.cli.common import (
     output,
     repeatable,
     say_written,
+    words_of,
     write_files,
 )
 from pagelink.cli.link_tables import run_table
@@ -223,6 +227,9 @@ def explain(
             "--collect", rich_help_panel=WORK, help="With a folder that the workers do not share."
         ),
     ] = False,
+    link: Relation = None,
+    names: Names = None,
+    relations: Phrases = None,
     seed: Seed = 0,
 ) -> None:
     """Explain one link, or a table of links.
@@ -278,6 +285,7 @@ def explain(
 
     settings = Settings().replace(**{k: v for k, v in given.items() if v is not None})
     limit = None if rank_only else threshold
+    words = words_of(names, relations)
     on_request: dict[str, Any] = {
         "rank": rank, "rank_sample": rank_sample, "rank_end": rank_end, "runs": runs,
         "negatives": negatives,
@@ -290,7 +298,7 @@ def explain(
 
         on_request["rank"] = bool(rank)
         run_table(
-            FromFiles(graph, model, settings, seed, limit, store_path), links, out,
+            FromFiles(graph, model, settings, seed, limit, store_path, words, link), links, out,
             engine_of(engine or "processes", workers, address) if is_folder else None,
             {"asked": ExplainOptions(**on_request), "memory": memory, "chunk": chunk,
              "collect": collect}, report,
@@ -298,10 +306,11 @@ def explain(
         return
     from pagelink.explain.explainer import PaGELink
 
-    checkpoint = load(graph, model)
+    checkpoint = load(graph, model, words, link)
     explainer = PaGELink(
-        checkpoint.model, checkpoint.source, checkpoint.link_type, settings, seed, threshold=limit,
-        held_out=checkpoint.held_out, known=checkpoint.known(),
+        checkpoint.model, checkpoint.source, checkpoint.link_type, settings, seed,
+        threshold=checkpoint.model.threshold(limit), held_out=checkpoint.held_out,
+        known=checkpoint.known(),
     )  # fmt: skip
     explanation = explainer.explain(src or "", dst or "", **on_request)
     console.print(str(explanation))

@@ -21,7 +21,7 @@ from pagelink.errors import SettingsError
 from pagelink.explain.result import Explanation
 from pagelink.runtime.files import check_local, complete_file
 from pagelink.views.beyond_wording import equally_good, strongest_words
-from pagelink.views.statements import node_words
+from pagelink.views.statements import node_words, reads_backwards
 from pagelink.views.text import words
 from pagelink.views.wording import PathWords, paths_in_words
 
@@ -181,8 +181,8 @@ def _metapath(said: PathWords) -> str:
     path = said.path
     told = words(path.nodes[0][0])
     for edge, (node_type, _) in zip(path.edges, path.nodes[1:], strict=True):
-        arrow = "←" if edge.label_backwards else "→"
-        told += f" {arrow} {words(edge.label)} {arrow} {words(node_type)}"
+        arrow = "←" if reads_backwards(edge) else "→"
+        told += f" {arrow} {words(edge.phrase or edge.label)} {arrow} {words(node_type)}"
     return told
 
 
