@@ -120,6 +120,14 @@ def explain(
     date_column: Annotated[
         str | None, typer.Option(help="Column of the dates.", rich_help_panel=PATHS)
     ] = None,
+    prefer: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            rich_help_panel=MORE,
+            help="Of sets that are alike, one of facts with a large value in this column.",
+        ),
+    ] = None,
     counterfactual: Annotated[
         bool,
         typer.Option(
@@ -279,7 +287,8 @@ def explain(
         "exclude_relations": exclude_relation, "exclude_nodes": _nodes(exclude_node),
         "via": _nodes(via), "metapaths": _metapaths(metapath),
         "forbid_metapaths": _metapaths(forbid_metapath), "before": before,
-        "date_column": date_column, "deadline": deadline, "longer": False if no_longer else None,
+        "date_column": date_column, "prefer": prefer, "deadline": deadline,
+        "longer": False if no_longer else None,
     }  # fmt: skip
     from pagelink.settings import Settings
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from support.knowledge import write_graph
 from support.shell import shell
 from torch_geometric.data import HeteroData
 
@@ -35,20 +36,6 @@ from pagelink.models.link_model import node_inputs
 from pagelink.tables.load import load_graph
 
 KINDS = ("rgcn", "compgcn", "nbf")
-NUM = 30
-
-
-def write_graph(folder: Path, num: int = NUM) -> Path:
-    """People in a ring who know the next one; a city for each three; cities in two countries."""
-    rows = [f"p{i}\tknows\tp{(i + 1) % num}" for i in range(num)]
-    rows += [f"p{i}\tlives in\tc{i // 3}" for i in range(num)]
-    rows += [f"c{i}\tlies in\tl{i % 2}" for i in range(num // 3)]
-    rows += [f"p{i}\tis from\tl{i // 3 % 2}" for i in range(num)]
-    random = np.random.default_rng(0).permutation(len(rows))
-    parts = {"train": random[10:], "valid": random[5:10], "test": random[:5]}
-    for name, chosen in parts.items():
-        (folder / f"{name}.txt").write_text("".join(f"{rows[i]}\n" for i in chosen))
-    return folder / "train.txt"
 
 
 def of_types() -> HeteroData:

@@ -137,6 +137,7 @@ def train_knowledge(
     *,
     seed: int = 0,
     progress: Progress | None = None,
+    facts: HeteroData | None = None,
 ) -> KnowledgeReport:
     """Train a model in place with Adam, and rank the test links.
 
@@ -153,6 +154,8 @@ def train_knowledge(
         settings: how to train.
         seed: of the order of the links, the samples and the dropout.
         progress: called after every epoch.
+        facts: the graph that says which edges state a link, if messages pass along others, which
+            stand in their places.
 
     Raises:
         ModelError: the loss is not finite, or the model was made for other relations.
@@ -160,7 +163,7 @@ def train_knowledge(
     settings = settings or KnowledgeSettings()
     if tuple(splits) != model.link_types or tuple(data.edge_types) != model.edge_types:
         raise ModelError("The model was made for other relations. Make it for this graph.")
-    training = _Training(model, data, splits, settings, seed)
+    training = _Training(model, data, splits, settings, seed, facts or data)
     with Undo() as undo:
         undo.later(torch.default_generator.set_state, torch.get_rng_state())
         return training.run(progress)
@@ -176,6 +179,7 @@ class _Training:
         splits: Splits,
         settings: KnowledgeSettings,
         seed: int,
+        facts: HeteroData,
     ) -> None:
         self.began = time.process_time()
         self.model, self.settings, self.seed = model, settings, seed
@@ -185,7 +189,7 @@ class _Training:
         )
         self.first, self.num_nodes = whole.first, whole.num_nodes
         self.edges = sorted_edges(model, whole)
-        self.stated = edges_of_triples(TypedGraph.from_data(data), splits)
+        self.stated = edges_of_triples(TypedGraph.from_data(facts), splits)
         self.parts = {p: flat_triples(splits, p, self.first) for p in ("train", "valid", "test")}
         if not self.parts["train"].shape[1]:
             raise ModelError("There are no training links.")
