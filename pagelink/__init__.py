@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pagelink.settings import Settings
     from pagelink.store.graph_store import GraphStore
     from pagelink.tables.load import load_graph, save_graph
+    from pagelink.tables.words import Words
 
 __version__ = "0.1.0"
 
@@ -28,11 +29,12 @@ _HOME = {
     "PageLinkError": "pagelink.errors",
     "load_graph": "pagelink.tables.load",
     "save_graph": "pagelink.tables.load",
+    "Words": "pagelink.tables.words",
 }
 
 __all__ = [
     "Explanation", "GraphStore", "PaGELink", "PaGELinkExplainer", "PageLinkError", "Path",
-    "PathEdge", "Settings", "load_graph", "save_graph",
+    "PathEdge", "Settings", "Words", "load_graph", "save_graph",
 ]  # fmt: skip
 
 

@@ -156,6 +156,12 @@ class Settings:
     """Of the sets of paths that reach `rho` of the best worth with the fewest hubs, return one
     that repeats the fewest inner nodes and metapaths, and of these the most concise. Only where
     effects are measured and `rho` is above 0."""
+    prefer: str | None = None
+    """A column of the edges (times listened, confidence, year) that says how much a fact counts for
+    a reader: of sets with as few hubs and facts, one of heavy facts is returned. To Score(p) the
+    logarithm of each fact's weight is added, which is the share of the facts of its relation whose
+    value is at most its own; relations without the column weigh 1. Only where effects are measured
+    and `rho` is above 0."""
     candidates: int = 20
     """Candidate paths by the mask, by conciseness and by the gradient, each."""
     verified: int = 64
@@ -198,6 +204,10 @@ class Settings:
                 raise SettingsError(
                     f"{name} must be one of {allowed}, got {getattr(self, name)!r}."
                 )
+        if self.prefer is not None and not (isinstance(self.prefer, str) and self.prefer):
+            raise SettingsError(
+                f"prefer must be the name of a column, or None; got {self.prefer!r}."
+            )
         if self.budget is not None and self.budget < self.max_length:
             raise SettingsError(
                 f"budget must hold at least one path of max_length={self.max_length} facts, "

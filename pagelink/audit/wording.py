@@ -7,7 +7,7 @@ from typing import Any
 
 from pagelink.audit.figures import AuditFigures, CarrierSummary, Group, Mean, MetapathSummary
 from pagelink.measure.verdict import PARTS, VERDICTS, PartName
-from pagelink.views.statements import support
+from pagelink.views.score_wording import support
 from pagelink.views.text import clean, count, enumerated, words
 from pagelink.views.verdict_wording import VERDICT_WORDS
 

@@ -18,6 +18,8 @@ from pagelink.views.text import count
 NUM_HOPS = 2
 MAX_SAMPLE = 50
 MAX_HUBS = 10
+MAX_RELATIONS = 10
+MAX_LABEL = 60
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,11 @@ class GraphDescription:
     seed: int
 
     def __str__(self) -> str:
-        return "\n".join(_lines(self))
+        return self.text()
+
+    def text(self, *, every: bool = False) -> str:
+        """Return the text to read, with the largest relations, or with `every` one."""
+        return "\n".join(_lines(self, every))
 
 
 def describe(
@@ -168,7 +174,7 @@ def _neighbourhood(
     return Neighbourhood(len(sizes), *spreads)
 
 
-def _lines(it: GraphDescription) -> Iterator[str]:
+def _lines(it: GraphDescription, every: bool) -> Iterator[str]:
     total = sum(it.num_nodes.values())
     edges = sum(it.num_edges.values())
     yield (
@@ -186,15 +192,26 @@ def _lines(it: GraphDescription) -> Iterator[str]:
         )  # fmt: skip
     yield from _aligned(rows)
     yield ""
-    rows = [("relation", "edges", "reverse")]
-    shown: set[EdgeType] = set()
+    shown: dict[EdgeType, int] = {}
     for edge_type, size in it.num_edges.items():
-        back = it.reverse.get(edge_type)
         # A relation and its reverse are one line.
-        if back not in shown:
-            shown.add(edge_type)
-            rows.append((" - ".join(edge_type), f"{size:,}", back[1] if back else "none"))
+        if it.reverse.get(edge_type) not in shown:
+            shown[edge_type] = size
+    largest = sorted(shown, key=lambda edge_type: -shown[edge_type])[:MAX_RELATIONS]
+    listed = list(shown) if every or len(shown) <= MAX_RELATIONS + 1 else largest
+    rows = [("relation", "edges", "reverse")]
+    for edge_type in listed:
+        back = it.reverse.get(edge_type)
+        widths = (None, None) if every else (MAX_LABEL, MAX_LABEL // 2)
+        # Of one node type, the relation alone says it all.
+        name = edge_type[1] if len(it.num_nodes) == 1 and not every else " - ".join(edge_type)
+        told = _cut(name, widths[0]), _cut(back[1] if back else "none", widths[1])
+        rows.append((told[0], f"{shown[edge_type]:,}", told[1]))
     yield from _aligned(rows)
+    if len(listed) < len(shown):
+        rest = sum(shown.values()) - sum(shown[edge_type] for edge_type in listed)
+        others = count(len(shown) - len(listed), "smaller relation")
+        yield f"... and {others} with {rest:,} edges; --all lists them."
     yield ""
     yield "Biggest hubs:"
     rows = [(f"  {hub.name} ({hub.node_type})", f"{hub.degree:,}") for hub in it.hubs]
@@ -211,6 +228,11 @@ def _lines(it: GraphDescription) -> Iterator[str]:
     ):
         rows.append((label, f"{spread.median:,.0f}", f"{spread.max:,}"))
     yield from _aligned(rows)
+
+
+def _cut(name: str, width: int | None) -> str:
+    """Cut a long name in front: the ends of addresses tell them apart."""
+    return name if width is None or len(name) <= width else f"...{name[3 - width :]}"
 
 
 def _aligned(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:

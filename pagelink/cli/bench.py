@@ -270,3 +270,34 @@ def faithfulness(
             only or [], subject or [], out, console, links=links, explainers=explainer or [],
             slow_links=slow_links, quick=quick, seed=seed, rho_curve=rho_curve, retrain=retrain,
         )  # fmt: skip
+
+
+@bench.command()
+def knowledge(
+    graph: Annotated[
+        Path | None,
+        typer.Argument(help="File of triples or folder of tables. Default: FB15k-237."),
+    ] = None,
+    model: Annotated[str, typer.Option(help="compgcn, rgcn or nbf.")] = "compgcn",
+    head: Annotated[
+        str | None, typer.Option(help="distmult, complex or rotate; not for nbf.")
+    ] = None,
+    minutes: Annotated[float, typer.Option(help="CPU minutes of each training.")] = 60.0,
+    only: Annotated[Many, repeatable("graph, none or random.", "NAME")] = None,
+    out: Annotated[Path, output("Folder for run files.")] = Path("out"),
+    seed: Seed = 0,
+) -> None:
+    """Train one model for all relations with the graph, without it and on a random one.
+
+    pagelink bench knowledge --minutes 60 --out out
+
+    What was done before is not done again.
+    """
+    from pagelink.bench.knowledge import run_and_print
+
+    one_thread()
+    with locked(out):
+        run_and_print(
+            out, console, graph=graph, model=model, minutes=minutes, only=only or [], seed=seed,
+            options={} if head is None else {"head": head},
+        )  # fmt: skip

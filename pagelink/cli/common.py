@@ -15,6 +15,7 @@ from pagelink.runtime.files import check_local, locked, write_bytes
 
 if TYPE_CHECKING:
     from pagelink.models.checkpoint import Checkpoint
+    from pagelink.tables.words import Words
 
 
 # Names of files and nodes are printed as they are, whatever brackets they hold.
@@ -22,6 +23,20 @@ console = Console(soft_wrap=True, highlight=False, markup=False)
 errors = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
 
 Graph = Annotated[Path, typer.Argument(help="Folder of tables, a file of triples, or a store.")]
+Names = Annotated[
+    Path | None,
+    typer.Option(help="Table of the ids and names of nodes."),
+]
+Phrases = Annotated[
+    Path | None,
+    typer.Option(
+        "--relations", help="Table of relations and how they read, from source to target and back."
+    ),
+]
+Relation = Annotated[
+    str | None,
+    typer.Option("--link", help="Which relation, of a model for several: its name."),
+]
 MaybeModel = Annotated[Path | None, typer.Option(help="Checkpoint that `pagelink train` wrote.")]
 Demo = Annotated[
     bool, typer.Option("--demo", help="On a graph of books, with a model trained on the spot.")
@@ -82,6 +97,16 @@ def check_target(out: Path | None, *inputs: Path | None, option: str = "--out") 
     for given in inputs:
         if given is not None and given.exists() and out.exists() and out.samefile(given):
             raise typer.BadParameter(f"{option} {out} is an input; choose another name.")
+    graphs = [given for given in inputs if given is not None and given.exists()]
+    if any(out.resolve().parent == (g if g.is_dir() else g.parent).resolve() for g in graphs):
+        from pagelink.tables.reader import is_part_of_graph
+
+        part_of = next((graph for graph in graphs if is_part_of_graph(out, graph)), None)
+        if part_of is not None:
+            raise typer.BadParameter(
+                f"{option} {out} would be read as a part of the graph {part_of}; write it to "
+                f"another folder, or call it extra-{out.name}."
+            )
     if out.is_dir():
         raise typer.BadParameter(f"{option} {out} is a folder; give the name of a file.")
 
@@ -94,17 +119,32 @@ def writing(out: Path | None, *inputs: Path | None) -> Iterator[None]:
         yield
 
 
-def load(graph: Path, model: Path) -> Checkpoint:
-    """Return a trained model with its graph."""
-    from pagelink.models.checkpoint import open_checkpoint
+def load(
+    graph: Path, model: Path, words: Words | None = None, link: str | None = None
+) -> Checkpoint:
+    """Return a trained model with its graph; of one for several relations, that for `link`."""
+    from pagelink.models.knowledge.checkpoint import open_predictor
 
-    return open_checkpoint(model, graph)
+    return open_predictor(model, graph, words, link)
 
 
-def load_or_demo(graph: Path | None, model: Path | None, seed: int) -> Checkpoint:
+def words_of(names: Path | None, relations: Path | None) -> Words:
+    """Return the files that say how nodes and relations are called."""
+    from pagelink.tables.words import Words
+
+    return Words(names, relations)
+
+
+def load_or_demo(
+    graph: Path | None,
+    model: Path | None,
+    seed: int,
+    words: Words | None = None,
+    link: str | None = None,
+) -> Checkpoint:
     """Return a trained model with its graph; without them, those of the demo."""
     if graph is not None and model is not None:
-        return load(graph, model)
+        return load(graph, model, words, link)
     from pagelink.datasets.demo import make_demo
 
     one_thread()  # the graph is tiny, a second thread only costs

@@ -14,6 +14,9 @@ from pagelink.cli.common import (
     Graph,
     Many,
     Model,
+    Names,
+    Phrases,
+    Relation,
     Seed,
     check_target,
     console,
@@ -21,6 +24,7 @@ from pagelink.cli.common import (
     output,
     repeatable,
     say_written,
+    words_of,
     write_files,
 )
 from pagelink.cli.link_tables import run_table
@@ -115,6 +119,14 @@ def explain(
     ] = None,
     date_column: Annotated[
         str | None, typer.Option(help="Column of the dates.", rich_help_panel=PATHS)
+    ] = None,
+    prefer: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            rich_help_panel=MORE,
+            help="Of sets that are alike, one of facts with a large value in this column.",
+        ),
     ] = None,
     counterfactual: Annotated[
         bool,
@@ -231,6 +243,9 @@ def explain(
             "--collect", rich_help_panel=WORK, help="With a folder that the workers do not share."
         ),
     ] = False,
+    link: Relation = None,
+    names: Names = None,
+    relations: Phrases = None,
     seed: Seed = 0,
 ) -> None:
     """Explain one link, or a table of links.
@@ -284,12 +299,14 @@ def explain(
         "exclude_relations": exclude_relation, "exclude_nodes": _nodes(exclude_node),
         "via": _nodes(via), "metapaths": _metapaths(metapath),
         "forbid_metapaths": _metapaths(forbid_metapath), "before": before,
-        "date_column": date_column, "deadline": deadline, "longer": False if no_longer else None,
+        "date_column": date_column, "prefer": prefer, "deadline": deadline,
+        "longer": False if no_longer else None,
     }  # fmt: skip
     from pagelink.settings import Settings
 
     settings = Settings().replace(**{k: v for k, v in given.items() if v is not None})
     limit = None if rank_only else threshold
+    words = words_of(names, relations)
     on_request: dict[str, Any] = {
         "rank": rank, "rank_sample": rank_sample, "rank_end": rank_end, "runs": runs,
         "negatives": negatives,
@@ -302,7 +319,7 @@ def explain(
 
         on_request["rank"] = bool(rank)
         run_table(
-            FromFiles(graph, model, settings, seed, limit, store_path), links, out,
+            FromFiles(graph, model, settings, seed, limit, store_path, words, link), links, out,
             engine_of(engine or "processes", workers, address) if is_folder else None,
             {"asked": ExplainOptions(**on_request), "memory": memory, "chunk": chunk,
              "collect": collect}, report,
@@ -310,10 +327,11 @@ def explain(
         return
     from pagelink.explain.explainer import PaGELink
 
-    checkpoint = load(graph, model)
+    checkpoint = load(graph, model, words, link)
     explainer = PaGELink(
-        checkpoint.model, checkpoint.source, checkpoint.link_type, settings, seed, threshold=limit,
-        held_out=checkpoint.held_out, known=checkpoint.known(),
+        checkpoint.model, checkpoint.source, checkpoint.link_type, settings, seed,
+        threshold=checkpoint.model.threshold(limit), held_out=checkpoint.held_out,
+        known=checkpoint.known(),
     )  # fmt: skip
     if instead is not None:
         contrast = explainer.contrast(src or "", dst or "", instead)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -24,9 +23,12 @@ from pagelink.cli.common import (
     Known,
     MaybeModel,
     Model,
+    Names,
     PerAddress,
+    Phrases,
     Port,
     RankOnly,
+    Relation,
     Seed,
     Threshold,
     check_demo,
@@ -36,6 +38,7 @@ from pagelink.cli.common import (
     load_or_demo,
     one_thread,
     output,
+    words_of,
     writing,
 )
 from pagelink.cli.dataset import dataset
@@ -43,6 +46,7 @@ from pagelink.cli.explain import explain
 from pagelink.cli.link_tables import report
 from pagelink.cli.store import store
 from pagelink.cli.study import study
+from pagelink.cli.train import recommend, train
 from pagelink.errors import PageLinkError, SettingsError, need
 from pagelink.runtime.files import locked
 
@@ -94,145 +98,31 @@ def demo(
 
 
 @app.command()
-def describe(graph: Graph, seed: Seed = 0) -> None:
+def describe(
+    graph: Graph,
+    names: Names = None,
+    relations: Phrases = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="List all relations, not only the largest.")
+    ] = False,
+    seed: Seed = 0,
+) -> None:
     """Say what is in a graph: nodes, relations, degrees, hubs, neighbourhoods.
 
     pagelink describe tables
     """
     from pagelink.checks.description import describe as describe_graph
+    from pagelink.models.commands import held_out_counts
     from pagelink.tables.load import load_graph
 
-    print(describe_graph(load_graph(graph), seed=seed))
+    data = load_graph(graph, words=words_of(names, relations))
+    print(describe_graph(data, seed=seed).text(every=every))
+    for line in held_out_counts(graph, data):
+        print(line)
 
 
-@app.command()
-def train(
-    graph: Graph,
-    link: Annotated[str, typer.Option(help="Relation to predict, as user,likes,movie.")],
-    out: Annotated[Path, output("Checkpoint to write.")],
-    model: Annotated[
-        str,
-        typer.Option(
-            help="rgcn, sage, hgt, or nbf, which reads the walks between a pair, and no features."
-        ),
-    ] = "rgcn",
-    head: Annotated[
-        str | None, typer.Option(help="dot, cosine or mlp; not for nbf. Default: dot.")
-    ] = None,
-    hidden: Annotated[
-        int | None,
-        typer.Option(min=1, help="Length of the embeddings. Default: 64, for nbf 32."),
-    ] = None,
-    layers: Annotated[
-        int | None, typer.Option(min=1, help="Number of layers. Default: 2, for nbf 3.")
-    ] = None,
-    embeddings: Annotated[
-        bool | None,
-        typer.Option(
-            help="Give nodes without features an embedding of their own. Default: yes; nbf has "
-            "none."
-        ),
-    ] = None,
-    paper_split: Annotated[
-        bool | None,
-        typer.Option(
-            help="Leave the predicted relation out of message passing, as the paper does. "
-            "Default: only for the paper's own data sets."
-        ),
-    ] = None,
-    epochs: Annotated[int | None, typer.Option(min=1, help="Maximum epochs.")] = None,
-    lr: Annotated[float | None, typer.Option(help="Step size of Adam.")] = None,
-    batch_size: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Batch size: links per step, on sampled neighbourhoods (nbf: on all)."
-        ),
-    ] = None,
-    known: Known = None,
-    figure: Annotated[
-        Path | None,
-        output("Write the reliability of the shares of held-out links as a figure (SVG)."),
-    ] = None,
-    seed: Seed = 0,
-) -> None:
-    """Train a link predictor on a graph and test it beside two plain rivals.
-
-    pagelink train tables --link user,likes,movie --out model.pt
-    """
-    from pagelink.models.architectures import model_options
-    from pagelink.models.commands import train_and_save
-
-    given = {
-        "epochs": epochs, "lr": lr, "batch_size": batch_size, "paper_split": paper_split,
-        "known": None if known is None else tuple(known),
-    }  # fmt: skip
-    options = {"head": head, "hidden": hidden, "num_layers": layers, "embeddings": embeddings}
-    options = {key: value for key, value in options.items() if value is not None}
-    _refuse_options(model, options, model_options(model))
-    with writing(out, graph), writing(figure, graph):
-        train_and_save(
-            graph, _link_type(link, graph), out, model=model, seed=seed, console=console,
-            options=options,
-            settings={key: value for key, value in given.items() if value is not None},
-            figure=figure,
-        )  # fmt: skip
-
-
-def _refuse_options(model: str, given: Iterable[str], taken: Sequence[str]) -> None:
-    """Refuse options that a model does not have, by their names on the command line."""
-    flags = {
-        "head": "--head", "hidden": "--hidden", "num_layers": "--layers",
-        "embeddings": "--embeddings",
-    }  # fmt: skip
-    for key in given:
-        if key not in taken:
-            own = " and ".join(flag for name, flag in flags.items() if name in taken)
-            raise typer.BadParameter(f"{model} has no {flags[key]}; it takes {own}.")
-
-
-@app.command()
-def recommend(
-    graph: Graph,
-    model: Model,
-    src: Annotated[
-        str | None, typer.Option(help="Source node, by name or id, to list its targets.")
-    ] = None,
-    dst: Annotated[
-        str | None, typer.Option(help="Target node, by name or id, to list its sources instead.")
-    ] = None,
-    k: Annotated[int, typer.Option("-k", min=1, help="How many of them.")] = 10,
-    known: Known = None,
-) -> None:
-    """List the best new targets of a source node, or the best new sources of a target.
-
-    pagelink recommend tables --model model.pt --src "User 3"
-    """
-    if (src is None) == (dst is None):
-        raise typer.BadParameter("Give either --src or --dst.")
-    from pagelink.models.commands import recommend as best
-
-    checkpoint = load(graph, model)
-    src_type, relation, dst_type = checkpoint.link_type
-    found = best(checkpoint, src, k, dst=dst, known=known)
-    if dst is None:
-        console.print(f"Best new targets of {src!r} ({relation} {dst_type}):")
-    else:
-        console.print(f"Best new sources of {dst!r} ({src_type} {relation}):")
-    from pagelink.views.text import percent
-
-    console.print("Rank  Score")
-    for node in found:
-        console.print(f"{node.rank:3d}.  {node.logit:5.2f}  {node.name}")
-    shares = [node.held_out_share for node in found if node.held_out_share is not None]
-    if shares:
-        each = ", ".join(percent(each.share) for each in shares)
-        like = {"rank": "ranks", "score": "scores"}[shares[0].by]
-        console.print(
-            f"Share of predictions of these {like} that were held-out links (a lower bound: not "
-            f"every true link is known): {each}."
-        )
-
-
+app.command()(train)
+app.command()(recommend)
 app.command()(explain)
 app.command()(report)
 app.command()(audit)
@@ -260,6 +150,9 @@ def serve(
         float, typer.Option(help="Seconds an explanation may take; what is found is shown.")
     ] = 60.0,
     per_address: PerAddress = 128,
+    link: Relation = None,
+    names: Names = None,
+    relations: Phrases = None,
     seed: Seed = 0,
 ) -> None:
     """Explore predictions and their explanations on a local web page.
@@ -276,7 +169,7 @@ def serve(
 
     check_binding(host, token)
     listening = listen(host, port)  # before the work that a taken port would waste
-    checkpoint = load_or_demo(graph, model, seed)
+    checkpoint = load_or_demo(graph, model, seed, words_of(names, relations), link)
     taken = checkpoint.known(known)
     from pagelink.explain.explainer import PaGELink
     from pagelink.web.app import make_app
@@ -284,8 +177,8 @@ def serve(
 
     explainer = PaGELink(
         checkpoint.model, checkpoint.source, checkpoint.link_type, seed=seed,
-        threshold=None if rank_only else threshold, held_out=checkpoint.held_out,
-        known=taken,
+        threshold=checkpoint.model.threshold(None if rank_only else threshold),
+        held_out=checkpoint.held_out, known=taken,
     )  # fmt: skip
     from pagelink.datasets.demo import TITLE, strong_examples
 
@@ -295,10 +188,10 @@ def serve(
     title, examples = TITLE, [(each.src[1], each.dst[1]) for each in found]
     if graph is not None:
         title = graph.resolve().name
-    name, auc = type(checkpoint.model).__name__, checkpoint.report.test_auc
+    name = type(checkpoint.model).__name__
     explorer = Explorer(
         explainer, checkpoint.split.all, checkpoint.score, taken=taken, title=title,
-        model=f"{name}, test ROC-AUC {auc:.3f}", deadline=deadline, examples=examples,
+        model=f"{name}, {checkpoint.report.headline}", deadline=deadline, examples=examples,
     )  # fmt: skip
     address = address_of(listening, token)
 
@@ -332,18 +225,13 @@ def check(
     from pagelink.checks.report import check_and_print
 
     with writing(json, graph, model):
-        check_and_print(load(graph, model), links, seed, retrain, json, console)
-
-
-def _link_type(given: str, graph: Path) -> tuple[str, str, str]:
-    parts = tuple(part.strip() for part in given.split(","))
-    if len(parts) != 3:
-        from pagelink.graph.schema import no_relation
-        from pagelink.tables.load import load_graph
-
-        near = no_relation(given, load_graph(graph).edge_types)
-        raise typer.BadParameter(f"--link is source type,relation,target type. {near}")
-    return parts[0], parts[1], parts[2]
+        checkpoint = load(graph, model)
+        if checkpoint.model.ranks_only:
+            raise SettingsError(
+                "pagelink check is for models of one relation: it trains them again. Train one by "
+                "--link source type,relation,target type."
+            )
+        check_and_print(checkpoint, links, seed, retrain, json, console)
 
 
 def _say_interrupted() -> NoReturn:

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pagelink.cli.common import console, output
+from pagelink.cli.common import Names, Phrases, console, output, words_of
 from pagelink.runtime.files import TEMPORARY, locked
 
 if TYPE_CHECKING:
     from pagelink.store.graph_store import GraphStore
+    from pagelink.tables.words import Words
 
 
 Step = Callable[[str, int, int], None]
@@ -32,6 +33,8 @@ def store(
             help="Checkpoint: the store holds what this model sees, without held-out links."
         ),
     ] = None,
+    names: Names = None,
+    relations: Phrases = None,
     verify: Annotated[
         bool,
         typer.Option("--verify", help="Read all files of the store and compare checksums."),
@@ -50,7 +53,7 @@ def store(
         _say(_verified(graph), "verified in", start)
         return
     with locked(out, lend=True), _steps() as step:
-        made = _made(graph, model, out, step)
+        made = _made(graph, model, out, step, words_of(names, relations))
     _say(made, "built in", start)
     if verify:
         start = time.perf_counter()
@@ -64,25 +67,26 @@ def _verified(folder: Path) -> GraphStore:
         return GraphStore.open(folder, verify=step)
 
 
-def _made(graph: Path, model: Path | None, out: Path, step: Step) -> GraphStore:
+def _made(graph: Path, model: Path | None, out: Path, step: Step, words: Words) -> GraphStore:
     from pagelink.store.graph_store import GraphStore
     from pagelink.store.manifest import is_store
-    from pagelink.tables.load import build_store
+    from pagelink.tables.load import build_store, refuse_words_of_store
 
     if model is None:
-        return build_store(graph, out, progress=step)
+        return build_store(graph, out, progress=step, words=words)
     from pagelink.models.checkpoint import check_checkpoint, save_message_store
     from pagelink.store.manifest import check_free, write_errors
 
     check_free(out)
     check_checkpoint(model)
     if is_store(graph):
+        refuse_words_of_store(graph, words)
         return save_message_store(GraphStore.open(graph), model, out, step)
     with write_errors(out):
         out.absolute().parent.mkdir(parents=True, exist_ok=True)
     place = out.absolute().parent
     with TemporaryDirectory(TEMPORARY, f".{out.name}.", place) as folder:
-        whole = build_store(graph, Path(folder) / "whole", progress=step)
+        whole = build_store(graph, Path(folder) / "whole", progress=step, words=words)
         return save_message_store(whole, model, out, step)
 
 

@@ -20,10 +20,12 @@ from pagelink.errors import EngineError, GraphError, ModelError, StoreError
 from pagelink.explain.building import versions
 from pagelink.explain.explainer import PaGELink
 from pagelink.explain.options import ExplainOptions
-from pagelink.models.checkpoint import Checkpoint, open_checkpoint
+from pagelink.models.checkpoint import Checkpoint
+from pagelink.models.knowledge.checkpoint import open_predictor
 from pagelink.settings import Settings
 from pagelink.store.graph_store import GraphStore
 from pagelink.store.manifest import MANIFEST, is_store
+from pagelink.tables.words import Words
 from pagelink.views.rows import SCHEMA
 from pagelink.views.rows import VERSION as ROWS_VERSION
 
@@ -128,6 +130,8 @@ class FromFiles:
         threshold: as for `PaGELink`.
         store_path: where the graph lies for the workers, if elsewhere. On a machine on which the
             environment variable PAGELINK_STORE is set, that holds.
+        words: files with names of nodes and phrases of relations.
+        link: which relation, of a model for several.
         expected: the identity that graph and model have for the driver; a worker that finds others
             under its paths refuses to work. Empty: whatever is there.
     """
@@ -138,6 +142,8 @@ class FromFiles:
     seed: int = 0
     threshold: float | None = 0.0
     store_path: Path | None = None
+    words: Words = field(default_factory=Words)
+    link: str | None = None
     expected: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -161,13 +167,19 @@ class FromFiles:
     def expecting(self, found: Mapping[str, str]) -> Self:
         """Return the same, for workers that are to find just this graph and this model."""
         return replace(
-            self, graph=self.graph.absolute(), model=self.model.absolute(), expected=dict(found)
-        )
+            self, graph=self.graph.absolute(), model=self.model.absolute(), expected=dict(found),
+            words=Words(*(p and p.absolute() for p in (self.words.names, self.words.relations))),
+        )  # fmt: skip
 
     def _identity(self, graph: Path) -> dict[str, str]:
         if not self.model.is_file():
             raise ModelError(f"There is no checkpoint {self.model} on {socket.gethostname()}.")
-        return {"model": fingerprint(self.model), "graph": graph_fingerprint(graph)}
+        found = {"model": fingerprint(self.model), "graph": graph_fingerprint(graph)}
+        if self.link is not None:
+            found["link"] = self.link
+        if self.words.files:
+            found["words"] = " ".join(map(fingerprint, self.words.files))
+        return found
 
     def open(self) -> PaGELink:
         """Read the graph and the checkpoint.
@@ -192,7 +204,7 @@ class FromFiles:
         try:
             # By its manifest a store is the driver's. Its files are what that says: each machine
             # verifies a store that it has not seen yet.
-            checkpoint = open_checkpoint(self.model, graph)
+            checkpoint = open_predictor(self.model, graph, self.words, self.link)
         except StoreError as error:
             raise StoreError(f"On {here}: {error}") from error
         return self.of(checkpoint)
@@ -201,7 +213,8 @@ class FromFiles:
         """Return the explainer of a checkpoint that is open."""
         return PaGELink(
             checkpoint.model, checkpoint.source, checkpoint.link_type, self.settings, self.seed,
-            threshold=self.threshold, held_out=checkpoint.held_out, known=checkpoint.known(),
+            threshold=checkpoint.model.threshold(self.threshold), held_out=checkpoint.held_out,
+            known=checkpoint.known(),
         )  # fmt: skip
 
     def check_unchanged(self) -> None:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from pagelink.explain.direct_facts import DirectFacts
 from pagelink.explain.edge_mask import EdgeMask
-from pagelink.explain.notes import true_of, unseen_relations
+from pagelink.explain.notes import negative_message, true_of, unseen_relations
 from pagelink.explain.result import (
     Alternative,
     Explanation,
@@ -99,6 +99,7 @@ def named_paths(
 def _path_edge(graph: TypedGraph, edge: int, backwards: bool, mask: float) -> PathEdge:
     shown = shown_edge(graph, edge)
     shown["label_backwards"] = backwards != shown["label_backwards"]
+    shown["phrase"] = graph.phrase(shown["type"], backwards)
     return PathEdge(reversed=backwards, mask=mask, **shown)
 
 
@@ -294,7 +295,7 @@ class ResultBuilder:
         if not np.isfinite(logit):
             return "invalid", f"The model returns {logit} for this link, not a number."
         if threshold is not None and logit < threshold:
-            return "predicted_negative", _negative_message(logit, work.deployed[link], threshold)
+            return "predicted_negative", negative_message(logit, work.deployed[link], threshold)
         if work.timer.cut == SEARCHING:
             return None, ""
         try:
@@ -317,7 +318,7 @@ class ResultBuilder:
             num_hops=self._setup.batches.num_hops, settings=self._settings, seed=self._seed,
             threshold=self._setup.threshold, noise=self._setup.noise, versions=versions(),
             node_types=tuple(sorted({end for t in self._mask_sizes for end in (t[0], t[2])})),
-            **{**defaults, **values},
+            link_phrase=self._graph.phrase(link.type), **{**defaults, **values},
         )  # fmt: skip
 
     def _notes(self, undone: bool, answered: bool) -> tuple[str, ...]:
@@ -385,12 +386,3 @@ class ResultBuilder:
             f"Pruning (core={settings.core}, hub_degree={settings.hub_degree}) removed every path. "
             "Set unpruned_fallback=True to use the unpruned graph."
         )
-
-
-def _negative_message(logit: float, deployed: float, threshold: float) -> str:
-    message = f"The model does not predict this link: its score is {logit:.4g}"
-    if threshold:
-        message += f", below the threshold of {threshold:.4g}"
-    if deployed >= threshold:
-        message += f". (With the link itself in the graph the score is {deployed:.4g})"
-    return message + "."

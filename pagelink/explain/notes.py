@@ -76,3 +76,13 @@ def unseen_relations(graph: TypedGraph, seen: ReceptiveField) -> list[str]:
         f"The score rests on no message along {', '.join(unseen[:NAMED])}{more}; paths through "
         f"{'it' if len(unseen) == 1 else 'them'} are left out."
     ]
+
+
+def negative_message(logit: float, deployed: float, threshold: float) -> str:
+    """Say that a model does not predict a link."""
+    message = f"The model does not predict this link: its score is {logit:.4g}"
+    if threshold:
+        message += f", below the threshold of {threshold:.4g}"
+    if deployed >= threshold:
+        message += f". (With the link itself in the graph the score is {deployed:.4g})"
+    return message + "."

@@ -25,6 +25,7 @@ from pagelink.graph.reading import RelationNames
 from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.measure.held_out import HeldOutShares
+from pagelink.measure.preference import fact_weights
 from pagelink.model.model_checks import inspect_model
 from pagelink.model.predictor import Forward, LinkPredictor, Output
 from pagelink.model.receptive_field import extractor_for
@@ -92,6 +93,8 @@ class Prepared:
         seen = self.receptive_field
         batches = Batches(self.extractor, seen.bytes_per_edge, one_by_one, seen.seconds_per_edge)
         constraints = compile_constraints(self.graph, settings)
+        if settings.prefer is not None:
+            fact_weights(self.graph, settings.prefer)  # an unknown column ends it here
         self.setup = Setup(
             self.predictor, self.receptive_field, batches, settings, constraints, self.threshold
         )

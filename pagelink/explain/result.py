@@ -47,6 +47,8 @@ class PathEdge:
     paths. False: idle, it only connects others. None: not measured."""
     added: bool = False
     """The graph does not hold the fact: it was added to see what the model does with it."""
+    phrase: str = ""
+    """How the fact reads in the direction of the walk, if the relation has a phrase for it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,6 +227,8 @@ class Explanation:
     runs: int | None = None
     """How many runs, each with a seed of its own, `Path.runs` counts; None if there was but one."""
     versions: Mapping[str, str] = field(repr=False, compare=False, default_factory=dict)
+    link_phrase: str = ""
+    """How the predicted relation reads from source to target, if it has a phrase."""
 
     @property
     def is_negative(self) -> bool:

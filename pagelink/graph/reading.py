@@ -35,6 +35,8 @@ class RawGraph:
     """Tables with what else is known of the edges of a relation, a row per column."""
     ids: dict[str, Sequence[str]]
     """What the nodes are called in the tables they come from."""
+    phrases: dict[EdgeType, tuple[str, str]] = field(default_factory=dict, kw_only=True)
+    """How relations read, from source to target and back; empty: not known."""
     also_called: dict[EdgeType, tuple[EdgeType, ...]] = field(default_factory=dict)
     """What users may write instead of the name of a relation, and which ones it may mean."""
     held_out: dict[EdgeType, int] = field(default_factory=dict)
@@ -86,12 +88,15 @@ def _read_hetero(data: HeteroData) -> RawGraph:
                 texts[node_type] = _check_names(data[node_type][key], node_type, int(size), key)
     edges: Edges = {}
     attributes: dict[EdgeType, Any] = {}
+    phrases: dict[EdgeType, tuple[str, str]] = {}
     for edge_type in data.edge_types:
         store = data[edge_type]
         if "edge_index" in store:
             edges[edge_type] = _as_array(store["edge_index"], str(edge_type))
             if "attributes" in store:
                 attributes[edge_type] = _check_table(store["attributes"], edge_type, edges)
+            if "phrases" in store:
+                phrases[edge_type] = check_phrases(store["phrases"], edge_type)
         elif "adj_t" in store:
             raise GraphError(
                 f"{edge_type} is stored as a sparse matrix (adj_t), whose entries cannot be "
@@ -99,7 +104,22 @@ def _read_hetero(data: HeteroData) -> RawGraph:
             )
     columns = {t: np.arange(e.shape[1]) for t, e in edges.items()}
     mask_sizes = {t: int(c.size) for t, c in columns.items()}
-    return RawGraph(sizes, edges, columns, mask_sizes, names, attributes, ids)
+    return RawGraph(sizes, edges, columns, mask_sizes, names, attributes, ids, phrases=phrases)
+
+
+def check_phrases(given: Any, edge_type: EdgeType) -> tuple[str, str]:
+    """Return how a relation reads, from source to target and back.
+
+    Raises:
+        GraphError: these are not two texts, the first of which is not empty.
+    """
+    right = isinstance(given, list | tuple) and len(given) == 2
+    if not right or not all(isinstance(text, str) for text in given) or not given[0].strip():
+        raise GraphError(
+            f"data[{edge_type}].phrases must be two texts, how the relation reads from source to "
+            f'target and back, as ["binds", "is bound by"] or ["binds", ""]; got {given!r}.'
+        )
+    return given[0], given[1]
 
 
 def _read_homogeneous(

@@ -15,12 +15,12 @@ import numpy as np
 from torch_geometric.data import HeteroData
 
 from pagelink.errors import GraphError, did_you_mean
+from pagelink.graph.labels import REVERSE_PREFIX as REVERSE_PREFIX
 from pagelink.graph.schema import EdgeType
 from pagelink.runtime.arrays import Ints, Longs
 from pagelink.runtime.csr import Csr
 from pagelink.runtime.kernels import kernel
 
-REVERSE_PREFIX = "rev_"
 SetOf = Callable[[EdgeType], "PairSet"]
 """From a relation to the pairs that its edges join."""
 

@@ -23,11 +23,18 @@ Schema = dict[str, Any]
 """Plain values for JSON: `nodes` and `relations`, each by name."""
 
 
+def edge_type_of(given: Sequence[str]) -> EdgeType:
+    """Return three parts, as JSON keeps them, as a relation."""
+    src_type, relation, dst_type = given
+    return src_type, relation, dst_type
+
+
 def graph_schema(data: HeteroData) -> Schema:
     """Return node types with counts, feature sizes and names, and relations with their edges.
 
     Names, features and edges are there as fingerprints. The order of the edges does not count, the
-    order of the nodes does: embeddings are looked up by position.
+    order of the nodes does: embeddings are looked up by position. Nodes that have ids are known by
+    these, whatever they are called.
 
     Example:
         >>> data = HeteroData()
@@ -45,6 +52,8 @@ def graph_schema(data: HeteroData) -> Schema:
             "names": fingerprint_of_names(map(str, store["name"])) if "name" in store else None,
             "features": None if x is None else Fingerprint().add(x).text,
         }
+        if "id" in store:
+            nodes[node_type]["ids"] = fingerprint_of_names(map(str, store["id"]))
     relations = []
     for edge_type in data.edge_types:
         edge_index = data[edge_type].edge_index.cpu().numpy()
@@ -68,7 +77,8 @@ def differences(stored: Schema, given: Schema) -> Iterator[str]:
                 yield f"{_PARTS[part]} {name!r} is missing"
                 continue
             # Of a node type or relation the first difference is enough: others follow from it.
-            other = (key for key in words if theirs[name][key] != wanted[key])
+            left_out = "names" if "ids" in wanted and "ids" in theirs[name] else "ids"
+            other = (k for k in words if k != left_out and theirs[name].get(k) != wanted.get(k))
             for key in islice(other, 1):
                 yield words[key].format(name=name, found=theirs[name][key], wanted=wanted[key])
         yield from (f"{_PARTS[part]} {name!r} is new" for name in theirs if name not in ours)
@@ -80,6 +90,7 @@ _DIFFERENCES = {
         "count": "{found:,} nodes of type {name!r} instead of {wanted:,}",
         "num_features": "{found} features of {name!r} instead of {wanted}",
         "names": "other names, or another order, of the nodes of type {name!r}",
+        "ids": "other ids, or another order, of the nodes of type {name!r}",
         "features": "other features of the nodes of type {name!r}",
     },
     "relations": {

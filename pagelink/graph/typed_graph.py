@@ -20,10 +20,9 @@ from torch_geometric.data import Data, HeteroData
 from pagelink.errors import LinkError, did_you_mean
 from pagelink.graph.ego_kernels import BatchArrays, GraphArrays
 from pagelink.graph.flattening import flatten
-from pagelink.graph.labels import relation_label
+from pagelink.graph.labels import phrase_of, relation_words
 from pagelink.graph.reading import RelationNames, read_data, relation_called
 from pagelink.graph.reverse_relations import (
-    REVERSE_PREFIX,
     find_reverse,
     given_reverse,
     nearly_mirrored,
@@ -103,6 +102,9 @@ class TypedGraph:
 
     ids: Mapping[str, Sequence[str]]
     """What the nodes are called in the tables they come from."""
+
+    phrases: Mapping[EdgeType, tuple[str, str]] = field(default_factory=dict)
+    """How relations read, from source to target and back; empty: not known."""
 
     also_called: Mapping[EdgeType, tuple[EdgeType, ...]] = field(default_factory=dict, repr=False)
     """What users may write instead of the name of a relation, and which ones it may mean."""
@@ -193,6 +195,7 @@ class TypedGraph:
             names=raw.names,
             attributes=raw.attributes,
             ids=raw.ids,
+            phrases=raw.phrases,
             also_called=raw.also_called,
             **flatten(raw, edge_types, pairs),
         )
@@ -246,10 +249,11 @@ class TypedGraph:
 
     def relation_words(self, edge_type: EdgeType) -> tuple[str, bool]:
         """Return the words for a relation, and whether they read from target to source."""
-        name = relation_label(edge_type)
-        if name.startswith(REVERSE_PREFIX) and len(name) > len(REVERSE_PREFIX):
-            return name.removeprefix(REVERSE_PREFIX).replace("_", " "), True
-        return name.replace("_", " "), False
+        return relation_words(edge_type, self.phrases, self.reverse)
+
+    def phrase(self, edge_type: EdgeType, backwards: bool = False) -> str:
+        """Return how a fact of a relation reads from source to target (or back); empty: unknown."""
+        return phrase_of(edge_type, self.phrases, self.reverse, backwards)
 
     def edge_column(self, edge_type: EdgeType, name: str) -> Sequence[Any] | None:
         """Return what a column says of each edge of a relation, or None if there is none."""

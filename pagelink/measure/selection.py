@@ -15,6 +15,7 @@ import numpy as np
 from pagelink.measure.activity import Activity, activity_of
 from pagelink.measure.candidates import Candidates
 from pagelink.measure.path_sets import Chains, PathSets, make_pools, ranked
+from pagelink.measure.preference import preference
 from pagelink.measure.trials import Trials
 from pagelink.measure.verdict import stand_in
 from pagelink.measure.worth import (
@@ -27,6 +28,7 @@ from pagelink.measure.worth import (
     worths,
 )
 from pagelink.runtime.arrays import Bools, Doubles, Longs
+from pagelink.settings import Settings
 
 MOST_ALTERNATIVES = 5
 """Sets as good as the chosen one that are listed."""
@@ -120,7 +122,7 @@ def select(chains: Chains) -> Selection:
         is_active=~np.any(np.append(activity.has_idle, False)[sets.members], axis=2),
         hubs=_num_hubs(trials, sets.members),
         facts=_num_facts(trials, sets.members),
-        score=np.append(candidates.scores, 0.0)[sets.members].sum(2),
+        score=np.append(_preferred(trials, settings), 0.0)[sets.members].sum(2),
         repeats=_num_repeats(trials, sets.members) if settings.diverse else None,
     )
     place = most_concise(judged, eligible(judged, settings.rho, noise))
@@ -155,6 +157,17 @@ def select(chains: Chains) -> Selection:
         activity=activity,
         alternatives=alternatives,
     )  # fmt: skip
+
+
+def _preferred(trials: Trials, settings: Settings) -> Doubles:
+    """Return Score(p) of each candidate, less what its facts lack in weight."""
+    candidates, batch = trials.candidates, trials.work.batch
+    if settings.prefer is None:
+        return candidates.scores
+    graph = trials.work.setup.graph
+    weight = preference(graph, batch.edges, candidates, settings.prefer)
+    found: Doubles = candidates.scores + weight
+    return found
 
 
 def select_all(trials: Trials) -> Selection:

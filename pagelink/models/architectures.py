@@ -8,19 +8,42 @@ the source to the target; see `pagelink.models.nbf`.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch_geometric.data import HeteroData
 from torch_geometric.nn import HGTConv, MessagePassing, SAGEConv
+from torch_geometric.nn.module_dict import ModuleDict
 
 from pagelink.errors import ModelError
 from pagelink.graph.schema import EdgeType
 from pagelink.models.link_model import LinkModel, Relations, TowerModel, one_of
 from pagelink.models.messages import Adjacency
 from pagelink.models.nbf import NBF
+
+
+class ByRelation(ModuleDict):
+    """A module per relation, by its name: where PyG's explainers look for what they mask.
+
+    PyG's own ModuleDict, because names of modules must not contain a dot and relations may.
+
+    Args:
+        edge_types: the relations.
+        make: makes the module of one.
+    """
+
+    def __init__(self, edge_types: Sequence[EdgeType], make: Callable[[], nn.Module]) -> None:
+        super().__init__({"__".join(edge_type): make() for edge_type in edge_types})
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        # Files of earlier versions have the modules by position.
+        for position, name in enumerate(self._modules):
+            old = f"{prefix}{position}."
+            for key in [key for key in state_dict if key.startswith(old)]:
+                state_dict[f"{prefix}{name}.{key.removeprefix(old)}"] = state_dict.pop(key)
+        super()._load_from_state_dict(state_dict, prefix, *args)
 
 
 class RelationConv(MessagePassing):
@@ -48,14 +71,14 @@ class RGCNLayer(nn.Module):
         super().__init__()
         self.edge_types = tuple(edge_types)
         self.own = nn.Linear(dim, dim)
-        self.relations = nn.ModuleList(RelationConv(dim) for _ in self.edge_types)
+        self.relations = ByRelation(self.edge_types, lambda: RelationConv(dim))
 
     def forward(
         self, h_dict: Mapping[str, Tensor], edge_index_dict: Relations
     ) -> dict[str, Tensor]:
         """Return the new vectors of all nodes."""
         out: dict[str, Tensor] = {node_type: self.own(h) for node_type, h in h_dict.items()}
-        for edge_type, relation in zip(self.edge_types, self.relations, strict=True):
+        for edge_type, relation in zip(self.edge_types, self.relations.values(), strict=True):
             if edge_type not in edge_index_dict:
                 continue
             src_type, _, dst_type = edge_type
@@ -88,6 +111,9 @@ class RGCN(TowerModel):
 class MeanConv(SAGEConv):
     """PyG's SAGEConv; it takes an `Adjacency` too."""
 
+    # PyG would take that which it wrote for SAGEConv, without masks, for the original.
+    propagate = MessagePassing.propagate
+
     def forward(self, x: tuple[Tensor, Tensor], edge_index: Tensor | Adjacency) -> Tensor:
         """Return one vector per target node."""
         if isinstance(edge_index, Adjacency):
@@ -107,8 +133,8 @@ class SAGELayer(nn.Module):
         self.node_types = tuple(node_types)
         self.edge_types = tuple(edge_types)
         self.own = nn.ModuleList(nn.Linear(dim, dim) for _ in self.node_types)
-        self.relations = nn.ModuleList(
-            MeanConv((dim, dim), dim, root_weight=False, bias=False) for _ in self.edge_types
+        self.relations = ByRelation(
+            self.edge_types, lambda: MeanConv((dim, dim), dim, root_weight=False, bias=False)
         )
         entered = [edge_type[2] for edge_type in self.edge_types]
         self.num_relations = {node_type: entered.count(node_type) for node_type in node_types}
@@ -122,7 +148,7 @@ class SAGELayer(nn.Module):
             for node_type, own in zip(self.node_types, self.own, strict=True)
             if node_type in h_dict
         }
-        for edge_type, relation in zip(self.edge_types, self.relations, strict=True):
+        for edge_type, relation in zip(self.edge_types, self.relations.values(), strict=True):
             if edge_type not in edge_index_dict:
                 continue
             src_type, _, dst_type = edge_type

@@ -26,7 +26,7 @@ from torch_geometric.data import HeteroData
 
 from pagelink.errors import CheckpointError
 from pagelink.graph.reverse_relations import reverse_name
-from pagelink.graph.schema import EdgeType, Schema, differences, graph_schema
+from pagelink.graph.schema import EdgeType, Schema, differences, edge_type_of, graph_schema
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.measure.held_out import HeldOutShares
 from pagelink.models.architectures import MODELS
@@ -47,7 +47,8 @@ from pagelink.store.facts import Step
 from pagelink.store.graph_store import GraphStore
 from pagelink.store.manifest import is_store
 from pagelink.store.writer import StoreWriter
-from pagelink.tables.load import load_graph
+from pagelink.tables.load import load_graph, refuse_words_of_store
+from pagelink.tables.words import Words
 
 SEEN_BY = "seen by"
 """Where the manifest of a store says for which model it was made."""
@@ -192,15 +193,19 @@ def load_checkpoint(path: Path | str, data: HeteroData | GraphStore) -> Checkpoi
     return Checkpoint(**vars(trained), data=seen)
 
 
-def open_checkpoint(model: Path | str, graph: Path | str) -> Checkpoint:
+def open_checkpoint(model: Path | str, graph: Path | str, words: Words | None = None) -> Checkpoint:
     """Read a trained model with its graph: tables, triples or a store, as all commands take them.
+
+    `words` are files with names of nodes and phrases of relations; a store has its own.
 
     Raises:
         CheckpointError: as for `load_checkpoint`.
         GraphError: the graph cannot be read.
     """
-    stored = is_store(graph)
-    return load_checkpoint(model, GraphStore.open(graph) if stored else load_graph(graph))
+    if is_store(graph):
+        refuse_words_of_store(Path(graph), words)
+        return load_checkpoint(model, GraphStore.open(graph))
+    return load_checkpoint(model, load_graph(graph, words=words))
 
 
 def read_model(path: Path, given: Schema) -> TrainedModel:
@@ -216,7 +221,7 @@ def read_model(path: Path, given: Schema) -> TrainedModel:
         shown = "; ".join(differing[:5]) + ("; ..." if len(differing) > 5 else "")
         raise CheckpointError(f"The graph is not the one {path} was trained on: {shown}.")
     with damage_named(path):
-        link_type = _edge_type(header["link_type"])
+        link_type = edge_type_of(header["link_type"])
         model = _model(header, arrays)
         parts = [arrays[f"split/{part}"] for part in _PARTS]
         for part, links in zip(_PARTS, parts, strict=True):
@@ -244,8 +249,8 @@ def _model(header: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> LinkModel
         if name.startswith(_WEIGHTS)
     }
     config = dict(header["config"])
-    config["edge_types"] = [_edge_type(edge_type) for edge_type in config["edge_types"]]
-    config["link_type"] = _edge_type(header["link_type"])
+    config["edge_types"] = [edge_type_of(edge_type) for edge_type in config["edge_types"]]
+    config["link_type"] = edge_type_of(header["link_type"])
     # Each layer has weights of its own for each relation.
     if config["num_layers"] * max(1, len(config["edge_types"])) > len(weights):
         raise ValueError(f"it has no weights for {config['num_layers']} layers")
@@ -304,11 +309,6 @@ def file_digest(path: Path) -> str:
     """Return the sha256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _edge_type(given: list[str]) -> EdgeType:
-    src_type, relation, dst_type = given
-    return src_type, relation, dst_type
 
 
 def save_message_store(

@@ -21,9 +21,9 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from torch import Tensor
 from torch_geometric.data import HeteroData
 
-from pagelink.errors import SettingsError
+from pagelink.errors import GraphError, SettingsError
 from pagelink.explain.ranking import places_of
-from pagelink.graph.schema import EdgeType
+from pagelink.graph.schema import EdgeType, no_relation
 from pagelink.measure.held_out import HeldOutShare
 from pagelink.models.architectures import make_model
 from pagelink.models.calibration import FEWEST_SOURCES, MOST_PAIRS, Calibration, calibrate
@@ -36,6 +36,8 @@ from pagelink.models.reliability import reliability_svg
 from pagelink.models.training import Epoch, TrainReport, TrainSettings, train
 from pagelink.runtime.files import write_text
 from pagelink.tables.load import load_graph
+from pagelink.tables.triples import HELD_OUT, read_held_out
+from pagelink.views.text import count
 
 _NODES_AT_ONCE = 100_000
 
@@ -137,6 +139,7 @@ NOT_CALIBRATED = (
     f"What a rank or a score means is not measured: that needs {FEWEST_SOURCES} sources whose "
     f"targets can be ranked, and at most {MOST_PAIRS:,} pairs with them."
 )
+PART_WORDS = {"valid": "validate", "test": "test"}
 DATASET_FILE = "extra-dataset.json"
 """In a folder that `pagelink dataset` made: says how the data set is meant to be split, and which
 relations beside the predicted one make a pair known."""
@@ -165,7 +168,7 @@ def train_and_save(
     known = tuple(info.get("known", ())) if link_type == tuple(info.get("link_type", ())) else ()
     chosen = dataclasses.replace(defaults, **{"known": known, **settings})
     pairs_of_relations(data, link_type, chosen.known)  # an unknown relation ends it before the work
-    split = split_graph(data, link_type, seed)
+    split = given_split(graph, data, link_type) or split_graph(data, link_type, seed)
     predictor = make_model(
         model, data, link_type, paper_split=chosen.paper_split, seed=seed, **options
     )
@@ -184,6 +187,31 @@ def train_and_save(
         write_text(figure, reliability_svg(calibration))
         console.print(f"Wrote {figure}", markup=False)
     return report
+
+
+def given_split(graph: Path, data: HeteroData, link_type: EdgeType) -> LinkSplit | None:
+    """Return the links of a relation as files beside the graph hold them out; None: there are none.
+
+    Raises:
+        GraphError: there is no such relation, or a file cannot be read.
+    """
+    held_out = read_held_out(graph, data)
+    if not held_out:
+        return None
+    if link_type not in data.edge_types:
+        raise GraphError(no_relation(",".join(link_type), data.edge_types))
+    none = torch.empty((2, 0), dtype=torch.long)
+    parts = [held_out.get(part, {}).get(link_type, none) for part in HELD_OUT]
+    train, valid, test = (torch.unique(p, dim=1) for p in (data[link_type].edge_index, *parts))
+    return LinkSplit(train, valid, test, given=True)
+
+
+def held_out_counts(graph: Path, data: HeteroData) -> Iterator[str]:
+    """Yield what files beside a graph hold out, in words."""
+    for part, links in read_held_out(graph, data).items():
+        number = sum(pairs.shape[1] for pairs in links.values())
+        of = count(len(links), "relation")
+        yield f"Held out to {PART_WORDS[part]}: {number:,} links of {of}."
 
 
 def calibrated(

@@ -193,6 +193,8 @@ class NodeInputs(nn.Module):
             if isinstance(table, Projection):
                 num_dims = 2
                 wanted = f"features, of shape [num_nodes, {table.linear.in_features}]"
+            elif x.dim() == 2 and x.shape[1] == 1:  # as PyG's explainers want all inputs
+                x = x[:, 0]
             if x.dim() != num_dims:
                 raise ModelError(
                     f"x_dict[{node_type!r}] must hold {wanted}, got shape {list(x.shape)}."
@@ -219,6 +221,8 @@ class LinkModel(nn.Module, ABC):
     """The layers take an `Adjacency` for an `edge_index`: training is then many times as fast."""
     samples_neighbours: ClassVar[bool] = True
     """Mini-batches are trained on sampled neighbourhoods; else on the whole graph."""
+    ranks_only: ClassVar[bool] = False
+    """Logits only compare the ends of links: 0 is no border."""
     layers: nn.ModuleList
 
     def __init__(
@@ -274,6 +278,10 @@ class LinkModel(nn.Module, ABC):
 
     def fit_inputs(self, x_dict: Mapping[str, Tensor]) -> None:
         """Take from the features of a graph what has to be known of them before training."""
+
+    def threshold(self, given: float | None) -> float | None:
+        """Return the threshold of its explainer, if another is given: None if it only ranks."""
+        return None if self.ranks_only else given
 
     @abstractmethod
     def on_graph(

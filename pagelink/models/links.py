@@ -7,7 +7,7 @@ drawn uniformly, or with the degrees that links have.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 
 import numpy as np
@@ -132,6 +132,14 @@ class LinkSplit:
     train: Tensor
     valid: Tensor
     test: Tensor
+    given: bool = field(default=False, kw_only=True)
+    """Whether the parts were given, and are used as they are: then (u, v) may be in one part and
+    (v, u) in another, also of a relation within one node type."""
+
+    @property
+    def parts(self) -> dict[str, Tensor]:
+        """The three parts by name."""
+        return {"train": self.train, "valid": self.valid, "test": self.test}
 
     @property
     def all(self) -> Tensor:
@@ -252,7 +260,7 @@ def check_split(data: HeteroData, link_type: EdgeType, split: LinkSplit) -> None
     """
     for row, node_type in enumerate(link_type[::2]):
         size = int(data[node_type].num_nodes)
-        for name, part in vars(split).items():
+        for name, part in split.parts.items():
             if not part.shape[1]:
                 raise GraphError(f"The {name} part of the split has no links of {link_type}.")
             low, high = int(part[row].min()), int(part[row].max())
@@ -262,7 +270,10 @@ def check_split(data: HeteroData, link_type: EdgeType, split: LinkSplit) -> None
                     f"{low}..{high}."
                 )
     num_dst = int(data[link_type[2]].num_nodes)
-    codes = (fact_codes(part, link_type, num_dst) for part in vars(split).values())
+    if split.given:
+        codes = [pair_codes(part, num_dst) for part in split.parts.values()]
+    else:
+        codes = [fact_codes(part, link_type, num_dst) for part in split.parts.values()]
     parts = zip(("training", "validation", "test"), codes, strict=True)
     for (name, part_codes), (other_name, other_codes) in combinations(parts, 2):
         shared = np.intersect1d(part_codes, other_codes)

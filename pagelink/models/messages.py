@@ -170,7 +170,7 @@ def _keep_edges(store: Any, kept: Longs) -> None:
                 store[key] = value[index]
         elif hasattr(value, "take") and len(value) == count:  # arrays and Arrow tables
             store[key] = value.take(kept)
-        elif isinstance(value, list) and len(value) == count:
+        elif isinstance(value, list) and len(value) == count and key != "phrases":
             store[key] = [value[i] for i in kept]
 
 

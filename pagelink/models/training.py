@@ -134,6 +134,11 @@ class TrainReport:
         return self.test.model.ap
 
     @property
+    def headline(self) -> str:
+        """The figure that says most, in words."""
+        return f"test ROC-AUC {self.test_auc:.3f}"
+
+    @property
     def uses_structure(self) -> bool:
         """On degree-matched negatives the model beats chance, degrees and itself without edges."""
         return self.test.uses_structure

@@ -16,13 +16,14 @@ import torch
 from torch_geometric.data import HeteroData
 
 from pagelink.errors import StoreError
+from pagelink.graph.reading import check_phrases
 from pagelink.graph.reverse_relations import (
     PairSet,
     given_reverse,
     relation_classes,
     reverse_of_sets,
 )
-from pagelink.graph.schema import EdgeType, Schema, check_link_type
+from pagelink.graph.schema import EdgeType, Schema, check_link_type, edge_type_of
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.store.facts import Step
 from pagelink.store.layout import check_layout
@@ -151,7 +152,7 @@ class GraphStore:
     @property
     def edge_types(self) -> tuple[EdgeType, ...]:
         """The relations, in order."""
-        return tuple(_edge_type(each["type"]) for each in self.manifest["relations"])
+        return tuple(edge_type_of(each["type"]) for each in self.manifest["relations"])
 
     @cached_property
     def data(self) -> HeteroData:
@@ -165,7 +166,7 @@ class GraphStore:
         columns = torch.from_numpy(self._map("edge_index.npy"))
         start = 0
         for each in self.manifest["relations"]:
-            store = data[_edge_type(each["type"])]
+            store = data[edge_type_of(each["type"])]
             stop = start + 2 * each["count"]
             store.edge_index = columns[start:stop].view(2, each["count"])
             start = stop
@@ -239,6 +240,10 @@ class GraphStore:
             relation_class=classes,
             label_value=np.arange(len(edge_types)),
             attributes=self._values("relations", "attributes"),
+            phrases={
+                t: check_phrases(given, t)
+                for t, given in self._values("relations", "phrases").items()
+            },
             ids=self._values("nodes", "id"),
             store=self,
             **flat,
@@ -247,7 +252,7 @@ class GraphStore:
     def _values(self, part: str, key: str) -> dict[Any, Any]:
         """Return one of the values of all node types (`nodes`) or `relations` that have it."""
         return {
-            t if isinstance(t := each["type"], str) else _edge_type(t): self._value(
+            t if isinstance(t := each["type"], str) else edge_type_of(t): self._value(
                 values[key], each["count"]
             )
             for each in self.manifest[part]
@@ -283,8 +288,3 @@ def _opened_again(folder: Path, digest: str) -> GraphStore:
     if store.digest != digest:
         raise StoreError(f"{folder}: not the store that was sent here, but another one.")
     return store
-
-
-def _edge_type(given: list[str]) -> EdgeType:
-    src_type, relation, dst_type = given
-    return src_type, relation, dst_type

@@ -197,6 +197,7 @@ class NodeValues:
         """Complete the files, and return how each value is stored."""
         found: dict[str, Value] = {}
         if "id" in self.texts:
+            self.schema["ids"] = self.texts["id"].fingerprint
             found["id"] = {"strings": self.texts["id"].close()}
         if "name" in self.texts:
             self.schema["names"] = self.texts["name"].fingerprint

@@ -210,6 +210,16 @@ class StoreWriter:
         with write_errors(self.folder):
             self._mixed_attributes.add(edge_type, rows)
 
+    @property
+    def edge_types(self) -> tuple[EdgeType, ...]:
+        """The relations that were added, in order."""
+        return tuple(self._edges)
+
+    def set_phrases(self, phrases: Mapping[EdgeType, tuple[str, str]]) -> None:
+        """Say how relations read, from source to target and back; after all attributes."""
+        for edge_type, both in phrases.items():
+            self._edge_values[edge_type]["phrases"] = {"plain": [*both]}
+
     def finish(
         self, *, add_reverse: bool = True, notes: Mapping[str, Any] | None = None
     ) -> GraphStore:
@@ -256,7 +266,9 @@ class StoreWriter:
         if add_reverse:
             for edge_type in without_reverse({t: each.pairs for t, each in in_order.items()}):
                 edges[reverse_name(edge_type)] = edges[edge_type].turned
-                self._edge_values[reverse_name(edge_type)] = self._edge_values[edge_type]
+                values = dict(self._edge_values[edge_type])
+                values.pop("phrases", None)
+                self._edge_values[reverse_name(edge_type)] = values
         sizes = {t: nodes.count for t, nodes in self._nodes.items()}
         count = sum(each.count for each in edges.values())
         if sum(sizes.values()) >= 2**31 or count >= MOST_EDGES:

@@ -1,16 +1,13 @@
-"""One table file (CSV, TSV or Parquet) read in pieces; a fault in it is named with its line."""
+"""One table file (CSV, TSV, text or Parquet) read in pieces; a fault is named with its line."""
 
 from __future__ import annotations
 
-import csv
-import re
-from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,17 +15,24 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from pagelink.errors import GraphError, did_you_mean
+from pagelink.tables import ntriples
 from pagelink.tables.columns import FurtherColumn, is_empty, one_array
+from pagelink.tables.text import (
+    BLOCK_SIZE,
+    DELIMITERS,
+    check_quotes,
+    delimiter,
+    has_quotes,
+    records,
+    refuse_text,
+    separator,
+    suffix_of,
+)
 
-DELIMITERS = {".csv": ",", ".tsv": "\t"}
 SUFFIXES = (*DELIMITERS, ".parquet")
 
 PIECE_ROWS = 1 << 18
 """Rows of a piece of a Parquet file."""
-BLOCK_SIZE = 1 << 24
-"""Bytes of a piece of a text file. A row has to fit into two of them."""
-MOST_CHARACTERS = BLOCK_SIZE
-"""Of a field of a text file."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +87,7 @@ class TableFile:
     """A table file, read in pieces as often as they are needed.
 
     Args:
-        path: a file that ends in .csv, .tsv or .parquet.
+        path: a file that ends in .csv, .tsv, .txt (or one of these and .gz) or .parquet.
         required: columns that must be there. They are found in lower or upper case, and are read
             as text.
         optional: columns that are treated likewise if they are there. All others are numbers if
@@ -91,6 +95,8 @@ class TableFile:
             they are.
         rows: rows of a piece of Parquet; pieces of text are of `BLOCK_SIZE` bytes. None: pieces
             that are needed again stay in memory, instead of being read again.
+        without_header: the columns of a text file whose first line names none of the known ones.
+        other_names: what the required columns may be called instead, all of them, in their order.
 
     Raises:
         GraphError: the file cannot be read, or its header is wrong.
@@ -102,21 +108,34 @@ class TableFile:
         required: Sequence[str],
         optional: Sequence[str] = (),
         rows: int | None = None,
+        *,
+        without_header: Sequence[str] = (),
+        other_names: Sequence[Sequence[str]] = (),
     ) -> None:
         self.path = path
         self._rows = rows
         self._known = frozenset((*required, *optional))
-        self._is_text = path.suffix.lower() in DELIMITERS
+        self._is_text = suffix_of(path) != ".parquet"
+        self._has_header = True
+        self.labels: dict[str, str] = {}
+        """What nodes are called in N-Triples, by id; known when all pieces have been read."""
         fields: Sequence[Any]
         with file_errors(path, "read"):
-            if self._is_text:
+            if suffix_of(path) == ntriples.SUFFIX:
+                self._header, where, fields = list(ntriples.COLUMNS), str(path), [None] * 3
+            elif self._is_text:
                 self._header, self._has_rows, where = _read_header(path)
+                said = {cell.strip().lower() for cell in self._header}
+                named = self._known & said or any(set(each) <= said for each in other_names)
+                if without_header and not named:
+                    self._take_first_line_as_row(without_header, where)
                 fields = [None] * len(self._header)
             else:
                 with pa.parquet.ParquetFile(path) as file:
                     fields = list(_without_row_labels(file.schema_arrow.empty_table()).schema)
                 self._header, where = [field.name for field in fields], str(path)
-        self.names = column_names(self._header, where, self._known, required)
+        header = _renamed(self._header, required, other_names)
+        self.names = column_names(header, where, self._known, required)
         self.further = {
             name: FurtherColumn(name, field)
             for name, field in zip(self.names, fields, strict=True)
@@ -127,6 +146,15 @@ class TableFile:
         """Known when all pieces have been read, as the types of further columns are."""
         self._is_seen = False
         self._kept: list[Piece] = []
+
+    def _take_first_line_as_row(self, columns: Sequence[str], where: str) -> None:
+        if len(self._header) > len(columns):
+            raise GraphError(
+                f"{where}: there is no header, and {len(self._header)} columns. Without a header "
+                f"they are {', '.join(columns)}; with more, let the first line name them."
+            )
+        self._header = list(columns[: len(self._header)])
+        self._has_header, self._has_rows = False, True
 
     def pieces(self) -> Iterator[Piece]:
         """Yield all rows in pieces; at least one, be it empty.
@@ -154,11 +182,13 @@ class TableFile:
         """Say where a row stands: file and line, as an editor counts it."""
         if not self._is_text:
             return f"{self.path}, row {row + 1}"
-        # The header is the first record.
-        line, _ = next(islice(_records(self.path), row + 1, None))
+        line, _ = next(islice(records(self.path), row + self._has_header, None))
         return f"{self.path}, line {line}"
 
     def _text_tables(self) -> Iterator[pa.Table]:
+        if suffix_of(self.path) == ntriples.SUFFIX:
+            yield from ntriples.read_ntriples(self.path, self.labels)
+            return
         if not self._has_rows:  # pyarrow would find no column
             yield pa.table({name: pa.array([], pa.string()) for name in self.names})
             return
@@ -169,15 +199,20 @@ class TableFile:
             quoted_strings_can_be_null=False,
             null_values=[""],
         )
-        parsing = pa.csv.ParseOptions(delimiter=_delimiter(self.path), newlines_in_values=True)
-        blocks = pa.csv.ReadOptions(block_size=BLOCK_SIZE)
+        quoted = has_quotes(self.path)
+        parsing = pa.csv.ParseOptions(
+            delimiter=delimiter(self.path), newlines_in_values=quoted,
+            quote_char='"' if quoted else False,
+        )  # fmt: skip
+        names = None if self._has_header else self._header
+        blocks = pa.csv.ReadOptions(block_size=BLOCK_SIZE, column_names=names)
         try:
             with pa.csv.open_csv(self.path, blocks, parsing, cells) as reader:
                 for batch in reader:
                     if batch.num_rows:
                         yield pa.Table.from_batches([batch]).rename_columns(self.names)
         except (pa.ArrowInvalid, UnicodeDecodeError) as error:
-            _refuse_text(self.path, error)
+            refuse_text(self.path, error)
 
     def _parquet_tables(self) -> Iterator[pa.Table]:
         # ParquetFile reads this one file; read_table would also read columns out of folder names.
@@ -246,92 +281,24 @@ def column_names(
 def _read_header(path: Path) -> tuple[list[str], bool, str]:
     """Return the header of a text file, whether there are rows, and where the header stands."""
     try:
-        _check_quotes(path)
-        start = list(islice(_records(path), 2))
+        check_quotes(path)
+        start = list(islice(records(path), 2))
     except UnicodeDecodeError as error:
-        _refuse_text(path, error)
+        refuse_text(path, error)
     if not start:
         raise GraphError(f"{path}: the file is empty. Its first line must name the columns.")
     line, header = start[0]
-    where = f"{path}, line {line} (columns separated by {_separator(path)}s)"
+    where = f"{path}, line {line} (columns separated by {separator(path)}s)"
     return header, len(start) > 1, where
 
 
-def _delimiter(path: Path) -> str:
-    return DELIMITERS[path.suffix.lower()]
-
-
-def _separator(path: Path) -> str:
-    return "comma" if _delimiter(path) == "," else "tab"
-
-
-def _records(path: Path, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
-    """Yield the records of a text file that are not blank, each with the line it begins on."""
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.reader(file, delimiter=_delimiter(path), strict=strict)
-        line = 1
-        try:
-            for fields in long_fields(reader):
-                if fields:
-                    yield line, fields
-                line = reader.line_num + 1
-        except csv.Error as error:
-            raise GraphError(f"{path}, line {line}: {csv_fault(error)}") from error
-
-
-def long_fields(reader: Iterator[list[str]]) -> Iterator[list[str]]:
-    """Yield the rows of a csv.reader, whose fields may be longer than it allows by default."""
-    while True:
-        # The limit is one for all readers of the process: it is put back before anybody else runs.
-        before = csv.field_size_limit(MOST_CHARACTERS)
-        try:
-            fields = next(reader, None)
-        finally:
-            csv.field_size_limit(before)
-        if fields is None:
-            return
-        yield fields
-
-
-def csv_fault(error: csv.Error) -> str:
-    """Say what is wrong with a row that a csv.reader cannot read, and what to do."""
-    if "field limit" in str(error):
-        return (
-            f"a field that begins in this row has more than {MOST_CHARACTERS:,} characters. "
-            'Shorten it; or, if a quote (") before it is never closed, close that.'
-        )
-    return 'the quotes (") in this row do not match. Write a quote within a quoted text twice.'
-
-
-def _check_quotes(path: Path) -> None:
-    """Refuse a quote that is never closed: all rows after it would become one long name."""
-    with path.open("rb") as file:
-        quotes = sum(block.count(b'"') for block in iter(lambda: file.read(BLOCK_SIZE), b""))
-    # A quote within an unquoted text (5" nails) is one of its letters, and need not be closed.
-    if quotes % 2:
-        deque(_records(path, strict=True), maxlen=0)
-
-
-def _refuse_text(path: Path, error: Exception) -> NoReturn:
-    """Raise what is wrong with a text file that could not be parsed, with its line."""
-    line = 1
-    with path.open("rb") as file:
-        for text in file:
-            try:
-                text.decode()
-            except UnicodeDecodeError as fault:
-                line += len(re.findall(rb"\r(?!\n)", text[: fault.start]))
-                raise GraphError(
-                    f"{path}, line {line}: the text is not UTF-8 (byte 0x{text[fault.start]:02x}). "
-                    "Save the file as UTF-8."
-                ) from error
-            line += len(re.findall(rb"\r\n?|\n", text))
-    records = _records(path)
-    _, header = next(records)
-    for line, fields in records:
-        if len(fields) != len(header):
-            raise GraphError(
-                f"{path}, line {line}: the row has {len(fields)} fields, the header has "
-                f"{len(header)}. Put texts with a {_separator(path)} into quotes."
-            ) from error
-    raise GraphError(f"{path}: cannot be read: {' '.join(str(error).split())}.") from error
+def _renamed(
+    header: Sequence[str], required: Sequence[str], other_names: Sequence[Sequence[str]]
+) -> list[str]:
+    """Return a header with the names of the required columns, where it has others for them."""
+    found = [name.strip().lower() for name in header]
+    for names in other_names:
+        if not set(required) <= set(found) and set(names) <= set(found):
+            meant = dict(zip(names, required, strict=True))
+            return [meant.get(low, name) for low, name in zip(found, header, strict=True)]
+    return list(header)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,11 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet
 
 from pagelink.errors import GraphError
 from pagelink.graph.links import LinkLike
-from pagelink.tables.files import DELIMITERS, SUFFIXES, csv_fault, long_fields
+from pagelink.runtime.files import write_bytes
+from pagelink.tables.columns import as_texts
+from pagelink.tables.files import SUFFIXES, TableFile
+from pagelink.tables.text import DELIMITERS, csv_fault, long_fields
 
 REQUIRED = ("src", "dst")
 OPTIONAL = ("link_type",)
@@ -120,3 +125,32 @@ def _link(cells: Sequence[str], places: Sequence[int]) -> LinkLike:
     if len(found) == len(REQUIRED) + 1 and not found[-1]:
         found.pop()  # no link type given: the default one
     return tuple(found)  # type: ignore[return-value]
+
+
+def read_nodes(path: Path) -> tuple[str, list[str]]:
+    """Read a table with a column `src` or `dst` of nodes, by names or ids.
+
+    Returns:
+        Which of the two, and the nodes, in order.
+
+    Raises:
+        GraphError: there is no such file, it is no table, or it does not have just one of them.
+    """
+    if not path.is_file():
+        raise GraphError(f"{path}: there is no such file.")
+    if path.suffix.lower() not in SUFFIXES:
+        raise GraphError(f"{path}: a table of nodes ends in .csv, .tsv or .parquet.")
+    file = TableFile(path, (), REQUIRED)
+    ends = [name for name in REQUIRED if name in file.names]
+    if len(ends) != 1:
+        raise GraphError(f"{path}: a table of nodes has a column src, or a column dst.")
+    cells = (as_texts(piece.keys(ends[0])).to_pylist() for piece in file.pieces())
+    return ends[0], [node for part in cells for node in part]
+
+
+def write_rows(path: Path, table: pa.Table) -> None:
+    """Write a table as Parquet or CSV, by the name of the file, complete or not at all."""
+    sink = io.BytesIO()
+    write = pa.parquet.write_table if path.suffix.lower() == ".parquet" else pa.csv.write_csv
+    write(table, sink)
+    write_bytes(path, sink.getvalue())

@@ -32,16 +32,27 @@ from pagelink.store.writer import EDGES_IN_MEMORY, StoreWriter
 from pagelink.tables.columns import as_integers
 from pagelink.tables.files import PIECE_ROWS, SUFFIXES, file_errors
 from pagelink.tables.memory import GraphInMemory
-from pagelink.tables.reader import EDGE_COLUMNS, NODE_COLUMNS, file_stem, find_tables
+from pagelink.tables.reader import (
+    EDGE_COLUMNS,
+    NODE_COLUMNS,
+    PHRASE_FILE,
+    file_stem,
+    find_tables,
+)
+from pagelink.tables.words import PHRASE_COLUMNS, Words
 
 Format = Literal["csv", "parquet"]
 
 NODE_KEYS = ("id", "name", "x", "x_names", "attributes", "num_nodes")
-EDGE_KEYS = ("edge_index", "attributes")
-TABLE_NAME = re.compile(rf"(nodes|edges)-.*({'|'.join(map(re.escape, SUFFIXES))})", re.DOTALL)
+EDGE_KEYS = ("edge_index", "attributes", "phrases")
+TABLE_NAME = re.compile(
+    rf"((nodes|edges)-.*|relations)({'|'.join(map(re.escape, SUFFIXES))})", re.DOTALL
+)
 
 
-def load_graph(path: Path | str, *, add_reverse: bool = True) -> HeteroData:
+def load_graph(
+    path: Path | str, *, add_reverse: bool = True, words: Words | None = None
+) -> HeteroData:
     r"""Read a graph from tables: a folder of node and edge tables, or one table of triples.
 
     A *folder* has `nodes-<type>.csv` files with the columns `id` and, if there are names, `name`,
@@ -51,6 +62,10 @@ def load_graph(path: Path | str, *, add_reverse: bool = True) -> HeteroData:
     and `tail_name` (the first name of a node counts). Each file may be CSV, TSV or Parquet; text
     is UTF-8 with a header, columns come in any order, and their names in upper or lower case.
     Files called `extra-*` or `README*`, hidden files, and files that are no tables are ignored.
+
+    Triples may also come without a header (three columns), as .txt, as N-Triples (.nt), and text of
+    all kinds compressed (.gz). Beside a file called `train`, files called `valid` and `test` hold
+    links that are not part of the graph; their nodes are. A folder with such a file is that graph.
 
     What the graph holds:
 
@@ -62,6 +77,8 @@ def load_graph(path: Path | str, *, add_reverse: bool = True) -> HeteroData:
     - `data[node_type].attributes`: the other further columns, a pyarrow.Table with a row per node.
     - `data[edge_type].edge_index`, in the order of the file.
     - `data[edge_type].attributes`: all further columns, a pyarrow.Table with a row per edge.
+    - `data[edge_type].phrases`: how the relation reads, from source to target and back, if `words`
+      says so.
 
     A cell of CSV is a number if the whole column is and nothing is lost by it; dates stay text.
 
@@ -74,6 +91,8 @@ def load_graph(path: Path | str, *, add_reverse: bool = True) -> HeteroData:
         add_reverse: add `(dst, "rev_" + relation, src)` for every relation that has no reverse
             among the relations and does not itself store both directions of every edge. Its
             edges are flipped, in the same order, with the same `attributes`.
+        words: files with names of nodes and phrases of relations. A store has those that it was
+            made with.
 
     Raises:
         GraphError: something is missing or wrong; with the file and the line.
@@ -92,9 +111,10 @@ def load_graph(path: Path | str, *, add_reverse: bool = True) -> HeteroData:
     path = Path(path)
     with file_errors(path, "read"):
         if is_store(path):
+            refuse_words_of_store(path, words)
             return GraphStore.open(path).whole_data()
         graph = GraphInMemory()
-        find_tables(path).read_into(graph)
+        find_tables(path, words).read_into(graph)
     return graph.finish(add_reverse=add_reverse)
 
 
@@ -105,6 +125,7 @@ def build_store(
     add_reverse: bool = True,
     progress: Step | None = None,
     edges_in_memory: int = EDGES_IN_MEMORY,
+    words: Words | None = None,
 ) -> GraphStore:
     r"""Make a store of the tables that `load_graph` reads; the store is that of the same graph.
 
@@ -117,6 +138,7 @@ def build_store(
         add_reverse: as for `load_graph`.
         progress: called for each step with its name, done and total.
         edges_in_memory: how many edges are sorted at a time.
+        words: as for `load_graph`.
 
     Raises:
         GraphError: something is missing or wrong in the tables; with the file and the line.
@@ -135,11 +157,24 @@ def build_store(
     if is_store(source):
         raise GraphError(f"{source}: this is a store already.")
     with file_errors(source, "read"):
-        tables = find_tables(source)
+        tables = find_tables(source, words)
     with StoreWriter(out, edges_in_memory=edges_in_memory, progress=progress) as writer:
         # Pieces in step with the edges held, so that a small limit goes through many of them.
         tables.read_into(writer, min(PIECE_ROWS, edges_in_memory))
         return writer.finish(add_reverse=add_reverse)
+
+
+def refuse_words_of_store(path: Path, words: Words | None) -> None:
+    """Refuse names or phrases for a store, which has its own.
+
+    Raises:
+        GraphError: some are given.
+    """
+    if words is not None and words.files:
+        raise GraphError(
+            f"{path}: a store has the names and phrases that it was made with. Give them when it "
+            "is made: pagelink store GRAPH --names ... --relations ... --out FOLDER."
+        )
 
 
 def save_graph(
@@ -205,6 +240,11 @@ def save_graph(
             if edge_type not in skipped:
                 table = _edge_table(data[edge_type], edge_type, raw, ids)
                 write(table, folder / f"{file_stem(*edge_type)}.{format}")
+        phrases = {t[1]: both for t, both in raw.phrases.items() if t not in skipped}
+        if phrases:
+            columns = [[*phrases], *map(list, zip(*phrases.values(), strict=True))]
+            table = pa.table(columns, list(PHRASE_COLUMNS))
+            write(table, folder / f"{PHRASE_FILE}.{format}")
     return path
 
 

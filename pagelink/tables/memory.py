@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +29,7 @@ class GraphInMemory:
         self._data = HeteroData()
         self._edges: dict[EdgeType, list[Longs]] = {}
         self._attributes: dict[EdgeType, list[pa.Table]] = {}
+        self._phrases: Mapping[EdgeType, tuple[str, str]] = {}
 
     def step(self, word: str, done: int, total: int) -> None:
         """Reading into memory does not take long enough to be reported."""
@@ -72,6 +73,15 @@ class GraphInMemory:
         """Put the relations into the order of their names."""
         self._edges = dict(sorted(self._edges.items()))
 
+    @property
+    def edge_types(self) -> tuple[EdgeType, ...]:
+        """The relations that were added, in order."""
+        return tuple(self._edges)
+
+    def set_phrases(self, phrases: Mapping[EdgeType, tuple[str, str]]) -> None:
+        """Say how relations read, from source to target and back."""
+        self._phrases = phrases
+
     def finish(self, *, add_reverse: bool) -> HeteroData:
         """Return the graph, with the reverse of every relation that lacks one if wanted."""
         for edge_type, pieces in self._edges.items():
@@ -80,6 +90,8 @@ class GraphInMemory:
             store.edge_index = torch.from_numpy(edge_index)
             if edge_type in self._attributes:
                 store.attributes = pa.concat_tables(self._attributes[edge_type])
+            if edge_type in self._phrases:
+                store.phrases = [*self._phrases[edge_type]]
         if add_reverse:
             add_reverse_relations(self._data)
         return self._data

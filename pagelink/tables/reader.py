@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeAlias
 from urllib.parse import unquote
 
 import numpy as np
@@ -20,28 +19,31 @@ import pyarrow.compute as pc
 
 from pagelink.errors import GraphError, did_you_mean
 from pagelink.graph.schema import EdgeType, first_not_finite
-from pagelink.runtime.arrays import Floats, Longs
-from pagelink.store.writer import StoreWriter
+from pagelink.runtime.arrays import Floats
+from pagelink.store.manifest import is_store
 from pagelink.tables.columns import as_texts, is_empty
-from pagelink.tables.files import SUFFIXES, Piece, TableFile
-from pagelink.tables.memory import GraphInMemory
+from pagelink.tables.files import SUFFIXES, TableFile
 from pagelink.tables.name_index import IdCollector, IntegerIndex, TextIndex
+from pagelink.tables.triples import (
+    TRIPLE_SUFFIXES,
+    GraphMaker,
+    is_held_out_name,
+    is_triples,
+    pieces_of,
+    read_triples,
+    train_file,
+)
+from pagelink.tables.words import NodeNames, Words, phrases_of, read_phrases
 
 NODE_COLUMNS = ("id", "name")
 EDGE_COLUMNS = ("src", "dst")
-TRIPLE_COLUMNS = ("head", "relation", "tail")
-TYPE_COLUMNS = ("head_type", "tail_type")
-NAME_COLUMNS = ("head_name", "tail_name")
-DEFAULT_NODE_TYPE = "entity"
+PHRASE_FILE = "relations"
+"""In a folder, without its suffix: a table of relations and their phrases."""
 
 # Not allowed in file names somewhere, or they would look like the __ between two parts.
 ODD_CHARACTER = re.compile(r'[%/\\:*?"<>|\x00-\x1f\x7f]|(?<=_)_|^_|_$')
 # Suggestions out of more ids than this would take longer than reading the graph.
 MAX_SUGGESTIONS_FROM = 10_000
-NODES_AT_ONCE = 1 << 18
-
-GraphMaker: TypeAlias = GraphInMemory | StoreWriter
-"""What nodes and edges are handed to: the two endings of reading."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,7 @@ class GraphTables:
     nodes: dict[str, Path]
     edges: dict[EdgeType, Path]
     triples: Path | None = None
+    words: Words = field(default_factory=Words)
 
     def read_into(self, graph: GraphMaker, rows: int | None = None) -> None:
         """Read all tables, and hand on what they hold.
@@ -62,15 +65,27 @@ class GraphTables:
         Raises:
             GraphError: something is wrong in a table, with the line.
         """
+        names_file, phrase_file = self.words.names, self.words.relations
+        names = None if names_file is None else NodeNames.read(names_file)
+        phrases = None if phrase_file is None else read_phrases(phrase_file)
         if self.triples is not None:
-            _read_triples(graph, self.triples, rows)
-        known = {t: _read_nodes(graph, t, path, rows) for t, path in self.nodes.items()}
+            read_triples(graph, self.triples, rows, names)
+        known = {t: _read_nodes(graph, t, path, rows, names) for t, path in self.nodes.items()}
         for edge_type, path in self.edges.items():
             _read_edges(graph, edge_type, path, known, rows)
+        if names is not None:
+            names.check_used()
+        if phrases is not None and phrase_file is not None:
+            graph.set_phrases(phrases_of(phrases, graph.edge_types, phrase_file))
 
 
-def find_tables(path: Path) -> GraphTables:
+def find_tables(path: Path, words: Words | None = None) -> GraphTables:
     """Return the tables in a folder, or the one that a file is.
+
+    Args:
+        path: the folder or the file. A folder without tables of nodes and edges may have a file of
+            triples that is called train.
+        words: files with names and phrases.
 
     Raises:
         GraphError: there is nothing, a file is called wrongly, there are no edges, or a node type
@@ -81,11 +96,18 @@ def find_tables(path: Path) -> GraphTables:
         raise GraphError(
             f"{path}: there is no such file or folder.{did_you_mean(path.name, siblings)}"
         )
+    words = words or Words()
     if path.is_file():
-        if path.suffix.lower() not in SUFFIXES:
-            raise GraphError(f"{path}: a table of triples ends in {', '.join(SUFFIXES)}.")
-        return GraphTables({}, {}, path)
+        if not is_triples(path):
+            raise GraphError(f"{path}: a table of triples ends in {', '.join(TRIPLE_SUFFIXES)}.")
+        return GraphTables({}, {}, path, words)
+    if not any(p.name.lower().startswith(("nodes-", "edges-")) for p in path.iterdir()):
+        found = train_file(path)
+        if found is not None:
+            return GraphTables({}, {}, found, words)
     nodes, edges = _tables_in(path)
+    if words.relations is None:
+        words = replace(words, relations=_phrase_file(path))
     if not edges:
         raise GraphError(
             f"{path}: there is no table of edges. It would be called "
@@ -99,7 +121,35 @@ def find_tables(path: Path) -> GraphTables:
                     f"{file_stem(node_type)}.csv (or .tsv, .parquet) is missing."
                     + did_you_mean(node_type, nodes)
                 )
-    return GraphTables(dict(sorted(nodes.items())), dict(sorted(edges.items())))
+    return GraphTables(dict(sorted(nodes.items())), dict(sorted(edges.items())), words=words)
+
+
+def is_part_of_graph(file: Path, graph: Path) -> bool:
+    """Whether a file of this name, there or not, would be read as a part of a graph.
+
+    Example:
+        >>> is_part_of_graph(Path("kg/test.csv"), Path("kg/train.txt"))
+        True
+        >>> is_part_of_graph(Path("kg/rows.csv"), Path("kg/train.txt"))
+        False
+    """
+    if is_store(graph):
+        return False
+    triples = train_file(graph) if graph.is_dir() else graph
+    if triples is not None and is_held_out_name(file, triples):
+        return True
+    if not graph.is_dir() or file.resolve().parent != graph.resolve():
+        return False
+    name = file.name.lower()
+    as_table = name.startswith(("nodes", "edges")) or name.endswith(SUFFIXES)
+    has_tables = any(p.name.startswith(("nodes-", "edges-")) for p in graph.iterdir())
+    return as_table and has_tables and not name.startswith((".", "extra-", "readme"))
+
+
+def _phrase_file(folder: Path) -> Path | None:
+    """Return the table of phrases in a folder, if there is one."""
+    files = (folder / f"{PHRASE_FILE}{suffix}" for suffix in SUFFIXES)
+    return next((file for file in files if file.is_file()), None)
 
 
 def _tables_in(folder: Path) -> tuple[dict[str, Path], dict[EdgeType, Path]]:
@@ -107,8 +157,10 @@ def _tables_in(folder: Path) -> tuple[dict[str, Path], dict[EdgeType, Path]]:
     edges: dict[EdgeType, Path] = {}
     for path in sorted(folder.iterdir()):
         name = path.name.lower()
-        if name.startswith((".", "extra-", "readme")) or not (
-            name.startswith(("nodes", "edges")) or name.endswith(SUFFIXES)
+        if (
+            name.startswith((".", "extra-", "readme"))
+            or not (name.startswith(("nodes", "edges")) or name.endswith(SUFFIXES))
+            or path == _phrase_file(folder)
         ):
             continue
         kind, _, rest = path.stem.partition("-")
@@ -141,13 +193,6 @@ def file_stem(*parts: str) -> str:
     return f"{kind}-{'__'.join(encoded)}"
 
 
-def _pieces(graph: GraphMaker, file: TableFile) -> Iterator[Piece]:
-    """Yield the pieces of a file, and say how far it has been read."""
-    for piece in file.pieces():
-        yield piece
-        graph.step(f"reading {file.path.name}", piece.last_row, 0)
-
-
 # Tables of nodes and of edges.
 
 
@@ -164,15 +209,19 @@ class _Known:
             yield from as_texts(piece.keys("id")).to_pylist()
 
 
-def _read_nodes(graph: GraphMaker, node_type: str, path: Path, rows: int | None) -> _Known:
+def _read_nodes(
+    graph: GraphMaker, node_type: str, path: Path, rows: int | None, words: NodeNames | None
+) -> _Known:
     file = TableFile(path, NODE_COLUMNS[:1], NODE_COLUMNS[1:], rows)
     collected = IdCollector()
-    for piece in _pieces(graph, file):
+    for piece in pieces_of(graph, file):
         ids = names = as_texts(piece.keys("id"))
         collected.add(ids)
         if "name" in file.names:
             names = as_texts(piece.table["name"])
             names = pc.if_else(is_empty(names), ids, names)
+        if words is not None:
+            names = words.of(ids, names)
         graph.add_nodes(node_type, len(ids), ids=ids, names=names)
     index = collected.index()
     if collected.twice is not None:
@@ -214,7 +263,7 @@ def _read_edges(
     graph: GraphMaker, edge_type: EdgeType, path: Path, nodes: dict[str, _Known], rows: int | None
 ) -> None:
     file = TableFile(path, EDGE_COLUMNS, rows=rows)
-    for piece in _pieces(graph, file):
+    for piece in pieces_of(graph, file):
         found = np.empty((2, piece.num_rows), dtype=np.int64)
         for end, (column, node_type) in enumerate(zip(EDGE_COLUMNS, edge_type[::2], strict=True)):
             known = nodes[node_type]
@@ -244,108 +293,3 @@ def _suggestion(key: str, ids: Iterable[str]) -> str:
         return f" Did you mean {same!r}?"
     alike = (i for i in ids if i[:1] == key[:1] or i[-1:] == key[-1:])
     return did_you_mean(key, islice(alike, MAX_SUGGESTIONS_FROM))
-
-
-# Tables of triples: nodes are numbered as they appear.
-
-
-class _Numbered:
-    """The nodes of a type, in the order of first appearance, and their names."""
-
-    def __init__(self) -> None:
-        self._ids = TextIndex()
-        self._names = TextIndex()
-        self._name_of = np.empty(0, dtype=np.int64)
-
-    def add(self, ids: pa.Array, names: pa.Array | None) -> Longs:
-        """Return the nodes of these ids; the first name of a node counts."""
-        nodes = self._ids.add(ids)
-        more = len(self._ids) - len(self._name_of)
-        self._name_of = np.concatenate([self._name_of, np.full(more, -1)])
-        if names is not None:
-            named = np.flatnonzero(~is_empty(names).to_numpy(zero_copy_only=False))
-            named = named[self._name_of[nodes[named]] < 0][::-1]  # the first is written last
-            self._name_of[nodes[named]] = self._names.add(names.take(pa.array(named)))
-        return nodes
-
-    def pieces(self) -> Iterator[tuple[pa.Array, pa.Array]]:
-        """Yield ids and names of all nodes; the id where there is no name."""
-        names = self._names.texts()
-        for first in range(0, len(self._ids), NODES_AT_ONCE):
-            ids = self._ids.texts(first, first + NODES_AT_ONCE)
-            numbers = self._name_of[first : first + NODES_AT_ONCE]
-            called = names.take(pa.array(numbers, mask=numbers < 0))
-            yield ids, pc.if_else(pc.is_null(called), ids, called)
-
-
-def _read_triples(graph: GraphMaker, path: Path, rows: int | None) -> None:
-    file = TableFile(path, TRIPLE_COLUMNS, (*TYPE_COLUMNS, *NAME_COLUMNS), rows)
-    given = [name for name in TYPE_COLUMNS if name in file.names]
-    if len(given) == 1:
-        raise GraphError(
-            f"{path}: there is a column {given[0]!r}; head_type and tail_type must both be "
-            "there, or neither."
-        )
-    types: dict[str, _Numbered] = {}
-    for piece in _pieces(graph, file):
-        node = _nodes_of_ends(piece, types)
-        for edge_type, mine in _relations(piece):
-            graph.add_edges(edge_type, node[:, mine])
-    if not file.num_rows:
-        raise GraphError(f"{path}: there are no triples.")
-    for node_type in sorted(types):
-        for ids, names in types[node_type].pieces():
-            graph.add_nodes(node_type, len(ids), ids=ids, names=names)
-    graph.sort_relations()
-    if file.further:
-        for piece in file.pieces():
-            further = piece.further
-            for edge_type, mine in _relations(piece):
-                graph.add_edge_attributes(edge_type, further.take(mine))
-
-
-def _nodes_of_ends(piece: Piece, types: dict[str, _Numbered]) -> Longs:
-    """Number the nodes of a piece, row by row; return those of heads and of tails."""
-    kinds = _by_row(*_types(piece))
-    ids = _by_row(*(as_texts(piece.keys(column)) for column in ("head", "tail")))
-    names = None
-    if any(column in piece.file.names for column in NAME_COLUMNS):
-        nothing = pa.nulls(piece.num_rows, pa.string())
-        names = _by_row(*(
-            as_texts(piece.table[column]) if column in piece.file.names else nothing
-            for column in NAME_COLUMNS
-        ))  # fmt: skip
-    node = np.empty(len(ids), dtype=np.int64)
-    for (node_type,), here in _groups(kinds):
-        numbered = types.setdefault(node_type, _Numbered())
-        node[here] = numbered.add(ids.take(here), None if names is None else names.take(here))
-    return node.reshape(-1, 2).T
-
-
-def _relations(piece: Piece) -> Iterator[tuple[EdgeType, Longs]]:
-    """Return the relations of a piece of triples, each with its rows in order."""
-    heads, tails = _types(piece)
-    return _groups(heads, as_texts(piece.keys("relation")), tails)
-
-
-def _types(piece: Piece) -> list[pa.Array]:
-    """Return the types of heads and of tails."""
-    if TYPE_COLUMNS[0] not in piece.file.names:
-        return [pa.repeat(DEFAULT_NODE_TYPE, piece.num_rows)] * 2
-    return [as_texts(piece.keys(column)) for column in TYPE_COLUMNS]
-
-
-def _by_row(heads: pa.Array, tails: pa.Array) -> pa.Array:
-    """Return the cells of two columns, row by row."""
-    order = np.arange(2 * len(heads)).reshape(2, -1).T.ravel()
-    return pa.concat_arrays([heads, tails]).take(pa.array(order))
-
-
-def _groups(*columns: pa.Array) -> Iterator[tuple[Any, Longs]]:
-    """Yield the distinct rows of some columns, each with where it is, in order."""
-    keys = [str(i) for i in range(len(columns))]
-    table = pa.table([*columns, np.arange(len(columns[0]))], [*keys, "row"])
-    # Without threads, for the order of the rows.
-    found = table.group_by(keys, use_threads=False).aggregate([("row", "list")])
-    for *words, rows in zip(*(found[name] for name in (*keys, "row_list")), strict=True):
-        yield tuple(word.as_py() for word in words), rows.values.to_numpy()

@@ -13,16 +13,8 @@ from pagelink.explain.result import Explanation, Node, Path, StrongestFacts
 from pagelink.measure.verdict import Part, PartName
 from pagelink.views.control_wording import of_at_most
 from pagelink.views.path_wording import size_of
-from pagelink.views.statements import (
-    Fact,
-    NodeWords,
-    edge_words,
-    fact_key,
-    fact_keys,
-    path_steps,
-    place,
-    support,
-)
+from pagelink.views.score_wording import place, support
+from pagelink.views.statements import Fact, NodeWords, edge_words, fact_key, fact_keys, path_steps
 from pagelink.views.text import count, number_word, percent, words
 
 HALF = 0.5

@@ -10,14 +10,8 @@ from dataclasses import dataclass
 from pagelink.explain.result import Explanation
 from pagelink.measure.verdict import DegreeControl, Evidence
 from pagelink.views.path_wording import size_of
-from pagelink.views.statements import (
-    Compared,
-    Fact,
-    compared,
-    num_facts,
-    place,
-    these_facts,
-)
+from pagelink.views.score_wording import Compared, compared, place
+from pagelink.views.statements import Fact, num_facts, these_facts
 from pagelink.views.text import decimals_for, enumerated, number_word, ordinal
 
 

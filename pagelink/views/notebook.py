@@ -15,7 +15,8 @@ import traitlets
 from pagelink.errors import SettingsError
 from pagelink.explain.result import Explanation
 from pagelink.views.drawing.pictures import draw
-from pagelink.views.statements import compared, fact_sentence, place
+from pagelink.views.score_wording import compared, place
+from pagelink.views.statements import fact_sentence
 from pagelink.views.templates import file_text, render, type_colours
 from pagelink.views.text import clean, ordinal
 from pagelink.views.wording import wording

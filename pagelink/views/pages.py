@@ -20,7 +20,7 @@ from pagelink.explain.result import Explanation
 from pagelink.views.beyond_wording import EquallyGood
 from pagelink.views.drawing.arrows import Place
 from pagelink.views.drawing.pictures import FRAMES, draw, wide_drawing
-from pagelink.views.statements import compared, support
+from pagelink.views.score_wording import compared, support
 from pagelink.views.templates import render, type_colours
 from pagelink.views.text import (
     clean,

@@ -21,7 +21,7 @@ from pagelink.errors import SettingsError
 from pagelink.explain.result import Explanation
 from pagelink.runtime.files import check_local, complete_file
 from pagelink.views.beyond_wording import equally_good, strongest_words
-from pagelink.views.statements import node_words
+from pagelink.views.statements import node_words, reads_backwards
 from pagelink.views.text import words
 from pagelink.views.wording import PathWords, paths_in_words
 
@@ -177,7 +177,8 @@ def _metapath(said: PathWords) -> str:
     path = said.path
     edges = zip(path.edges, path.nodes[1:], strict=True)
     return metapath_words(
-        path.nodes[0][0], ((edge.label, edge.label_backwards, kind) for edge, (kind, _) in edges)
+        path.nodes[0][0],
+        ((edge.phrase or edge.label, reads_backwards(edge), kind) for edge, (kind, _) in edges),
     )
 
 

@@ -13,14 +13,9 @@ from pagelink.measure.verdict import Evidence, Verdict
 from pagelink.views.beyond_wording import other_facts_count_more, what_counts_most
 from pagelink.views.control_wording import Measured, degree_only, led_to, of_at_most, one_end
 from pagelink.views.path_wording import MOST, bundled, counts_together
+from pagelink.views.score_wording import compared
 from pagelink.views.sentences import because
-from pagelink.views.statements import (
-    Fact,
-    PathGroup,
-    compared,
-    counted_facts,
-    num_facts,
-)
+from pagelink.views.statements import Fact, PathGroup, counted_facts, num_facts
 from pagelink.views.text import number_word, percent
 
 

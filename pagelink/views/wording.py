@@ -23,18 +23,16 @@ from pagelink.views.beyond_wording import (
 )
 from pagelink.views.control_wording import of_at_most
 from pagelink.views.path_wording import TOGETHER, counts_together, path_remarks, share_words
+from pagelink.views.score_wording import ScoreWords, score_sentence, score_words
 from pagelink.views.statements import (
     Fact,
     NodeWords,
     PathGroup,
-    ScoreWords,
     Step,
     link_words,
     node_words,
     num_facts,
     path_steps,
-    score_sentence,
-    score_words,
     these_facts,
 )
 from pagelink.views.text import clean, count, decimals_for, enumerated, percent

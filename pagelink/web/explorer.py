@@ -25,7 +25,7 @@ from pagelink.explain.ranking import (
 from pagelink.explain.result import Explanation
 from pagelink.graph.links import End, Link
 from pagelink.runtime.arrays import Doubles, Longs
-from pagelink.views.statements import compared
+from pagelink.views.score_wording import compared
 from pagelink.web import contract
 from pagelink.web.about import about_answer
 from pagelink.web.added import Added, added_to

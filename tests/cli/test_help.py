@@ -68,7 +68,7 @@ def test_options_of_explain_are_in_groups(tmp_path: Path) -> None:
     panels: dict[str | None, list[str]] = {}
     for each in COMMANDS["explain",].params:
         panels.setdefault(each.rich_help_panel, []).append(each.name)
-    assert sorted(panels[None]) == ["graph", "model", "seed"]
+    assert sorted(panels[None]) == ["graph", "link", "model", "names", "relations", "seed"]
     assert len(panels) == 7
     assert all(len(names) <= 12 for names in panels.values())
     said = shell("explain", "--help", cwd=tmp_path).stdout

@@ -20,7 +20,10 @@ from pagelink.datasets.useritemattr import generate_useritemattr
 from pagelink.runtime.files import locked
 from pagelink.tables.load import save_graph
 
-INPUTS = {"graph", "model", "links", "store_path", "source", "aminer", "data", "results", "root"}
+INPUTS = {
+    "graph", "model", "links", "store_path", "source", "aminer", "data", "results", "root", "names",
+    "relations",
+}  # fmt: skip
 """Options and arguments that name what a command reads."""
 
 

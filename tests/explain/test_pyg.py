@@ -7,9 +7,12 @@ from typing import Any
 import pytest
 import torch
 from support.zoo import LINK_TYPE, Case, make_case
-from torch_geometric.explain import Explainer, HeteroExplanation, ModelConfig
+from torch_geometric.data import Data
+from torch_geometric.explain import Explainer, Explanation, HeteroExplanation, ModelConfig
+from torch_geometric.nn import RGCNConv, SAGEConv
 
 from pagelink import PaGELink
+from pagelink.errors import LinkError
 from pagelink.explain.pyg import PaGELinkExplainer
 
 BINARY = ModelConfig(mode="binary_classification", task_level="edge", return_type="raw")
@@ -116,14 +119,71 @@ def test_links_must_be_given() -> None:
     algorithm = PaGELinkExplainer(LINK_TYPE)
     with pytest.raises(ValueError, match="edge_label_index"):
         algorithm(case.model, case.data.x_dict, case.data.edge_index_dict, target=torch.zeros(1))
-    with pytest.raises(ValueError, match="must be dicts"):
-        algorithm(case.model, torch.zeros(1), torch.zeros(2, 1), target=torch.zeros(1))
+    with pytest.raises(ValueError, match="both be tensors"):
+        algorithm(case.model, torch.zeros(1), case.data.edge_index_dict, target=torch.zeros(1))
 
 
 def test_predicted_negatives_have_no_paths_in_binary_classification() -> None:
     case = make_case("HeteroConv SAGE")
-    results = make_explainer(case, model_config=BINARY)(
-        case.data.x_dict, case.data.edge_index_dict, edge_label_index=LINKS
-    ).explanations
+    with pytest.warns(UserWarning, match="links are not predicted by the model"):
+        results = make_explainer(case, model_config=BINARY)(
+            case.data.x_dict, case.data.edge_index_dict, edge_label_index=LINKS
+        ).explanations
     assert {(e.logit < 0) == (e.reason == "predicted_negative") for e in results} == {True}
     assert any(e.logit < 0 for e in results)
+
+
+class Homogeneous(torch.nn.Module):
+    """A plain PyG model of a homogeneous graph, with relations or without."""
+
+    def __init__(self, num_relations: int) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        convs = [RGCNConv(8, 8, num_relations) if num_relations else SAGEConv(8, 8)
+                 for _ in range(2)]  # fmt: skip
+        self.first, self.second = convs
+
+    def forward(
+        self, x: Any, edge_index: Any, edge_label_index: Any, edge_type: Any = None
+    ) -> torch.Tensor:
+        kind = () if edge_type is None else (edge_type,)
+        x = self.second(self.first(x, edge_index, *kind).relu(), edge_index, *kind)
+        src, dst = edge_label_index
+        return (x[src] * x[dst]).sum(-1)
+
+
+@pytest.mark.parametrize("num_relations", [0, 3])
+def test_homogeneous_graphs(num_relations: int) -> None:
+    model, random = Homogeneous(num_relations).eval(), torch.Generator().manual_seed(1)
+    x = torch.randn(12, 8, generator=random)
+    edges = torch.randint(12, (2, 40), generator=random)
+    links = torch.tensor([[0, 1], [5, 7]])
+    more, link_type = {}, None
+    if num_relations:
+        more["edge_type"] = torch.randint(num_relations, (40,), generator=random)
+        link_type = ("node", "1", "node")
+    explainer = Explainer(
+        model, algorithm=PaGELinkExplainer(link_type), explanation_type="model",
+        edge_mask_type="object",
+        model_config=ModelConfig(mode="regression", task_level="edge", return_type="raw"),
+    )  # fmt: skip
+    result = explainer(x, edges, edge_label_index=links, index=0, **more)
+    assert isinstance(result, Explanation)
+    assert result.edge_mask.shape == (40,)
+    data = Data(x=x, edge_index=edges, **more)
+
+    def call(model: Any, data: Any, links: torch.Tensor) -> torch.Tensor:
+        return model(data.x, data.edge_index, links, data.edge_type if more else None)
+
+    link = link_type or ("node", "is_linked_to", "node")
+    ours = PaGELink(model, data, link, threshold=None, forward=call).explain(0, 5)
+    assert ours.paths
+    assert result.paths == [ours.paths]
+    for edge in ours.paths[0].edges:
+        assert result.edge_mask[edge.index] == pytest.approx(edge.mask, abs=1e-5)
+    if num_relations:
+        with pytest.raises(LinkError, match="which of the relations"):
+            Explainer(
+                model, algorithm=PaGELinkExplainer(), explanation_type="model",
+                edge_mask_type="object", model_config=explainer.model_config,
+            )(x, edges, edge_label_index=links, **more)  # fmt: skip

@@ -13,7 +13,7 @@ from torch_geometric.data import HeteroData
 
 from pagelink.errors import GraphError
 from pagelink.store.writer import StoreWriter, save_store
-from pagelink.tables import files
+from pagelink.tables import text as text_files
 from pagelink.tables.link_tables import read_links
 from pagelink.tables.load import build_store, load_graph, save_graph
 
@@ -41,7 +41,7 @@ def refused(folder: Path, files: dict[str, bytes | None]) -> str:
 
 
 HEADER = ", line 1 (columns separated by commas): there"
-FIELDS = "the row has {} fields, the header has {}."
+FIELDS = "the row has {} fields, the first one has {}."
 ENCODING = "the text is not UTF-8 (byte 0x{:x}). Save the file as UTF-8."
 QUOTES = 'the quotes (") in this row do not match.'
 EMPTY = ": the file is empty. Its first line must name the columns."
@@ -97,7 +97,7 @@ def test_edges(tmp_path: Path, text: bytes, message: str) -> None:
         (b"id,name\nu1,a\nu2,b\n\nu1,c\n", ", line 5: the id 'u1' is there already, on line 2."),
         (b"id,name\nu1,a\n,b\n", ", line 3: id is empty."),
         (b"name,age\na,3\n", "there is no column 'id', only 'name', 'age'."),
-        (b"id,name\nu1,a,b\n", ", line 2: the row has 3 fields, the header has 2."),
+        (b"id,name\nu1,a,b\n", ", line 2: the row has 3 fields, the first one has 2."),
         (b"id,name\nu1,\xc3\n", ", line 2: the text is not UTF-8"),
         (b"", ": the file is empty."),
     ],
@@ -253,7 +253,7 @@ def test_long_fields_are_read(tmp_path: Path) -> None:
 def test_a_field_that_is_too_long_is_called_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quote: str
 ) -> None:
-    monkeypatch.setattr(files, "MOST_CHARACTERS", 1000)
+    monkeypatch.setattr(text_files, "MOST_CHARACTERS", 1000)
     text = f"id,text\nu1,{quote}{'x' * 1001}{quote}\nu2,short\n".encode()
     message = refused(tmp_path, {"nodes-user.csv": text})
     assert "line 2: a field that begins in this row has more than 1,000 characters" in message

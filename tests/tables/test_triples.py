@@ -114,8 +114,8 @@ def test_bad_triples(tmp_path: Path, text: str, message: str) -> None:
 
 
 def test_a_file_that_is_no_table(tmp_path: Path) -> None:
-    with pytest.raises(GraphError, match=r"graph.txt: a table of triples ends in .csv, .tsv"):
-        load_graph(table(tmp_path, "head,relation,tail\na,b,c\n", "graph.txt"))
+    with pytest.raises(GraphError, match=r"graph.doc: a table of triples ends in .csv, .tsv"):
+        load_graph(table(tmp_path, "head,relation,tail\na,b,c\n", "graph.doc"))
 
 
 ends = st.tuples(st.sampled_from("uv"), st.sampled_from("0123"))

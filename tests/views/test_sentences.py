@@ -24,8 +24,9 @@ from support.explanations import (
 from pagelink.explain.result import Explanation, Node, Path
 from pagelink.measure.verdict import VERDICTS, Verdict
 from pagelink.views.pages import to_text
+from pagelink.views.score_wording import support
 from pagelink.views.sentences import _is_verb, because, chained
-from pagelink.views.statements import Fact, NodeWords, path_steps, support
+from pagelink.views.statements import Fact, NodeWords, path_steps
 from pagelink.views.text import ordinal, plural
 from pagelink.views.verdict_wording import VERDICT_WORDS
 from pagelink.views.wording import wording

@@ -1055,3 +1055,23 @@ def test_png_is_drawn_with_letters() -> None:
     bare = re.sub(r"<text.*?</text>", "", long.to_svg(), flags=re.DOTALL)
     without = bytes(resvg_py.svg_to_bytes(svg_string=bare, zoom=2.0, background="#ffffff"))
     assert len(png) > 1.5 * len(without)
+
+
+def test_phrases_of_each_direction_are_used_by_all_views() -> None:
+    path = through(("item", 54), ("user", 4))
+    phrases = ("orders", "is ordered by", "orders")
+    edges = tuple(
+        dataclasses.replace(edge, phrase=phrase)
+        for edge, phrase in zip(path.edges, phrases, strict=True)
+    )
+    said = dataclasses.replace(path, edges=edges)
+    explanation = make_explanation(said, link_phrase="will order")
+    text = str(explanation)
+    assert "will order" in text
+    assert "likes" not in text
+    for view in (text, to_html(explanation), to_rows(explanation)[0]["metapath"]):
+        assert "is ordered by" in view
+    assert "is ordered by" in "".join(ElementTree.fromstring(to_svg(explanation)).itertext())
+    assert num_facts([said, said]) == 3
+    again = Explanation.from_dict(json.loads(json.dumps(explanation.to_dict())))
+    assert str(again) == text

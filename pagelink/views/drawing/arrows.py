@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from pagelink.views.statements import Step, support
+from pagelink.views.score_wording import support
+from pagelink.views.statements import Step
 from pagelink.views.text import isolate, wrap
 from pagelink.views.wording import Wording
 
