@@ -136,9 +136,11 @@ def _joined(file: Path, new: dict[str, Any]) -> dict[str, Any]:
     """Add what is in a file of results and not among the new ones: subjects run one by one.
 
     Tables of a subject, whose titles begin with its name, go with it; figures of speed with their
-    row.
+    row. Of planted mechanisms, single explainers may be run: the cells of the others stay.
     """
     old = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    if new.get("benchmark") == planted.NAME:
+        _keep_cells(old.get("tables", []), new["tables"])
     ours = tuple(f"{each['subject']}: " for each in new.get("subjects", []))
     for key, name in (("tables", "title"), ("subjects", "subject"), ("figures", "row")):
         if key in new:
@@ -149,6 +151,21 @@ def _joined(file: Path, new: dict[str, Any]) -> dict[str, Any]:
                 if each[name] not in done and not (ours and each[name].startswith(ours))
             ] + new[key]
     return new
+
+
+def _keep_cells(old: list[dict[str, Any]], new: list[dict[str, Any]]) -> None:
+    """Where a new table of all explainers has nothing, put what the old one of that title has."""
+    known = {
+        (table["title"], *table["columns"], row[0]): row for table in old for row in table["rows"]
+    }
+    for table in new:
+        if table["columns"][1:] != [*planted.EXPLAINERS]:
+            continue
+        for number, row in enumerate(table["rows"]):
+            before = known.get((table["title"], *table["columns"], row[0]), row)
+            table["rows"][number] = [
+                earlier if cell == "-" else cell for cell, earlier in zip(row, before, strict=True)
+            ]
 
 
 def filled(text: str, store: RunStore) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from pagelink.bench import docs
+from pagelink.bench.faithfulness import planted
 from pagelink.bench.faithfulness.report import FAITHFULNESS
 from pagelink.bench.paper.report import Table
 from pagelink.bench.runs import RunStore
@@ -65,6 +66,27 @@ def test_rows_of_speed_are_joined(tmp_path: Path) -> None:
     assert [[cell.strip() for cell in row] for row in shown] == [
         ["`memory`", "peak", "**5 GB**"], ["`first`", "a process", "2 s"],
     ]  # fmt: skip
+
+
+def test_explainers_that_were_not_run_anew_keep_their_cells(tmp_path: Path) -> None:
+    names = [*planted.EXPLAINERS]
+
+    def run(folder: str, *cells: str) -> None:
+        nothing = ["-"] * (len(names) - len(cells))
+        tables = [
+            Table("all", ("", *names), [("AND", *cells, *nothing)]),
+            Table("default", ("", "others given"), [("AND", cells[-1])]),
+        ]
+        whole = {"benchmark": planted.NAME, "quick": False, "tables": [*map(asdict, tables)]}
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / f"{planted.NAME}.json").write_text(json.dumps(whole))
+        docs.publish(tmp_path / folder, tmp_path)
+
+    run("a", "0.5", "0.25")
+    run("b", "1.0")
+    run("c", "0.75", "-")
+    found = json.loads((tmp_path / docs.RESULTS / f"{planted.NAME}.json").read_text())["tables"]
+    assert [table["rows"][0][:3] for table in found] == [["AND", "0.75", "0.25"], ["AND", "-"]]
 
 
 def test_the_plot_of_speed_is_drawn_where_its_row_was_run(tmp_path: Path) -> None:
