@@ -140,7 +140,7 @@ def _measured(
         PathEffect(path, above, difference - float(answer))
         for (path, above), answer in zip(found, answers[2:], strict=True)
     ]
-    # 2. The fewest facts, and those that hold the other one up: facts of paths first, then by the
+    # 2. The fewest facts, and those that work against them: facts of paths first, then by the
     # gradient.
     most = max(verified // 4, budget)
     named = np.array(sorted({fact for facts in of_paths for fact in facts}), dtype=np.int64)

@@ -65,7 +65,7 @@ class Contrast:
     difference_without: float | None
     """The difference without these facts; None: there are none."""
     widening: tuple[RemovedFact, ...]
-    """Facts that hold the other one up: without them the difference is largest."""
+    """Facts that work against it: without them the difference is largest, as found."""
     difference_widened: float | None
     smallest: bool
     """All smaller sets of facts were measured, too."""
@@ -181,10 +181,10 @@ def _turning(found: Contrast) -> str:
 def _widening(found: Contrast) -> str:
     if found.difference_widened is None:
         return ""
+    one = len(found.widening) == 1
     return (
-        f"The other way round, {_that(found.widening)} "
-        f"{'holds' if len(found.widening) == 1 else 'hold'} {clean(found.below_name)} up: without "
-        f"{'it' if len(found.widening) == 1 else 'them'} the difference would be "
+        f"The other way round, {_that(found.widening)} {'works' if one else 'work'} against that: "
+        f"without {'it' if one else 'them'} the difference would be "
         f"{found.difference_widened:.2f}."
     )
 

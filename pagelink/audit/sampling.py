@@ -57,7 +57,7 @@ def stratified(strata: Sequence[Longs], count: int, seed: int) -> Longs:
 
     Example:
         >>> stratified([np.array([0, 0, 0, 0, 1, 1])], 3, seed=0).tolist()
-        [2, 3, 4]
+        [1, 3, 5]
     """
     check_whole_number("sample", count, 1)
     if not strata:

@@ -18,7 +18,7 @@ import pyarrow.parquet
 import pytest
 
 from pagelink import PaGELink, Settings
-from pagelink.cli.link_tables import _shown
+from pagelink.cli.link_tables import shown
 from pagelink.datasets.useritemattr import generate_useritemattr
 from pagelink.engine import Sent, Summary, explain_table, open_parts, read_parts
 from pagelink.engine.parts import PartFolder, claimed
@@ -200,7 +200,7 @@ def test_the_log_tells_the_pace_of_this_run(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("pagelink.cli.link_tables.SECONDS_A_LINE", 0.0)
-    with _shown() as step:
+    with shown("explaining") as step:
         step(10_000, 10_400)
         time.sleep(0.2)
         step(10_001, 10_400)
