@@ -148,9 +148,9 @@ def _load_model(data: HeteroData, weights: Arrays) -> RGCN:
         for kind in ("weight", "bias"):
             names[f"layers.{depth}.own.{kind}"] = f"{theirs}.weight0.{kind}"
             # The released `likes` weights are left out: that relation passes no messages.
-            for position, (_, relation, _) in enumerate(model.edge_types):
-                own = f"layers.{depth}.relations.{position}.linear.{kind}"
-                names[own] = f"{theirs}.weight.{relation}.{kind}"
+            for edge_type in model.edge_types:
+                own = f"layers.{depth}.relations.{'__'.join(edge_type)}.linear.{kind}"
+                names[own] = f"{theirs}.weight.{edge_type[1]}.{kind}"
     model.load_state_dict({own: torch.from_numpy(weights[name]) for own, name in names.items()})
     return model.eval()
 

@@ -78,12 +78,13 @@ def by_hand(model: RGCN, data: HeteroData) -> Tensor:
         if depth:
             h = {t: [torch.where(v > 0, v, 0.01 * v) for v in rows] for t, rows in h.items()}
         new = {t: [linear(f"{layer}.own", v) for v in rows] for t, rows in h.items()}
-        for r, edge_type in enumerate(data.edge_types):
+        for edge_type in data.edge_types:
             src_type, _, dst_type = edge_type
+            relation = "__".join(edge_type).replace(".", "#")  # as PyG writes a dot
             edges = data[edge_type].edge_index.T.tolist()
             for v in range(data[dst_type].num_nodes):
                 into = [
-                    linear(f"{layer}.relations.{r}.linear", h[src_type][a])
+                    linear(f"{layer}.relations.{relation}.linear", h[src_type][a])
                     for a, b in edges
                     if b == v
                 ]
@@ -125,7 +126,8 @@ def test_sage_computes_its_formula() -> None:
         return new + weights[f"layers.0.own.{t}.bias"]
 
     def incoming(r: int, neighbours: Tensor) -> Tensor:
-        new: Tensor = weights[f"layers.0.relations.{r}.lin_l.weight"] @ neighbours
+        relation = "__".join(model.edge_types[r]).replace(".", "#")
+        new: Tensor = weights[f"layers.0.relations.{relation}.lin_l.weight"] @ neighbours
         return new
 
     # Item 1 is bought by users 0 and 1, viewed by user 1; item 2 is only bought, by user 2.
@@ -304,3 +306,20 @@ def test_heads_by_hand() -> None:
     assert mlp(-src, -dst).tolist() == [1.0]
     with pytest.raises(ModelError, match="Did you mean 'cosine'"):
         make_head("cosin", 2)
+
+
+@pytest.mark.parametrize("kind", [RGCN, SAGE])
+def test_weights_of_earlier_files_are_by_position(kind: type[RGCN] | type[SAGE]) -> None:
+    data = small_data()
+    model = kind.for_data(data, LIKES, hidden=6)
+    names = ["__".join(edge_type).replace(".", "#") for edge_type in model.edge_types]
+    old = {}
+    for key, weight in model.state_dict().items():
+        for position, name in enumerate(names):
+            key = key.replace(f".relations.{name}.", f".relations.{position}.")
+        old[key] = weight + 1
+    assert old.keys() != model.state_dict().keys()
+    again = kind.for_data(data, LIKES, hidden=6, seed=1)
+    again.load_state_dict(old)
+    for key, weight in model.state_dict().items():
+        assert torch.equal(again.state_dict()[key], weight + 1)

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch_geometric.data import HeteroData
 
 from pagelink.errors import CheckpointError, LinkError
+from pagelink.graph.labels import relation_label
 from pagelink.graph.schema import EdgeType, differences, edge_type_of, graph_schema, no_relation
 from pagelink.models.checkpoint import Checkpoint, open_checkpoint
 from pagelink.models.checkpoint_file import (
@@ -30,6 +31,7 @@ from pagelink.models.training import TrainSettings
 from pagelink.store.manifest import is_store
 from pagelink.tables.load import load_graph
 from pagelink.tables.words import Words
+from pagelink.views.text import words
 
 KINDS: dict[str, type[EncoderModel] | type[WalkModel]] = {
     "encoder": EncoderModel, "walks": WalkModel
@@ -95,7 +97,8 @@ def open_predictor(
         model: the checkpoint.
         graph: tables, triples or a store.
         words: names of nodes and phrases of relations.
-        link: which relation, of a model for several: its name, or all three parts.
+        link: which relation, of a model for several: its name, all three parts, or its last part
+            if the name is an address.
 
     Raises:
         CheckpointError: as for `load_checkpoint`.
@@ -155,6 +158,8 @@ def _view(
 
 def _chosen(types: list[EdgeType], link: str | None) -> EdgeType:
     found = types if link is None else [t for t in types if link in (t[1], ",".join(t))]
+    # Else by what readers see of it: "symptom_of" of "/medicine/symptom/symptom_of".
+    found = found or [t for t in types if link in (short := relation_label(t), words(short))]
     if len(found) == 1:
         return found[0]
     if link is None:
