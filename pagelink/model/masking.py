@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -21,8 +21,7 @@ from torch import Tensor, nn
 from torch_geometric.nn import MessagePassing
 
 from pagelink.errors import MaskError, ModelError
-from pagelink.model.borrowing import hook
-from pagelink.model.fused import (
+from pagelink.layers.fused import (
     Neighbours,
     PlainCall,
     Propagate,
@@ -31,6 +30,8 @@ from pagelink.model.fused import (
     replace_propagate,
     weighted_sum,
 )
+from pagelink.layers.whole import modules_outside
+from pagelink.model.borrowing import hook
 from pagelink.runtime.undo import Undo
 
 ADDED = -1
@@ -165,12 +166,12 @@ class Tracer:
         """
         return [each[0] if torch.equal(each[0], each[1]) else each for each in self._noted]
 
-    def trace(self, edge_index: Tensor, first_number: int) -> TracedIndex:
-        """Wrap an edge_index [2, n] whose columns are numbered from `first_number` on."""
-        numbers = torch.arange(
-            first_number, first_number + edge_index.shape[1], device=edge_index.device
-        )
-        return TracedIndex.of(edge_index, numbers.expand(2, -1), self)
+    def trace(self, given: Sequence[Tensor]) -> list[TracedIndex]:
+        """Wrap the parts of an edge_index [2, n]; their columns are counted through."""
+        sizes = [each.shape[1] for each in given]
+        numbers = torch.arange(sum(sizes), device=given[0].device if given else None).expand(2, -1)
+        parts = numbers.split(sizes, dim=1)
+        return [TracedIndex.of(*both, self) for both in zip(given, parts, strict=True)]
 
     def note_collected(self, collected: Any) -> None:
         """Note that vectors were collected at nodes."""
@@ -190,15 +191,15 @@ class Tracer:
                 found[layer] = calls[0]
         return found
 
-    def listen(self, model: nn.Module, undo: Undo) -> None:
-        """Hook into every layer for one forward pass."""
-        for name, module in model.named_modules():
+    def listen(self, model: nn.Module, undo: Undo, whole: Collection[nn.Module] = ()) -> None:
+        """Hook into every layer for one forward pass; some may be done as a whole."""
+        for name, module in modules_outside(model, whole):
             if isinstance(module, torch.jit.ScriptModule):
                 continue  # takes no hooks, and passes no messages that could be weighted
             hook(undo, module, "forward_pre", partial(self._enter, name))
             undo.keep(module._forward_hooks_always_called)
             hook(undo, module, "forward", self._leave, always_call=True)
-            if isinstance(module, MessagePassing):
+            if isinstance(module, MessagePassing) and module not in whole:
                 plain = is_plain_layer(module)  # which no layer is any more once it has hooks
                 hook(undo, module, "propagate_forward_pre", partial(self._note_call, name))
                 if plain:
@@ -231,17 +232,26 @@ class Tracer:
         self, name: str, module: MessagePassing, inputs: tuple[Any, ...]
     ) -> tuple[Any, ...]:
         edge_index, *rest = inputs
-        if not isinstance(edge_index, TracedIndex):
+        self._note(layer_name(name, module), [edge_index])
+        return (edge_index.as_subclass(Tensor), *rest)
+
+    def begin(self, indices: Sequence[Tensor]) -> tuple[Sequence[Tensor], None, None]:
+        """Note a call of a layer that is done as a whole."""
+        self._note(layer_name(*self._inside[-1]), indices)
+        return [index.as_subclass(Tensor) for index in indices], None, None
+
+    def _note(self, layer: str, indices: Sequence[Any]) -> None:
+        if not all(isinstance(index, TracedIndex) for index in indices):
             raise MaskError(
-                f"The layer {layer_name(name, module)} passes messages along edges that cannot "
+                f"The layer {layer} passes messages along edges that cannot "
                 "be distinguished from those given to the model: it keeps edges of its own (a "
                 "cached or precomputed graph, a sparse matrix) or builds new ones by an operation "
                 "that is not followed. Let it use the edge_index it is given, by indexing, "
                 "torch.cat, flip or added self-loops."
             )
-        self._noted.append(edge_index.edge_numbers)
+        numbers = [index.edge_numbers for index in indices]
+        self._noted.append(numbers[0] if len(numbers) == 1 else torch.cat(numbers, dim=1))
         self.plain.append(None)
-        return (edge_index.as_subclass(Tensor), *rest)
 
 
 class Weighting:
@@ -276,9 +286,22 @@ class Weighting:
                 "calls cannot be explained: make its forward pass deterministic in eval mode."
             )
 
-    def attach(self, model: nn.Module, undo: Undo) -> None:
-        """Hook into every MessagePassing layer."""
-        layers = {m: n for n, m in model.named_modules() if isinstance(m, MessagePassing)}
+    def begin(self, indices: Sequence[Tensor]) -> tuple[Sequence[Tensor], Tensor, int]:
+        """Give a layer that is done as a whole the weights of its edges."""
+        number = self._next
+        self._next += 1
+        count = sum(index.shape[1] for index in indices)
+        if number >= len(self._calls) or self._calls[number].shape[-1] != count:
+            raise MaskError(
+                f"Propagation {number + 1} is along {count} edges, which it was not in the pass "
+                "before. The model's forward pass must be deterministic in eval mode."
+            )
+        return indices, self._weights(number), number
+
+    def attach(self, model: nn.Module, undo: Undo, whole: Collection[nn.Module] = ()) -> None:
+        """Hook into every MessagePassing layer, but for those that are done as a whole."""
+        outside = modules_outside(model, whole)
+        layers = {m: n for n, m in outside if isinstance(m, MessagePassing) and m not in whole}
         plain = [m for m in layers if any(self._plain) and is_plain_layer(m)]
         replace_propagate({m: self._propagate(m) for m in plain}, undo)
         for module, name in layers.items():

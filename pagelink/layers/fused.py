@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from numba import njit
-from torch import Tensor
+from torch import Tensor, nn
 from torch_geometric.nn import GCNConv, GraphConv, LGConv, MessagePassing, aggr
 
-from pagelink.model.node_rows import NodeRows
+from pagelink.layers.node_rows import NodeRows
 from pagelink.runtime.arrays import Ints, Longs
 from pagelink.runtime.kernels import kernel, over_ranges
 from pagelink.runtime.undo import Undo
@@ -52,7 +52,7 @@ class PlainCall:
         given = arguments.get(self.argument)
         x = given[0] if isinstance(given, tuple | list) else given
         scale = arguments.get("edge_weight") if self.scaled else None
-        return (x, scale) if _fits(x, scale) else None
+        return (x, scale) if fits(x, scale) else None
 
 
 def is_plain_layer(module: MessagePassing) -> bool:
@@ -62,14 +62,26 @@ def is_plain_layer(module: MessagePassing) -> bool:
         type(module.aggr_module) in (aggr.SumAggregation, aggr.MeanAggregation)
         and kind.aggregate is MessagePassing.aggregate
         and kind.update is MessagePassing.update
-        and module.node_dim in (-2, 0)  # the same for matrices
+        and is_untouched(module)
+        and _propagates_as_usual(kind)
+    )
+
+
+def is_untouched(module: MessagePassing) -> bool:
+    """Whether a layer of matrices works as its class says, with no hook between its steps."""
+    return (
+        module.node_dim in (-2, 0)  # the same for matrices
         and module.decomposed_layers == 1
         and not {"propagate", "message", "aggregate", "update"} & set(vars(module))
         and not any(getattr(module, hooks) for hooks in _HOOKS)
-        and not module.aggr_module._forward_hooks
-        and not module.aggr_module._forward_pre_hooks
-        and _propagates_as_usual(kind)
+        and not has_hooks(module.aggr_module)
     )
+
+
+def has_hooks(module: nn.Module) -> bool:
+    """Whether a user's function is called before or behind a module."""
+    own = bool(module._forward_hooks or module._forward_pre_hooks)
+    return own or any(getattr(module, hooks, None) for hooks in _HOOKS)
 
 
 def _propagates_as_usual(kind: type) -> bool:
@@ -122,14 +134,16 @@ class Neighbours:
     @classmethod
     def between(cls, src: Longs, dst: Longs, num_src: int, num_dst: int) -> Neighbours:
         """The edges from some nodes to others."""
-        return cls(_grouped(dst, src, num_dst, num_src), num_src)
+        return cls(grouped_edges(dst, src, num_dst, num_src), num_src)
 
     @cached_property
     def by_src(self) -> Groups:
         """The edges in order of their sources; only gradients need it."""
         ptr, edges, ends = self.by_dst
         targets = np.repeat(np.arange(len(self.share)), np.diff(ptr))
-        by_src, order, others = _grouped(ends.astype(np.int64), targets, self.num_src, len(ptr))
+        by_src, order, others = grouped_edges(
+            ends.astype(np.int64), targets, self.num_src, len(ptr)
+        )
         return by_src, edges[order], others
 
     def within(self, num_dst: int) -> Neighbours:
@@ -180,7 +194,7 @@ class WeightedSum(torch.autograd.Function):
         return (*made, None, None)  # type: ignore[return-value]
 
 
-def _fits(x: object, scale: object) -> TypeGuard[Tensor]:
+def fits(x: object, scale: object = None) -> TypeGuard[Tensor]:
     """Whether vectors, and numbers to scale them, are what the kernels are compiled for."""
     return (
         isinstance(x, Tensor)
@@ -266,7 +280,7 @@ def _over_groups(work: Any, groups: Groups, *arrays: npt.NDArray[Any]) -> None:
 
 
 @kernel
-def _grouped(key, other, size, other_size):  # type: ignore[no-untyped-def]
+def grouped_edges(key, other, size, other_size):  # type: ignore[no-untyped-def]
     """Group edges by one end: range of each group, the edges in order, and their other ends."""
     ptr = np.zeros(size + 1, dtype=np.int64)
     for e in range(len(key)):

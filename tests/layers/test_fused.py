@@ -23,7 +23,7 @@ from torch_geometric.nn import (
 )
 
 from pagelink import PaGELink
-from pagelink.model.fused import (
+from pagelink.layers.fused import (
     EDGES_FOR_THREADS,
     Neighbours,
     PlainCall,
@@ -122,7 +122,7 @@ def record(model: nn.Module, x: Tensor, edge_index: Tensor) -> Tracer:
     tracer = Tracer()
     with torch.no_grad(), Undo() as undo:
         tracer.listen(model, undo)
-        model(x, tracer.trace(edge_index, 0))
+        model(x, tracer.trace([edge_index])[0])
     return tracer
 
 
@@ -193,7 +193,7 @@ def test_weights_of_another_number_type_have_their_messages_written_out() -> Non
     tracer = Tracer()
     with torch.no_grad(), Undo() as undo:
         tracer.listen(layer, undo)
-        layer(x, tracer.trace(edge_index, 0), scale)
+        layer(x, tracer.trace([edge_index])[0], scale)
     weighting = Weighting(tracer.calls, tracer.plain)
     with Undo() as undo:
         weighting.attach(layer, undo)
