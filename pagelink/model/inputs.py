@@ -21,7 +21,7 @@ from torch_geometric.data import Data, HeteroData
 from pagelink.errors import ModelError
 from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
-from pagelink.layers.fused import PlainCall
+from pagelink.layers.fused import Call
 from pagelink.layers.node_rows import NodeRows, Rings
 from pagelink.runtime.arrays import Ints, Longs
 
@@ -39,7 +39,7 @@ class ModelInput:
     """For every input edge, in the order of `data`, its position in the batch's edges, or -1."""
     calls: tuple[Tensor, ...] = ()
     """Per propagation, the position in the batch's edges behind each message, or -1."""
-    plain: tuple[PlainCall | None, ...] = ()
+    plain: tuple[Call | None, ...] = ()
     """Per propagation, how it is done without writing the messages out."""
     whole: tuple[nn.Module, ...] = ()
     """Layers that are done as a whole, as one propagation."""

@@ -12,23 +12,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 from torch_geometric.nn import MessagePassing
 
 from pagelink.errors import MaskError, ModelError
+from pagelink.layers.attention import attention_call
 from pagelink.layers.fused import (
+    Call,
     Neighbours,
-    PlainCall,
     Propagate,
     is_plain_layer,
     plain_call,
     replace_propagate,
-    weighted_sum,
 )
 from pagelink.layers.whole import modules_outside
 from pagelink.model.borrowing import hook
@@ -149,9 +150,9 @@ class Tracer:
 
     def __init__(self) -> None:
         self._noted: list[Tensor] = []
-        self.plain: list[PlainCall | None] = []
+        self.plain: list[Call | None] = []
         """Per propagation, how it is done without writing messages out, if it can be."""
-        self.layers: dict[MessagePassing, list[PlainCall | None]] = {}
+        self.layers: dict[MessagePassing, list[Call | None]] = {}
         """The same, by layer."""
         self.collected_outside: list[str] = []
         """Modules that collect vectors along the edges outside of any MessagePassing layer."""
@@ -182,11 +183,11 @@ class Tracer:
         if collected.dim() >= 2:
             self.collected_outside.append(self._inside[-1][0] if self._inside else "")
 
-    def plain_layers(self) -> dict[MessagePassing, PlainCall]:
+    def plain_layers(self) -> dict[MessagePassing, Call]:
         """Layers of which every call can be done without writing messages out, in one way."""
         found = {}
         for layer, calls in self.layers.items():
-            ways = {call and (call.argument, call.scaled, call.mean) for call in calls}
+            ways = {call and dataclasses.replace(cast(Any, call), num_dst=0) for call in calls}
             if len(ways) == 1 and calls[0] is not None:
                 found[layer] = calls[0]
         return found
@@ -217,7 +218,9 @@ class Tracer:
 
     def _note_plain(self, module: MessagePassing, inputs: Any, out: Tensor) -> None:
         arguments, message = self._message
-        call = plain_call(module, arguments, message, out.shape[0]) if out.dim() == 2 else None
+        call: Call | None = attention_call(module, out.shape[0])
+        if call is None and out.dim() == 2:
+            call = plain_call(module, arguments, message, out.shape[0])
         self.plain[-1] = call
         self.layers.setdefault(module, []).append(call)
         del self._message
@@ -264,7 +267,7 @@ class Weighting:
         plain: per propagation, how it is done without writing the messages out. Empty: none is.
     """
 
-    def __init__(self, calls: Sequence[Tensor], plain: Sequence[PlainCall | None] = ()) -> None:
+    def __init__(self, calls: Sequence[Tensor], plain: Sequence[Call | None] = ()) -> None:
         self._calls = calls
         self._places = [call + 1 for call in calls]  # ADDED columns take what stands in front
         self._plain = plain or [None] * len(calls)
@@ -319,18 +322,15 @@ class Weighting:
             number = self._next
             call = self._plain[number] if number < len(self._plain) else None
             known = call is not None and edge_index.shape[1] == self._calls[number].shape[-1]
-            found = call.vectors(arguments) if call is not None and known else None
-            if call is None or found is None:
+            x = call.sources(arguments) if call is not None and known else None
+            if call is None or x is None:
                 return written_out(edge_index, size=size, **arguments)
             self._next += 1
-            x, scale = found
             if number not in self._neighbours:
                 edges = Neighbours.of(module, edge_index, x.shape[0], call.num_dst)
                 self._neighbours[number] = edges
-            weights = self._weights(number)
-            if scale is not None:
-                weights = weights * scale.view(-1)
-            return weighted_sum(x, weights, self._neighbours[number], call.mean)
+            weights, edges = self._weights(number), self._neighbours[number]
+            return call.collect(module, edge_index, arguments, weights, edges)
 
         return propagate
 

@@ -24,7 +24,7 @@ from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.edited_graphs import EditedGraphs
 from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
-from pagelink.layers.fused import PlainCall, sum_without_messages
+from pagelink.layers.fused import Call, sum_without_messages
 from pagelink.layers.node_rows import NodeRows, RowsError
 from pagelink.layers.whole import NotWholeError, Pass, replace_forward, whole_layers
 from pagelink.model.borrowing import Borrowed
@@ -97,7 +97,7 @@ class LinkPredictor:
         """Nodes at the rim from which on that is worth the effort."""
         self.has_gradient = True
         """The score has a gradient by the weights of edges, for some link."""
-        self._plain_layers: Mapping[MessagePassing, PlainCall] = {}
+        self._plain_layers: Mapping[MessagePassing, Call] = {}
         self._whole = whole_layers(model)
         self.data = data
         self._hetero = isinstance(data, HeteroData)

@@ -13,13 +13,16 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 from torch_geometric.nn import (
     GATConv,
+    GATv2Conv,
     GCNConv,
     GINConv,
     GraphConv,
+    HGTConv,
     LGConv,
     MessagePassing,
     RGCNConv,
     SAGEConv,
+    TransformerConv,
 )
 
 from pagelink import PaGELink
@@ -92,6 +95,29 @@ class Relational(nn.Module):
         return out
 
 
+class Heterogeneous(nn.Module):
+    """Two node types, which have the same edges both ways."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        kinds = [("a", "to", "b"), ("b", "back", "a"), ("a", "on", "a")]
+        self.conv = HGTConv(DIM, 6, (["a", "b"], kinds), heads=3)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        edges = {
+            ("a", "to", "b"): edge_index[:, ::2],
+            ("b", "back", "a"): edge_index[:, ::3],
+            ("a", "on", "a"): edge_index,
+        }
+        out = self.conv({"a": x, "b": x.flip(0)}, edges)
+        return torch.cat([out["a"], out["b"]], dim=1)
+
+
+class Louder(GATConv):
+    def message(self, x_j: Tensor, alpha: Tensor) -> Tensor:
+        return 2 * alpha.unsqueeze(-1) * x_j
+
+
 LAYERS: dict[str, tuple[Callable[[], nn.Module], bool]] = {
     "SAGE": (lambda: SAGEConv(DIM, DIM), True),
     "SAGE sum": (lambda: SAGEConv(DIM, DIM, aggr="sum"), True),
@@ -101,7 +127,13 @@ LAYERS: dict[str, tuple[Callable[[], nn.Module], bool]] = {
     "LightGCN": (LGConv, True),
     "GIN": (lambda: GINConv(nn.Linear(DIM, DIM)), True),
     "RGCN": (Relational, True),
-    "GAT": (lambda: GATConv(DIM, DIM), False),
+    "GAT": (lambda: GATConv(DIM, DIM, heads=2), True),
+    "GAT mean of heads": (lambda: GATConv(DIM, DIM, heads=2, concat=False), True),
+    "GAT max": (lambda: GATConv(DIM, DIM, aggr="max"), False),
+    "GATv2": (lambda: GATv2Conv(DIM, DIM, heads=3), True),
+    "Transformer": (lambda: TransformerConv(DIM, DIM, heads=2, beta=True), True),
+    "HGT": (Heterogeneous, True),
+    "louder GAT": (lambda: Louder(DIM, DIM), False),
     "copy": (Copy, True),
     "doubled": (Doubled, False),
     "updated": (Updated, False),
