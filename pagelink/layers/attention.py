@@ -1,8 +1,8 @@
-"""Attention over in-neighbours, without writing the messages out.
+"""HGT's attention over in-neighbours, without writing the messages out.
 
-What a layer attends to is a softmax over the edges of each target, of one number per edge and head.
-Only these numbers are written out: those of an inner product of both ends are taken edge by edge,
-and the vectors of the sources are summed as in `fused`, head by head.
+What the layer attends to is a softmax over the edges of each target, of one number per edge and
+head. Only these numbers are written out: they come from inner products of both ends, which are
+taken edge by edge, and the vectors of the sources are summed as in `fused`, head by head.
 """
 
 from __future__ import annotations
@@ -15,14 +15,7 @@ from typing import Any, cast
 import numpy as np
 import torch
 from torch import Tensor
-from torch_geometric.nn import (
-    GATConv,
-    GATv2Conv,
-    HGTConv,
-    MessagePassing,
-    TransformerConv,
-    aggr,
-)
+from torch_geometric.nn import HGTConv, MessagePassing, aggr
 from torch_geometric.utils import softmax
 
 from pagelink.layers.fused import (
@@ -34,36 +27,21 @@ from pagelink.layers.fused import (
     sum_groups,
 )
 
-# By layer, the arguments of `propagate`: what attends, what is attended to, what is summed. A layer
-# without the first two has its shares in the argument `alpha`.
-_ARGUMENTS: dict[type, tuple[str, str, str]] = {
-    GATConv: ("", "", "x"),
-    GATv2Conv: ("", "", "x"),
-    TransformerConv: ("query", "key", "value"),
-    HGTConv: ("q", "k", "v"),
-}
-
 
 @dataclass(frozen=True)
 class AttentionCall:
-    """A propagation with attention whose messages need not be written out."""
+    """A propagation of HGTConv, whose messages need not be written out."""
 
-    query: str
-    key: str
-    value: str
     num_dst: int
 
     def sources(self, arguments: Mapping[str, Any]) -> Tensor | None:
         """Return the vectors that are summed; None: no kernel takes them."""
-        names = [name for name in (self.query, self.key) if name]
-        found = [_first(arguments.get(self.value)), *(arguments.get(name) for name in names)]
-        plain = self.value != "value" or arguments.get("edge_attr") is None
-        return found[0] if plain and all(map(_fits, found)) else None
+        fit = all(_fits(arguments.get(name)) for name in ("q", "k", "v"))
+        return arguments["v"] if fit else None
 
     def receivers(self, arguments: Mapping[str, Any]) -> Any:
         """Return something of the targets."""
-        given = arguments.get(self.query or self.value)
-        return given[1] if isinstance(given, tuple | list) else given
+        return arguments.get("q")
 
     def collect(
         self,
@@ -74,39 +52,23 @@ class AttentionCall:
         edges: Neighbours,
     ) -> Tensor:
         """Return what the targets collect."""
-        values = _by_head(_first(arguments[self.value]))
-        if self.query:
-            queries, keys = (_by_head(arguments[name]) for name in (self.query, self.key))
-            alpha = torch.stack(
-                [_dots(*both, edges) for both in zip(queries, keys, strict=True)], dim=1
-            )
-            if self.value == "v":
-                alpha = alpha * arguments["edge_attr"]
-            alpha = alpha / math.sqrt(values.shape[-1])
-            alpha = softmax(alpha, edge_index[ends_of(module)[1]], None, len(edges.share))
-            if isinstance(module, TransformerConv):
-                module._alpha = alpha  # which its forward takes from there
-        else:
-            alpha = arguments["alpha"]
+        q, k, v = (_by_head(arguments[name]) for name in ("q", "k", "v"))
+        alpha = torch.stack([_dots(*both, edges) for both in zip(q, k, strict=True)], dim=1)
+        alpha = alpha * arguments["edge_attr"] / math.sqrt(q.shape[-1])
+        alpha = softmax(alpha, edge_index[ends_of(module)[1]], None, len(edges.share))
         if weights is not None:
             alpha = alpha * weights[:, None]
         parts = [
             cast(Tensor, WeightedSum.apply(x, share, edges, False))  # type: ignore[no-untyped-call]
-            for x, share in zip(values, alpha.t(), strict=True)
+            for x, share in zip(v, alpha.t(), strict=True)
         ]
-        return torch.cat(parts, dim=1) if self.value == "v" else torch.stack(parts, dim=1)
+        return torch.cat(parts, dim=1)
 
 
 def attention_call(module: MessagePassing, num_dst: int) -> AttentionCall | None:
     """Say how a call of a layer is done without messages, or None if it cannot be."""
-    names = _ARGUMENTS.get(type(module))
-    if names is None or not isinstance(module.aggr_module, aggr.SumAggregation):
-        return None
-    return AttentionCall(*names, num_dst)
-
-
-def _first(given: Any) -> Any:
-    return given[0] if isinstance(given, tuple | list) else given
+    known = type(module) is HGTConv and isinstance(module.aggr_module, aggr.SumAggregation)
+    return AttentionCall(num_dst) if known else None
 
 
 def _by_head(x: Tensor) -> Tensor:

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 from torch_geometric.nn import (
     GATConv,
-    GATv2Conv,
     GCNConv,
     GINConv,
     GraphConv,
@@ -22,7 +21,6 @@ from torch_geometric.nn import (
     MessagePassing,
     RGCNConv,
     SAGEConv,
-    TransformerConv,
 )
 
 from pagelink import PaGELink
@@ -98,10 +96,10 @@ class Relational(nn.Module):
 class Heterogeneous(nn.Module):
     """Two node types, which have the same edges both ways."""
 
-    def __init__(self) -> None:
+    def __init__(self, conv: type[HGTConv] = HGTConv) -> None:
         super().__init__()
         kinds = [("a", "to", "b"), ("b", "back", "a"), ("a", "on", "a")]
-        self.conv = HGTConv(DIM, 6, (["a", "b"], kinds), heads=3)
+        self.conv = conv(DIM, 6, (["a", "b"], kinds), heads=3)
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
         edges = {
@@ -113,9 +111,10 @@ class Heterogeneous(nn.Module):
         return torch.cat([out["a"], out["b"]], dim=1)
 
 
-class Louder(GATConv):
-    def message(self, x_j: Tensor, alpha: Tensor) -> Tensor:
-        return 2 * alpha.unsqueeze(-1) * x_j
+class Louder(HGTConv):
+    def message(self, k_j: Tensor, q_i: Tensor, v_j: Tensor, edge_attr: Tensor) -> Tensor:
+        share = torch.sigmoid((q_i * k_j).sum(-1) * edge_attr)
+        return (v_j * share[..., None]).flatten(1)
 
 
 LAYERS: dict[str, tuple[Callable[[], nn.Module], bool]] = {
@@ -127,13 +126,9 @@ LAYERS: dict[str, tuple[Callable[[], nn.Module], bool]] = {
     "LightGCN": (LGConv, True),
     "GIN": (lambda: GINConv(nn.Linear(DIM, DIM)), True),
     "RGCN": (Relational, True),
-    "GAT": (lambda: GATConv(DIM, DIM, heads=2), True),
-    "GAT mean of heads": (lambda: GATConv(DIM, DIM, heads=2, concat=False), True),
-    "GAT max": (lambda: GATConv(DIM, DIM, aggr="max"), False),
-    "GATv2": (lambda: GATv2Conv(DIM, DIM, heads=3), True),
-    "Transformer": (lambda: TransformerConv(DIM, DIM, heads=2, beta=True), True),
+    "GAT": (lambda: GATConv(DIM, DIM), False),
     "HGT": (Heterogeneous, True),
-    "louder GAT": (lambda: Louder(DIM, DIM), False),
+    "louder HGT": (lambda: Heterogeneous(Louder), False),
     "copy": (Copy, True),
     "doubled": (Doubled, False),
     "updated": (Updated, False),
