@@ -26,8 +26,9 @@ from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.measure.held_out import HeldOutShares
 from pagelink.measure.preference import fact_weights
+from pagelink.model.inputs import Output
 from pagelink.model.model_checks import inspect_model
-from pagelink.model.predictor import Forward, LinkPredictor, Output
+from pagelink.model.predictor import Forward, LinkPredictor
 from pagelink.model.receptive_field import extractor_for
 from pagelink.search.constraints import compile_constraints
 from pagelink.search.work import Scored, Setup

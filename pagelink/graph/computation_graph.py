@@ -339,8 +339,9 @@ def _twins(graph: TypedGraph) -> Ints:
     direction has its own relation.
     """
     twins = np.full(len(graph.edge_types), -1, dtype=np.int32)
+    position_of = {edge_type: position for position, edge_type in enumerate(graph.edge_types)}
     for position, edge_type in enumerate(graph.edge_types):
         other = graph.reverse.get(edge_type, edge_type)
         if other != edge_type and edge_type[0] == edge_type[2]:
-            twins[position] = graph.edge_types.index(other)
+            twins[position] = position_of[other]
     return twins

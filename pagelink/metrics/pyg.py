@@ -163,11 +163,8 @@ def _weighted(
         if weight is None:
             return _without_gradients(model, lambda undo: None, lambda: called(x, edges))
         # Which message belongs to which edge is noted in one pass, and used in the next.
-        tracer, first = Tracer(), 0
-        traced: dict[Any, Tensor] = {}
-        for edge_type, edge_index in edges.items():
-            traced[edge_type] = tracer.trace(edge_index, first)
-            first += edge_index.shape[1]
+        tracer = Tracer()
+        traced = dict(zip(edges, tracer.trace([*edges.values()]), strict=True))
         _without_gradients(
             model, lambda undo: tracer.listen(model, undo), lambda: called(x, traced)
         )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import wraps
 from typing import Any, Generic, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
@@ -19,6 +19,7 @@ import torch
 from torch import nn
 
 from pagelink.errors import ModelError
+from pagelink.layers.whole import modules_outside
 from pagelink.runtime.undo import Undo
 
 T = TypeVar("T")
@@ -36,11 +37,17 @@ class Borrowed(Undo, Generic[T]):
     Args:
         model: the model. A thread waits for it while another one has it.
         prepare: makes further changes, and gives what the context is for.
+        whole: layers whose inner modules are not run, and stay as they are.
     """
 
-    def __init__(self, model: nn.Module, prepare: Callable[[Undo], T]) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        prepare: Callable[[Undo], T],
+        whole: Collection[nn.Module] = (),
+    ) -> None:
         super().__init__()
-        self._model, self._prepare = model, prepare
+        self._model, self._prepare, self._whole = model, prepare, whole
 
     def __enter__(self) -> T:  # type: ignore[override]
         try:
@@ -63,7 +70,7 @@ class Borrowed(Undo, Generic[T]):
         _lent[id(self._model)] = self
         # 2. The modes of torch.
         self.later(torch._C._set_grad_enabled, torch.is_grad_enabled())
-        modules = list(self._model.modules())
+        modules = [module for _, module in modules_outside(self._model, self._whole)]
         if any(
             hasattr(module, "_orig_mod") or getattr(module, "_compiled_call_impl", None)
             for module in modules
@@ -79,10 +86,10 @@ class Borrowed(Undo, Generic[T]):
             if module.training:
                 self.later(vars(module).__setitem__, "training", True)
                 module.training = False
-        for parameter in self._model.parameters():
-            if parameter.requires_grad:
-                self.later(parameter.requires_grad_, True)
-                parameter.requires_grad_(False)
+            for parameter in module._parameters.values():
+                if parameter is not None and parameter.requires_grad:
+                    self.later(parameter.requires_grad_, True)
+                    parameter.requires_grad_(False)
 
     def was_abandoned(self) -> bool:
         """Whether nobody can leave this context any more.

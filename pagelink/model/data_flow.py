@@ -12,7 +12,7 @@ several ones, may need further rings of the graph.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -22,6 +22,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch_geometric.nn import MessagePassing
 
+from pagelink.layers.whole import modules_outside
 from pagelink.model.borrowing import hook
 from pagelink.runtime.undo import Undo
 
@@ -104,10 +105,10 @@ class DataFlow:
                     found = known[1].joined(found)
         return found
 
-    def listen(self, model: nn.Module, undo: Undo) -> None:
-        """Follow the operations of one pass."""
-        for module in model.modules():
-            if isinstance(module, MessagePassing):
+    def listen(self, model: nn.Module, undo: Undo, whole: Collection[nn.Module] = ()) -> None:
+        """Follow the operations of one pass; layers that are done as a whole tell of themselves."""
+        for _, module in modules_outside(model, whole):
+            if isinstance(module, MessagePassing) and module not in whole:
                 hook(undo, module, "propagate_forward", self._after_propagate)
         stack = torch._C
         undo.change(
@@ -125,7 +126,11 @@ class DataFlow:
         self._is_over = True
 
     def _after_propagate(self, module: MessagePassing, inputs: Any, out: Any) -> None:
-        flow = self.of(_tensors(out))
+        self.passed(list(_tensors(out)), out)
+
+    def passed(self, inputs: Sequence[Tensor], out: Any) -> None:
+        """Note that messages were made of some tensors, and what they were collected in."""
+        flow = self.of(iter(inputs))
         if flow is not None:
             self.messages_know_link |= flow.on_link
             for tensor in _tensors(out):

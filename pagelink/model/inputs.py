@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -18,10 +19,13 @@ from torch import Tensor, nn
 from torch_geometric.data import Data, HeteroData
 
 from pagelink.errors import ModelError
+from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
-from pagelink.model.fused import PlainCall
-from pagelink.model.node_rows import NodeRows, Rings
+from pagelink.layers.fused import Call
+from pagelink.layers.node_rows import NodeRows, Rings
 from pagelink.runtime.arrays import Ints, Longs
+
+Output = Literal["logit", "probability"]
 
 
 @dataclass(frozen=True)
@@ -35,8 +39,10 @@ class ModelInput:
     """For every input edge, in the order of `data`, its position in the batch's edges, or -1."""
     calls: tuple[Tensor, ...] = ()
     """Per propagation, the position in the batch's edges behind each message, or -1."""
-    plain: tuple[PlainCall | None, ...] = ()
+    plain: tuple[Call | None, ...] = ()
     """Per propagation, how it is done without writing the messages out."""
+    whole: tuple[nn.Module, ...] = ()
+    """Layers that are done as a whole, as one propagation."""
     rings: tuple[Rings, ...] = ()
     """Per node type, the numbers of its nodes within 0, 1, ... hops of s and t, which come first;
     empty: they are in no such order."""
@@ -71,7 +77,9 @@ class ModelInput:
     @cached_property
     def by_rows(self) -> Any:
         """The same graph, with vectors of nodes that are computed when they are looked at."""
-        data = copy.copy(self.data)
+        data = (
+            with_edges(self.data, {}) if isinstance(self.data, HeteroData) else copy.copy(self.data)
+        )
         for store, rings in zip(data.node_stores, self.rings, strict=True):
             for key in {"x", "n_id"} & set(store.keys()):
                 store[key] = NodeRows.given(store[key], rings)
@@ -81,6 +89,27 @@ class ModelInput:
         """Count the weights otherwise: `number` maps a position in the batch's edges to the new."""
         extended = torch.cat([number, number.new_tensor([-1])])
         return dataclasses.replace(self, calls=tuple(extended[call] for call in self.calls))
+
+
+def with_edges(data: HeteroData, edge_index: Mapping[EdgeType, Tensor]) -> HeteroData:
+    """Return what `copy.copy` does, with other edges of some relations.
+
+    There may be hundreds of relations, and many copies of each explanation: a relation costs one
+    new dict here, in place of several calls of PyTorch Geometric's.
+    """
+    bare = object.__new__(type(data))
+    vars(bare).update(vars(data), _edge_store_dict={})
+    made = copy.copy(bare)
+    parent = weakref.ref(made)
+    for edge_type, store in data._edge_store_dict.items():
+        mapping = store._mapping.copy()
+        if edge_type in edge_index:
+            mapping["edge_index"] = edge_index[edge_type]
+        new = object.__new__(type(store))
+        vars(new).update(vars(store), _mapping=mapping, _parent=parent)
+        vars(new).pop("_cached_attr", None)
+        made._edge_store_dict[edge_type] = new
+    return made
 
 
 class InputMaker:
@@ -133,7 +162,27 @@ class InputMaker:
     def edge_stores(self, data: Any) -> list[Any]:
         """What holds an edge_index, in the order in which the edges of an input are counted."""
         stored = self._graph.edge_types[: self._graph.num_relations]
-        return [data[edge_type] for edge_type in stored] if self._hetero else [data]
+        return [data._edge_store_dict[t] for t in stored] if self._hetero else [data]
+
+    def edge_attributes(self, data: Any, position: int) -> list[Tensor]:
+        """All that is known of the edges of a relation, but for where they are."""
+        types = self._graph.edge_types
+        store = data._edge_store_dict[types[position]] if self._hetero else data
+        of_edges = [
+            value
+            for key, value in store.items()
+            if key != "edge_index"
+            and (self._hetero or (key in self._data and self._data.is_edge_attr(key)))
+        ]
+        return [value for value in of_edges if isinstance(value, Tensor)]
+
+    def with_edges(self, data: Any, edge_index: Sequence[Tensor]) -> Any:
+        """A copy of an input with other edges, in that order."""
+        if self._hetero:
+            return with_edges(data, dict(zip(self._graph.edge_types, edge_index, strict=False)))
+        data = copy.copy(data)
+        (data.edge_index,) = edge_index
+        return data
 
     def on_all_nodes(
         self,
@@ -193,8 +242,11 @@ class InputMaker:
         graph, device = self._graph, self.device
         column = torch.from_numpy(graph.column[edges].astype(np.int64)).to(device)
         index = torch.from_numpy(edge_index).to(device)
-        data = copy.copy(self._data)
         if self._hetero:
+            bounds = np.searchsorted(graph.relation[edges], np.arange(graph.num_relations + 1))
+            sizes = np.diff(bounds).tolist()
+            stored = graph.edge_types[: graph.num_relations]
+            data = with_edges(self._data, dict(zip(stored, index.split(sizes, 1), strict=True)))
             whole = data.stores[0]  # what is of no node type and of no relation
             for key, value in list(whole.items()):
                 whole[key] = self._copy(value) if isinstance(value, Tensor) else value
@@ -206,13 +258,12 @@ class InputMaker:
                 data[node_type].n_id = (
                     keep if self._origin is None else self._origin[node_type][keep]
                 )
-            bounds = np.searchsorted(graph.relation[edges], np.arange(len(graph.edge_types) + 1))
-            for k, edge_type in enumerate(graph.edge_types):
-                if k < graph.num_relations:
-                    part = slice(int(bounds[k]), int(bounds[k + 1]))
-                    self._slice_store(data[edge_type], "edge_index", column[part], 0)
-                    data[edge_type].edge_index = index[:, part]
+            for edge_type, columns in zip(stored, column.split(sizes), strict=True):
+                if len(data._edge_store_dict[edge_type]._mapping) > 1:
+                    count = self._data[edge_type].edge_index.shape[1]
+                    self._slice_store(data[edge_type], "edge_index", columns, count)
         else:
+            data = copy.copy(self._data)
             keep = torch.from_numpy(node_ids[0]).to(device)
             self._slice_homogeneous(data, None if all_nodes else keep, column)
             data.n_id, data.num_nodes, data.edge_index = keep, len(keep), index
@@ -225,9 +276,12 @@ class InputMaker:
         )
 
     def _slice_store(self, store: Any, skip: str, keep: Tensor | None, size: int) -> None:
-        """Cut every per-node (per-edge) tensor of a store down to the kept nodes (edges)."""
+        """Cut every per-node (per-edge) tensor of a store down to the kept nodes (edges).
+
+        The size is what is kept of nodes, and what there was of edges, which are cut already.
+        """
         is_edges = skip == "edge_index"
-        total = store["edge_index"].shape[1] if is_edges else store.num_nodes
+        total = size if is_edges else store.num_nodes
         for key, value in list(store.items()):
             if key == "name" and keep is not None:
                 del store[key]
@@ -272,7 +326,9 @@ def _device_of(data: HeteroData | Data) -> torch.device:
 def call_hetero(model: nn.Module, data: Any, edge_label_index: Tensor) -> Tensor:
     """Call a model of a heterogeneous graph; ids take the place of features that are not there."""
     x_dict = {t: data[t].x if "x" in data[t] else data[t].n_id for t in data.node_types}
-    output: Tensor = model(x_dict, data.edge_index_dict, edge_label_index)
+    of_relations = ((t, store._mapping) for t, store in data._edge_store_dict.items())
+    edges = {t: values["edge_index"] for t, values in of_relations if "edge_index" in values}
+    output: Tensor = model(x_dict, edges, edge_label_index)
     return output
 
 
@@ -282,3 +338,28 @@ def call_homogeneous(model: nn.Module, data: Any, edge_label_index: Tensor) -> T
     kind = (data.edge_type,) if "edge_type" in data else ()
     output: Tensor = model(x, data.edge_index, *kind, edge_label_index)
     return output
+
+
+def as_logits(output: Any, count: int, kind: Output) -> Tensor:
+    """Return what a model gave for a number of links as logits.
+
+    Raises:
+        ModelError: it is not one score per link, or not of the kind.
+    """
+    if not isinstance(output, Tensor) or output.numel() != count:
+        got = list(output.shape) if isinstance(output, Tensor) else type(output).__name__
+        raise ModelError(
+            f"The model must return one number per link ({count} here), got {got}. If it "
+            "returns node embeddings, give forward=callable(model, data, edge_label_index)."
+        )
+    scores: Tensor = output.reshape(count)
+    if not scores.is_floating_point():
+        raise ModelError(f"The model must return floating-point scores, got {scores.dtype}.")
+    if kind == "logit":
+        return scores
+    if bool(((scores < 0) | (scores > 1)).any()):
+        raise ModelError(
+            f"output='probability' but the model returned {float(scores.detach().max()):.4g}: "
+            "say output='logit' if these are logits."
+        )
+    return torch.logit(scores, eps=torch.finfo(scores.dtype).eps)

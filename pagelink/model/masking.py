@@ -12,25 +12,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import dataclasses
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 from torch_geometric.nn import MessagePassing
 
 from pagelink.errors import MaskError, ModelError
-from pagelink.model.borrowing import hook
-from pagelink.model.fused import (
+from pagelink.layers.attention import attention_call
+from pagelink.layers.fused import (
+    Call,
     Neighbours,
-    PlainCall,
     Propagate,
     is_plain_layer,
     plain_call,
     replace_propagate,
-    weighted_sum,
 )
+from pagelink.layers.whole import modules_outside
+from pagelink.model.borrowing import hook
 from pagelink.runtime.undo import Undo
 
 ADDED = -1
@@ -148,9 +150,9 @@ class Tracer:
 
     def __init__(self) -> None:
         self._noted: list[Tensor] = []
-        self.plain: list[PlainCall | None] = []
+        self.plain: list[Call | None] = []
         """Per propagation, how it is done without writing messages out, if it can be."""
-        self.layers: dict[MessagePassing, list[PlainCall | None]] = {}
+        self.layers: dict[MessagePassing, list[Call | None]] = {}
         """The same, by layer."""
         self.collected_outside: list[str] = []
         """Modules that collect vectors along the edges outside of any MessagePassing layer."""
@@ -165,12 +167,12 @@ class Tracer:
         """
         return [each[0] if torch.equal(each[0], each[1]) else each for each in self._noted]
 
-    def trace(self, edge_index: Tensor, first_number: int) -> TracedIndex:
-        """Wrap an edge_index [2, n] whose columns are numbered from `first_number` on."""
-        numbers = torch.arange(
-            first_number, first_number + edge_index.shape[1], device=edge_index.device
-        )
-        return TracedIndex.of(edge_index, numbers.expand(2, -1), self)
+    def trace(self, given: Sequence[Tensor]) -> list[TracedIndex]:
+        """Wrap the parts of an edge_index [2, n]; their columns are counted through."""
+        sizes = [each.shape[1] for each in given]
+        numbers = torch.arange(sum(sizes), device=given[0].device if given else None).expand(2, -1)
+        parts = numbers.split(sizes, dim=1)
+        return [TracedIndex.of(*both, self) for both in zip(given, parts, strict=True)]
 
     def note_collected(self, collected: Any) -> None:
         """Note that vectors were collected at nodes."""
@@ -181,24 +183,24 @@ class Tracer:
         if collected.dim() >= 2:
             self.collected_outside.append(self._inside[-1][0] if self._inside else "")
 
-    def plain_layers(self) -> dict[MessagePassing, PlainCall]:
+    def plain_layers(self) -> dict[MessagePassing, Call]:
         """Layers of which every call can be done without writing messages out, in one way."""
         found = {}
         for layer, calls in self.layers.items():
-            ways = {call and (call.argument, call.scaled, call.mean) for call in calls}
+            ways = {call and dataclasses.replace(cast(Any, call), num_dst=0) for call in calls}
             if len(ways) == 1 and calls[0] is not None:
                 found[layer] = calls[0]
         return found
 
-    def listen(self, model: nn.Module, undo: Undo) -> None:
-        """Hook into every layer for one forward pass."""
-        for name, module in model.named_modules():
+    def listen(self, model: nn.Module, undo: Undo, whole: Collection[nn.Module] = ()) -> None:
+        """Hook into every layer for one forward pass; some may be done as a whole."""
+        for name, module in modules_outside(model, whole):
             if isinstance(module, torch.jit.ScriptModule):
                 continue  # takes no hooks, and passes no messages that could be weighted
             hook(undo, module, "forward_pre", partial(self._enter, name))
             undo.keep(module._forward_hooks_always_called)
             hook(undo, module, "forward", self._leave, always_call=True)
-            if isinstance(module, MessagePassing):
+            if isinstance(module, MessagePassing) and module not in whole:
                 plain = is_plain_layer(module)  # which no layer is any more once it has hooks
                 hook(undo, module, "propagate_forward_pre", partial(self._note_call, name))
                 if plain:
@@ -216,7 +218,9 @@ class Tracer:
 
     def _note_plain(self, module: MessagePassing, inputs: Any, out: Tensor) -> None:
         arguments, message = self._message
-        call = plain_call(module, arguments, message, out.shape[0]) if out.dim() == 2 else None
+        call: Call | None = attention_call(module, out.shape[0])
+        if call is None and out.dim() == 2:
+            call = plain_call(module, arguments, message, out.shape[0])
         self.plain[-1] = call
         self.layers.setdefault(module, []).append(call)
         del self._message
@@ -231,17 +235,26 @@ class Tracer:
         self, name: str, module: MessagePassing, inputs: tuple[Any, ...]
     ) -> tuple[Any, ...]:
         edge_index, *rest = inputs
-        if not isinstance(edge_index, TracedIndex):
+        self._note(layer_name(name, module), [edge_index])
+        return (edge_index.as_subclass(Tensor), *rest)
+
+    def begin(self, indices: Sequence[Tensor]) -> tuple[Sequence[Tensor], None, None]:
+        """Note a call of a layer that is done as a whole."""
+        self._note(layer_name(*self._inside[-1]), indices)
+        return [index.as_subclass(Tensor) for index in indices], None, None
+
+    def _note(self, layer: str, indices: Sequence[Any]) -> None:
+        if not all(isinstance(index, TracedIndex) for index in indices):
             raise MaskError(
-                f"The layer {layer_name(name, module)} passes messages along edges that cannot "
+                f"The layer {layer} passes messages along edges that cannot "
                 "be distinguished from those given to the model: it keeps edges of its own (a "
                 "cached or precomputed graph, a sparse matrix) or builds new ones by an operation "
                 "that is not followed. Let it use the edge_index it is given, by indexing, "
                 "torch.cat, flip or added self-loops."
             )
-        self._noted.append(edge_index.edge_numbers)
+        numbers = [index.edge_numbers for index in indices]
+        self._noted.append(numbers[0] if len(numbers) == 1 else torch.cat(numbers, dim=1))
         self.plain.append(None)
-        return (edge_index.as_subclass(Tensor), *rest)
 
 
 class Weighting:
@@ -254,7 +267,7 @@ class Weighting:
         plain: per propagation, how it is done without writing the messages out. Empty: none is.
     """
 
-    def __init__(self, calls: Sequence[Tensor], plain: Sequence[PlainCall | None] = ()) -> None:
+    def __init__(self, calls: Sequence[Tensor], plain: Sequence[Call | None] = ()) -> None:
         self._calls = calls
         self._places = [call + 1 for call in calls]  # ADDED columns take what stands in front
         self._plain = plain or [None] * len(calls)
@@ -276,9 +289,22 @@ class Weighting:
                 "calls cannot be explained: make its forward pass deterministic in eval mode."
             )
 
-    def attach(self, model: nn.Module, undo: Undo) -> None:
-        """Hook into every MessagePassing layer."""
-        layers = {m: n for n, m in model.named_modules() if isinstance(m, MessagePassing)}
+    def begin(self, indices: Sequence[Tensor]) -> tuple[Sequence[Tensor], Tensor, int]:
+        """Give a layer that is done as a whole the weights of its edges."""
+        number = self._next
+        self._next += 1
+        count = sum(index.shape[1] for index in indices)
+        if number >= len(self._calls) or self._calls[number].shape[-1] != count:
+            raise MaskError(
+                f"Propagation {number + 1} is along {count} edges, which it was not in the pass "
+                "before. The model's forward pass must be deterministic in eval mode."
+            )
+        return indices, self._weights(number), number
+
+    def attach(self, model: nn.Module, undo: Undo, whole: Collection[nn.Module] = ()) -> None:
+        """Hook into every MessagePassing layer, but for those that are done as a whole."""
+        outside = modules_outside(model, whole)
+        layers = {m: n for n, m in outside if isinstance(m, MessagePassing) and m not in whole}
         plain = [m for m in layers if any(self._plain) and is_plain_layer(m)]
         replace_propagate({m: self._propagate(m) for m in plain}, undo)
         for module, name in layers.items():
@@ -296,18 +322,15 @@ class Weighting:
             number = self._next
             call = self._plain[number] if number < len(self._plain) else None
             known = call is not None and edge_index.shape[1] == self._calls[number].shape[-1]
-            found = call.vectors(arguments) if call is not None and known else None
-            if call is None or found is None:
+            x = call.sources(arguments) if call is not None and known else None
+            if call is None or x is None:
                 return written_out(edge_index, size=size, **arguments)
             self._next += 1
-            x, scale = found
             if number not in self._neighbours:
                 edges = Neighbours.of(module, edge_index, x.shape[0], call.num_dst)
                 self._neighbours[number] = edges
-            weights = self._weights(number)
-            if scale is not None:
-                weights = weights * scale.view(-1)
-            return weighted_sum(x, weights, self._neighbours[number], call.mean)
+            weights, edges = self._weights(number), self._neighbours[number]
+            return call.collect(module, edge_index, arguments, weights, edges)
 
         return propagate
 

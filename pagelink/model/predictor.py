@@ -7,11 +7,10 @@ local on the full graph; both take one link at a time.
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal
 
 import numpy as np
@@ -25,12 +24,20 @@ from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.edited_graphs import EditedGraphs
 from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
+from pagelink.layers.fused import Call, sum_without_messages
+from pagelink.layers.node_rows import NodeRows, RowsError
+from pagelink.layers.whole import NotWholeError, Pass, replace_forward, whole_layers
 from pagelink.model.borrowing import Borrowed
 from pagelink.model.data_flow import DataFlow, Flow
-from pagelink.model.fused import PlainCall, sum_without_messages
-from pagelink.model.inputs import InputMaker, ModelInput, call_hetero, call_homogeneous
+from pagelink.model.inputs import (
+    InputMaker,
+    ModelInput,
+    Output,
+    as_logits,
+    call_hetero,
+    call_homogeneous,
+)
 from pagelink.model.masking import Tracer, Weighting, check_maskable
-from pagelink.model.node_rows import NodeRows, RowsError
 from pagelink.model.side_by_side import place_nodes
 from pagelink.runtime.arrays import Bools, Ints, Longs
 from pagelink.runtime.csr import Csr
@@ -38,7 +45,6 @@ from pagelink.runtime.undo import Undo
 
 Forward = Callable[[nn.Module, Any, Tensor], Tensor]
 Mode = Literal["subgraphs", "all_nodes", "full"]
-Output = Literal["logit", "probability"]
 
 
 def _nothing() -> None:
@@ -91,7 +97,8 @@ class LinkPredictor:
         """Nodes at the rim from which on that is worth the effort."""
         self.has_gradient = True
         """The score has a gradient by the weights of edges, for some link."""
-        self._plain_layers: Mapping[MessagePassing, PlainCall] = {}
+        self._plain_layers: Mapping[MessagePassing, Call] = {}
+        self._whole = whole_layers(model)
         self.data = data
         self._hetero = isinstance(data, HeteroData)
         self.before_pass: Callable[[], None] = _nothing
@@ -222,6 +229,7 @@ class LinkPredictor:
         inputs: ModelInput,
         listen: Callable[[nn.Module, Undo], None] | None = None,
         flow: DataFlow | None = None,
+        on: Pass | None = None,
     ) -> Tensor:
         """Return the model's logits of the links, without weights and without gradients.
 
@@ -229,7 +237,11 @@ class LinkPredictor:
             inputs: the links.
             listen: hooks into the model for this pass; no layer sums without messages then.
             flow: follows the pass.
+            on: of layers that are done as a whole while there is a listener. None: none is.
         """
+        if on is None and listen is None and self.fuses:
+            on = Pass(flow=flow)
+        whole = () if on is None else self._whole
 
         def prepare(undo: Undo) -> None:
             torch.set_grad_enabled(False)
@@ -237,51 +249,58 @@ class LinkPredictor:
                 listen(self.model, undo)
             elif self.fuses:
                 sum_without_messages(self._plain_layers, undo)
+            if on is not None:
+                replace_forward(whole, on, undo)
             if flow is not None:
-                flow.listen(self.model, undo)
+                flow.listen(self.model, undo, whole)
 
-        with Borrowed(self.model, prepare):
-            plain = listen is not None or flow is not None
-            return self._run(inputs, flow) if plain else self._run_by_rows(inputs)
+        try:
+            with Borrowed(self.model, prepare, whole):
+                plain = listen is not None or flow is not None
+                return self._run(inputs, flow) if plain else self._run_by_rows(inputs)
+        except NotWholeError:
+            self._whole = []
+            if listen is not None:  # it has listened to some of the pass
+                raise
+        return self.logits(inputs, flow=flow)
 
     def record(
-        self, inputs: ModelInput, flow: DataFlow | None = None
+        self, inputs: ModelInput, flow: DataFlow | None = None, *, by_message: bool = False
     ) -> tuple[Tensor, ModelInput, Tracer]:
         """Return the logits, the inputs ready for `weighted`, and what was noted on the way.
 
         Args:
             inputs: the links.
             flow: follows what the logits rest on.
+            by_message: every layer passes messages of its own, and none is done as a whole.
         """
+        whole = () if by_message or not self.fuses else self._whole
         tracer = Tracer()
-        data = copy.copy(inputs.data)
-        first = 0
-        for position, store in enumerate(self.maker.edge_stores(data)):
-            edge_index = store.edge_index
-            if flow is not None:
-                edge_index = edge_index.clone()  # the relations are parts of one tensor
-                self._mark_edges(flow, store, edge_index, position)
-            store.edge_index = tracer.trace(edge_index, first)
-            first += edge_index.shape[1]
+        given = [store.edge_index for store in self.maker.edge_stores(inputs.data)]
         if flow is not None:
+            given = [each.clone() for each in given]  # the relations are parts of one tensor
+        data = self.maker.with_edges(inputs.data, tracer.trace(given))
+        if flow is not None:
+            for position, each in enumerate(given):
+                relations = 1 << position if self._hetero else (1 << self.graph.num_relations) - 1
+                for tensor in (each, *self.maker.edge_attributes(data, position)):
+                    flow.mark(tensor, Flow(0, relations, False))
             asked = Flow(-1, 0, True)
             flow.mark(inputs.edge_label_index, asked)
             flow.mark(data.edge_label_type, asked)
-
-        logits = self.logits(dataclasses.replace(inputs, data=data), tracer.listen, flow)
+        listen = partial(tracer.listen, whole=whole)
+        on = Pass(tracer.begin, flow) if whole else None
+        try:
+            logits = self.logits(dataclasses.replace(inputs, data=data), listen, flow, on)
+        except NotWholeError:
+            return self.record(inputs, flow)
         self._plain_layers = tracer.plain_layers()
         slots = torch.cat([inputs.slots, inputs.slots.new_tensor([-1])])
         calls = tuple(slots[numbers] for numbers in tracer.calls)
-        return logits, dataclasses.replace(inputs, calls=calls, plain=tuple(tracer.plain)), tracer
-
-    def _mark_edges(self, flow: DataFlow, store: Any, edge_index: Tensor, position: int) -> None:
-        """Say of the edges of a relation, and of all that is known of them, that they are that."""
-        relations = 1 << position if self._hetero else (1 << self.graph.num_relations) - 1
-        for key, value in store.items():
-            of_edges = self._hetero or (key in self.data and self.data.is_edge_attr(key))
-            if isinstance(value, Tensor) and key != "edge_index" and of_edges:
-                flow.mark(value, Flow(0, relations, False))
-        flow.mark(edge_index, Flow(0, relations, False))
+        made = dataclasses.replace(
+            inputs, calls=calls, plain=tuple(tracer.plain), whole=tuple(whole)
+        )
+        return logits, made, tracer
 
     def weighted(self, recorded: ModelInput) -> AbstractContextManager[Callable[[Tensor], Tensor]]:
         """Give a function from edge weights to logits, with gradients.
@@ -299,10 +318,11 @@ class LinkPredictor:
 
         def prepare(undo: Undo) -> Callable[[Tensor], Tensor]:
             torch.set_grad_enabled(True)
-            weighting.attach(self.model, undo)
+            weighting.attach(self.model, undo, recorded.whole)
+            replace_forward(recorded.whole, Pass(weighting.begin), undo)
             return run
 
-        return Borrowed(self.model, prepare)
+        return Borrowed(self.model, prepare, recorded.whole)
 
     def _run_by_rows(self, inputs: ModelInput, begin: Callable[[], None] = _nothing) -> Tensor:
         """Run the model on vectors that are computed when they are looked at, where it can be."""
@@ -327,25 +347,7 @@ class LinkPredictor:
         if inputs.changes() != before:
             self.maker.forget_copies()
             raise inputs.edited_in_place(before)
-        count = inputs.edge_label_index.shape[1]
-        if not isinstance(output, Tensor) or output.numel() != count:
-            got = list(output.shape) if isinstance(output, Tensor) else type(output).__name__
-            raise ModelError(
-                f"The model must return one number per link ({count} here), got {got}. If it "
-                "returns node embeddings, give forward=callable(model, data, edge_label_index)."
-            )
-        output = output.reshape(count)
-        if not output.is_floating_point():
-            raise ModelError(f"The model must return floating-point scores, got {output.dtype}.")
-        if self.output == "logit":
-            return output
-        if bool(((output < 0) | (output > 1)).any()):
-            raise ModelError(
-                f"output='probability' but the model returned {float(output.detach().max()):.4g}: "
-                "say output='logit' if these are logits."
-            )
-        tiny = torch.finfo(output.dtype).eps
-        return torch.logit(output, eps=tiny)
+        return as_logits(output, inputs.edge_label_index.shape[1], self.output)
 
     def edited_inputs(
         self,

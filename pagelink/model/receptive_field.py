@@ -113,7 +113,7 @@ def ways_to_run(predictor: LinkPredictor, reading: Reading) -> list[tuple[Mode, 
     relations that it uses.
     """
     graph, seen = predictor.graph, reading.seen
-    used = [t for t, is_seen in zip(graph.edge_types, seen, strict=True) if is_seen]
+    used = {t for t, is_seen in zip(graph.edge_types, seen, strict=True) if is_seen}
     turned = np.array([is_seen or graph.reverse.get(t) in used
                        for t, is_seen in zip(graph.edge_types, seen, strict=True)])  # fmt: skip
     if not reading.is_complete:

@@ -9,7 +9,7 @@ import numpy as np
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.ego_kernels import FAR
 from pagelink.graph.typed_graph import TypedGraph
-from pagelink.model.node_rows import Rings
+from pagelink.layers.node_rows import Rings
 from pagelink.runtime.arrays import Ints, Longs
 from pagelink.runtime.csr import Csr
 

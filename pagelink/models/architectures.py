@@ -19,9 +19,13 @@ from torch_geometric.nn.module_dict import ModuleDict
 
 from pagelink.errors import ModelError
 from pagelink.graph.schema import EdgeType
+from pagelink.layers.whole import Pass
 from pagelink.models.link_model import LinkModel, Relations, TowerModel, one_of
 from pagelink.models.messages import Adjacency
 from pagelink.models.nbf import NBF
+
+WORTH_IT = 8
+"""Relations per pair of node types from which on they are done at once."""
 
 
 class ByRelation(ModuleDict):
@@ -64,28 +68,101 @@ class RelationConv(MessagePassing):
         return out
 
 
-class RGCNLayer(nn.Module):
-    """h_v becomes W_0 h_v + b_0 plus what comes in by each relation; W_0 is one for all types."""
+class RelationLayer(nn.Module):
+    """A map of a node's own vector, plus what comes in by each relation; the kinds say how."""
 
-    def __init__(self, edge_types: Sequence[EdgeType], dim: int) -> None:
+    relations: ByRelation
+
+    def __init__(self, edge_types: Sequence[EdgeType]) -> None:
         super().__init__()
         self.edge_types = tuple(edge_types)
-        self.own = nn.Linear(dim, dim)
-        self.relations = ByRelation(self.edge_types, lambda: RelationConv(dim))
+        self.between: dict[tuple[str, str], list[int]] = {}
+        """Positions of the relations between two node types."""
+        for position, (src, _, dst) in enumerate(self.edge_types):
+            self.between.setdefault((src, dst), []).append(position)
+
+    def own_vectors(self, h_dict: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return what becomes of the nodes' own vectors."""
+        raise NotImplementedError
+
+    def incoming(self, relation: nn.Module, src: Tensor, dst: Tensor, edges: Any) -> Tensor:
+        """Return what comes in by one relation."""
+        raise NotImplementedError
+
+    def maps(self, relations: Sequence[Any]) -> Tensor:
+        """Return the matrices of relations, each with the vector that it adds as its last row."""
+        raise NotImplementedError
+
+    def share(self, dst_type: str) -> float:
+        """Return what is divided by, of all that comes in by relations."""
+        return 1.0
 
     def forward(
         self, h_dict: Mapping[str, Tensor], edge_index_dict: Relations
     ) -> dict[str, Tensor]:
         """Return the new vectors of all nodes."""
-        out: dict[str, Tensor] = {node_type: self.own(h) for node_type, h in h_dict.items()}
+        out = self.own_vectors(h_dict)
         for edge_type, relation in zip(self.edge_types, self.relations.values(), strict=True):
             if edge_type not in edge_index_dict:
                 continue
-            src_type, _, dst_type = edge_type
-            num_dst = h_dict[dst_type].shape[0]
-            incoming = relation(h_dict[src_type], edge_index_dict[edge_type], num_dst)
-            out[dst_type] = out[dst_type] + incoming
+            src, _, dst = edge_type
+            incoming = self.incoming(relation, h_dict[src], h_dict[dst], edge_index_dict[edge_type])
+            # Divided by a number of the schema, not of the sub-graph: a node's vector must not
+            # depend on which relations other nodes have.
+            out[dst] = out[dst] + incoming / self.share(dst)
         return out
+
+    def as_a_whole(self, on: Pass) -> Any:
+        """Return the same, with all relations between two node types at once."""
+        if len(self.edge_types) < WORTH_IT * len(self.between):
+            return None
+        made: dict[tuple[str, str], Tensor] = {}
+        relations = list(self.relations.values())
+
+        def forward(h_dict: Mapping[str, Tensor], edge_index_dict: Any) -> dict[str, Tensor]:
+            out = self.own_vectors(h_dict)
+            for (src, dst), of_both in self.between.items():
+                found = [edge_index_dict.get(self.edge_types[each]) for each in of_both]
+                there = [(k, edges) for k, edges in enumerate(found) if edges is not None]
+                if there:
+                    numbers, indices = zip(*there, strict=True)
+                    if (src, dst) not in made:
+                        of_these = [relations[each] for each in of_both]
+                        with torch.no_grad():
+                            made[src, dst] = self.maps(of_these)
+                    incoming = on.sum_by_relation(
+                        h_dict[src], indices, made[src, dst], h_dict[dst].shape[0], mean=True,
+                        relation=numbers,
+                    )  # fmt: skip
+                    out[dst] = out[dst] + incoming / self.share(dst)
+            return out
+
+        return forward
+
+
+class RGCNLayer(RelationLayer):
+    """h_v becomes W_0 h_v + b_0 plus what comes in by each relation; W_0 is one for all types."""
+
+    def __init__(self, edge_types: Sequence[EdgeType], dim: int) -> None:
+        super().__init__(edge_types)
+        self.own = nn.Linear(dim, dim)
+        self.relations = ByRelation(self.edge_types, lambda: RelationConv(dim))
+
+    def own_vectors(self, h_dict: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return W_0 h + b_0."""
+        return {node_type: self.own(h) for node_type, h in h_dict.items()}
+
+    def incoming(self, relation: nn.Module, src: Tensor, dst: Tensor, edges: Any) -> Tensor:
+        """Return the mean of W_r h_u + b_r."""
+        out: Tensor = relation(src, edges, dst.shape[0])
+        return out
+
+    def maps(self, relations: Sequence[Any]) -> Tensor:
+        """Return W_r and b_r."""
+        linear = [vars(relation)["_modules"]["linear"]._parameters for relation in relations]
+        weight = torch.stack([each["weight"] for each in linear])
+        bias = torch.stack([each["bias"] for each in linear])
+        return torch.cat([weight, bias[..., None]], dim=2).transpose(1, 2)
 
 
 class RGCN(TowerModel):
@@ -122,16 +199,15 @@ class MeanConv(SAGEConv):
         return out
 
 
-class SAGELayer(nn.Module):
+class SAGELayer(RelationLayer):
     """h_v becomes U h_v + b plus the mean of W_r m_r(v) over the relations r into v's type.
 
     m_r(v) is the mean of the in-neighbours by r, 0 where there are none. U and b are v's type's.
     """
 
     def __init__(self, node_types: Sequence[str], edge_types: Sequence[EdgeType], dim: int) -> None:
-        super().__init__()
+        super().__init__(edge_types)
         self.node_types = tuple(node_types)
-        self.edge_types = tuple(edge_types)
         self.own = nn.ModuleList(nn.Linear(dim, dim) for _ in self.node_types)
         self.relations = ByRelation(
             self.edge_types, lambda: MeanConv((dim, dim), dim, root_weight=False, bias=False)
@@ -139,24 +215,27 @@ class SAGELayer(nn.Module):
         entered = [edge_type[2] for edge_type in self.edge_types]
         self.num_relations = {node_type: entered.count(node_type) for node_type in node_types}
 
-    def forward(
-        self, h_dict: Mapping[str, Tensor], edge_index_dict: Relations
-    ) -> dict[str, Tensor]:
-        """Return the new vectors of all nodes."""
-        out: dict[str, Tensor] = {
+    def own_vectors(self, h_dict: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return U h + b."""
+        return {
             node_type: own(h_dict[node_type])
             for node_type, own in zip(self.node_types, self.own, strict=True)
             if node_type in h_dict
         }
-        for edge_type, relation in zip(self.edge_types, self.relations.values(), strict=True):
-            if edge_type not in edge_index_dict:
-                continue
-            src_type, _, dst_type = edge_type
-            incoming = relation((h_dict[src_type], h_dict[dst_type]), edge_index_dict[edge_type])
-            # Divided by a number of the schema, not of the sub-graph: a node's vector must not
-            # depend on which relations other nodes have.
-            out[dst_type] = out[dst_type] + incoming / self.num_relations[dst_type]
+
+    def incoming(self, relation: nn.Module, src: Tensor, dst: Tensor, edges: Any) -> Tensor:
+        """Return W_r m_r."""
+        out: Tensor = relation((src, dst), edges)
         return out
+
+    def maps(self, relations: Sequence[Any]) -> Tensor:
+        """Return W_r."""
+        weights = torch.stack([relation.lin_l.weight for relation in relations])
+        return weights.transpose(1, 2)
+
+    def share(self, dst_type: str) -> float:
+        """Return the number of relations into a node type."""
+        return self.num_relations[dst_type]
 
 
 class SAGE(TowerModel):

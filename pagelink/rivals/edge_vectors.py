@@ -66,6 +66,8 @@ def propagations(predictor: LinkPredictor, recorded: ModelInput) -> list[Propaga
     Raises:
         ModelError: a layer's messages are not one vector per edge.
     """
+    if recorded.whole:  # then not every message is a propagation's
+        recorded = predictor.record(recorded, by_message=True)[1]
     listener = _Listener()
     predictor.logits(recorded, listener.listen)
     if len(listener.sent) != len(recorded.calls):
@@ -94,8 +96,8 @@ def edge_vectors(
     noted = propagations(predictor, recorded)
     call_of = np.full(len(batch.edges), -1)
     place_of = np.zeros(len(batch.edges), dtype=np.int64)
-    for call, numbers in enumerate(recorded.calls):
-        slots = numbers.cpu().numpy()
+    for call, messages in enumerate(noted):
+        slots = messages.edges.cpu().numpy()
         there = np.flatnonzero(slots >= 0)
         call_of[slots[there]], place_of[slots[there]] = call, there
     carried = np.flatnonzero(call_of >= 0)

@@ -242,7 +242,7 @@ def test_same_as_a_weighted_mean_by_hand_on_rgcn() -> None:
 )  # fmt: skip
 def test_numbers_follow_the_columns(change: Any, expected: list[int]) -> None:
     edge_index = torch.tensor([[1, 0, 2], [0, 1, 2]])
-    result = change(Tracer().trace(edge_index, 0))
+    result = change(Tracer().trace([edge_index])[0])
     assert result.edge_numbers[0].tolist() == expected
     assert result.edge_numbers[1].tolist() == expected
     # The values are what the same code gives on a plain tensor.

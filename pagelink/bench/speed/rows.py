@@ -98,6 +98,16 @@ class Sizes:
     setup_link_types: tuple[int, ...] = (1, 10, 237)
     setup_repeats: int = 2
 
+    relations: int = 474
+    relation_nodes: int = 2_000
+    relation_edges: int = 24_000
+    relation_links: int = 16
+    relation_repeats: int = 3
+    kg_links: int = 12
+    attention_nodes: int = 2_000
+    attention_edges: int = 16_000
+    attention_links: int = 8
+
     memory_links: tuple[int, int] = (200, 1_000)
     first_repeats: int = 3
 
@@ -112,6 +122,8 @@ QUICK = Sizes(
     paper_range=(20, 60, 100, 140), large_range=(140, 300, 450, 600), linear_repeats=2,
     linear_copies=2, large_repeats=2, setup_nodes=60, setup_edges=240, setup_layers=(1, 2),
     setup_relations=(2, 3), setup_link_types=(1, 3), setup_repeats=1,
+    relations=20, relation_nodes=40, relation_edges=240, relation_links=4, relation_repeats=1,
+    kg_links=2, attention_nodes=100, attention_edges=400, attention_links=2,
     memory_links=(6, 9), first_repeats=1,
 )  # fmt: skip
 

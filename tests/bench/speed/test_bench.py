@@ -103,6 +103,19 @@ def test_the_rival_is_compared_both_ways(figures: list[Figure]) -> None:
         assert figure.value == pytest.approx(ratio)
 
 
+def test_relations_and_attention_are_ratios_within_a_round(figures: list[Figure]) -> None:
+    few, many = "4 relations", f"{QUICK.relations} relations"
+    compared = [(figure, many, few) for figure in of(figures, "relations")]
+    kinds = ("HGT", "GATConv", "TransformerConv")
+    compared += zip(of(figures, "attention"), kinds, ["RGCN"] * 3, strict=True)
+    assert len(compared) == 6
+    for figure, above, below in compared:
+        samples = (figure.samples[f"{name}, cpu_s"] for name in (above, below))
+        assert figure.value == median_ratio(*samples)
+    links = of(figures, "rgcnconv")[0].samples["cpu_s"]
+    assert [f.value for f in of(figures, "rgcnconv")[:2]] == [np.median(links), max(links)]
+
+
 def test_growth_is_the_slowest_size_over_the_fastest(figures: list[Figure]) -> None:
     for figure in of(figures, "growth"):
         best = [min(values) for values in figure.samples.values()]
@@ -160,6 +173,7 @@ def test_data_that_are_not_there_are_reported(
         "useritemattr",
         "overhead",
         "rows",
+        "rgcnconv",
         "real",
         "slowest",
         "memory",
@@ -169,7 +183,7 @@ def test_data_that_are_not_there_are_reported(
     ]
     found = list(run(FULL, only=rows))
     assert list(dict.fromkeys(figure.row for figure in found)) == rows
-    assert len(found) == 1 + 3 + 2 + 2 + 1 + 1 + 2 + 1 + 1
+    assert len(found) == 1 + 3 + 2 + 1 + 2 + 1 + 1 + 2 + 1 + 1
     assert all(str(tmp_path) in figure.missing and figure.reached is None for figure in found)
     assert as_table(found).count("not measured") == len(found)
     assert as_dict(found, quick=False, seed=0)["figures"][0]["value"] is None

@@ -21,7 +21,8 @@ from pagelink.bench.fuzz.draws.data import RandomData, edge_types_of, one_of
 from pagelink.bench.fuzz.draws.labelled import Labelled, train_on_walks
 from pagelink.bench.fuzz.draws.layers import DIM, Vectors, hetero_layers, homogeneous_conv
 from pagelink.graph.schema import HOMOGENEOUS_NODE_TYPE, EdgeType
-from pagelink.model.predictor import Forward, Output
+from pagelink.model.inputs import Output
+from pagelink.model.predictor import Forward
 
 ACTIVATIONS = (torch.relu, torch.tanh, nn.functional.elu)
 

@@ -109,9 +109,12 @@ class NodeRows(Tensor):
         return NodeRows.of(cell, rows.shape, rows)
 
     @staticmethod
-    def collected(make: Make, num_rows: int, like: NodeRows) -> NodeRows:
-        """What a layer collects at its targets, vectors as long as those of its sources."""
-        return NodeRows.of(_Cell(make, num_rows), (num_rows, like.shape[1]), like)
+    def collected(
+        make: Make, num_rows: int, like: NodeRows, columns: int | None = None
+    ) -> NodeRows:
+        """What a layer collects at its targets; None: vectors as long as those of its sources."""
+        size = num_rows, like.shape[1] if columns is None else columns
+        return NodeRows.of(_Cell(make, num_rows), size, like)
 
     def rows(self, count: int) -> Tensor:
         """The first rows, as an ordinary tensor."""

@@ -16,6 +16,7 @@ from torch_geometric.nn import (
     GCNConv,
     GINConv,
     GraphConv,
+    HGTConv,
     LGConv,
     MessagePassing,
     RGCNConv,
@@ -23,7 +24,7 @@ from torch_geometric.nn import (
 )
 
 from pagelink import PaGELink
-from pagelink.model.fused import (
+from pagelink.layers.fused import (
     EDGES_FOR_THREADS,
     Neighbours,
     PlainCall,
@@ -92,6 +93,30 @@ class Relational(nn.Module):
         return out
 
 
+class Heterogeneous(nn.Module):
+    """Two node types, which have the same edges both ways."""
+
+    def __init__(self, conv: type[HGTConv] = HGTConv) -> None:
+        super().__init__()
+        kinds = [("a", "to", "b"), ("b", "back", "a"), ("a", "on", "a")]
+        self.conv = conv(DIM, 6, (["a", "b"], kinds), heads=3)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        edges = {
+            ("a", "to", "b"): edge_index[:, ::2],
+            ("b", "back", "a"): edge_index[:, ::3],
+            ("a", "on", "a"): edge_index,
+        }
+        out = self.conv({"a": x, "b": x.flip(0)}, edges)
+        return torch.cat([out["a"], out["b"]], dim=1)
+
+
+class Louder(HGTConv):
+    def message(self, k_j: Tensor, q_i: Tensor, v_j: Tensor, edge_attr: Tensor) -> Tensor:
+        share = torch.sigmoid((q_i * k_j).sum(-1) * edge_attr)
+        return (v_j * share[..., None]).flatten(1)
+
+
 LAYERS: dict[str, tuple[Callable[[], nn.Module], bool]] = {
     "SAGE": (lambda: SAGEConv(DIM, DIM), True),
     "SAGE sum": (lambda: SAGEConv(DIM, DIM, aggr="sum"), True),
@@ -102,6 +127,8 @@ LAYERS: dict[str, tuple[Callable[[], nn.Module], bool]] = {
     "GIN": (lambda: GINConv(nn.Linear(DIM, DIM)), True),
     "RGCN": (Relational, True),
     "GAT": (lambda: GATConv(DIM, DIM), False),
+    "HGT": (Heterogeneous, True),
+    "louder HGT": (lambda: Heterogeneous(Louder), False),
     "copy": (Copy, True),
     "doubled": (Doubled, False),
     "updated": (Updated, False),
@@ -122,7 +149,7 @@ def record(model: nn.Module, x: Tensor, edge_index: Tensor) -> Tracer:
     tracer = Tracer()
     with torch.no_grad(), Undo() as undo:
         tracer.listen(model, undo)
-        model(x, tracer.trace(edge_index, 0))
+        model(x, tracer.trace([edge_index])[0])
     return tracer
 
 
@@ -193,7 +220,7 @@ def test_weights_of_another_number_type_have_their_messages_written_out() -> Non
     tracer = Tracer()
     with torch.no_grad(), Undo() as undo:
         tracer.listen(layer, undo)
-        layer(x, tracer.trace(edge_index, 0), scale)
+        layer(x, tracer.trace([edge_index])[0], scale)
     weighting = Weighting(tracer.calls, tracer.plain)
     with Undo() as undo:
         weighting.attach(layer, undo)

@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeGuard, cast
+from typing import Any, Protocol, TypeGuard, cast
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from numba import njit
-from torch import Tensor
+from torch import Tensor, nn
 from torch_geometric.nn import GCNConv, GraphConv, LGConv, MessagePassing, aggr
 
-from pagelink.model.node_rows import NodeRows
+from pagelink.layers.node_rows import NodeRows
 from pagelink.runtime.arrays import Ints, Longs
 from pagelink.runtime.kernels import kernel, over_ranges
 from pagelink.runtime.undo import Undo
@@ -47,12 +47,34 @@ class PlainCall:
     mean: bool
     num_dst: int
 
-    def vectors(self, arguments: Mapping[str, Any]) -> tuple[Tensor, Tensor | None] | None:
-        """Return the vectors and the numbers they are multiplied by; None: no kernel takes them."""
+    def sources(self, arguments: Mapping[str, Any]) -> Tensor | None:
+        """Return the vectors that are summed; None: no kernel takes them."""
         given = arguments.get(self.argument)
         x = given[0] if isinstance(given, tuple | list) else given
         scale = arguments.get("edge_weight") if self.scaled else None
-        return (x, scale) if _fits(x, scale) else None
+        return x if fits(x, scale) else None
+
+    def receivers(self, arguments: Mapping[str, Any]) -> Any:
+        """Return something of the targets."""
+        given = arguments.get(self.argument)
+        return given[1] if isinstance(given, tuple | list) else given
+
+    def collect(
+        self,
+        module: MessagePassing,
+        edge_index: Tensor,
+        arguments: Mapping[str, Any],
+        weights: Tensor | None,
+        edges: Neighbours,
+    ) -> Tensor:
+        """Return what the targets collect."""
+        x = self.sources(arguments)
+        assert x is not None
+        if weights is None:
+            weights = x.new_ones(edge_index.shape[1])
+        if self.scaled and arguments.get("edge_weight") is not None:
+            weights = weights * arguments["edge_weight"].view(-1)
+        return weighted_sum(x, weights, edges, self.mean)
 
 
 def is_plain_layer(module: MessagePassing) -> bool:
@@ -62,14 +84,26 @@ def is_plain_layer(module: MessagePassing) -> bool:
         type(module.aggr_module) in (aggr.SumAggregation, aggr.MeanAggregation)
         and kind.aggregate is MessagePassing.aggregate
         and kind.update is MessagePassing.update
-        and module.node_dim in (-2, 0)  # the same for matrices
+        and is_untouched(module)
+        and _propagates_as_usual(kind)
+    )
+
+
+def is_untouched(module: MessagePassing) -> bool:
+    """Whether a layer of matrices works as its class says, with no hook between its steps."""
+    return (
+        module.node_dim in (-2, 0)  # the same for matrices
         and module.decomposed_layers == 1
         and not {"propagate", "message", "aggregate", "update"} & set(vars(module))
         and not any(getattr(module, hooks) for hooks in _HOOKS)
-        and not module.aggr_module._forward_hooks
-        and not module.aggr_module._forward_pre_hooks
-        and _propagates_as_usual(kind)
+        and not has_hooks(module.aggr_module)
     )
+
+
+def has_hooks(module: nn.Module) -> bool:
+    """Whether a user's function is called before or behind a module."""
+    own = bool(module._forward_hooks or module._forward_pre_hooks)
+    return own or any(getattr(module, hooks, None) for hooks in _HOOKS)
 
 
 def _propagates_as_usual(kind: type) -> bool:
@@ -122,14 +156,16 @@ class Neighbours:
     @classmethod
     def between(cls, src: Longs, dst: Longs, num_src: int, num_dst: int) -> Neighbours:
         """The edges from some nodes to others."""
-        return cls(_grouped(dst, src, num_dst, num_src), num_src)
+        return cls(grouped_edges(dst, src, num_dst, num_src), num_src)
 
     @cached_property
     def by_src(self) -> Groups:
         """The edges in order of their sources; only gradients need it."""
         ptr, edges, ends = self.by_dst
         targets = np.repeat(np.arange(len(self.share)), np.diff(ptr))
-        by_src, order, others = _grouped(ends.astype(np.int64), targets, self.num_src, len(ptr))
+        by_src, order, others = grouped_edges(
+            ends.astype(np.int64), targets, self.num_src, len(ptr)
+        )
         return by_src, edges[order], others
 
     def within(self, num_dst: int) -> Neighbours:
@@ -154,7 +190,7 @@ class WeightedSum(torch.autograd.Function):
         """Return one vector per target."""
         vectors, values = x.detach().contiguous().numpy(), weights.detach().contiguous().numpy()
         out = np.empty((len(edges.share), vectors.shape[1]), dtype=np.float32)
-        _over_groups(_sum_groups, edges.by_dst, vectors, values, out)
+        over_groups(sum_groups, edges.by_dst, vectors, values, out)
         if mean:
             out *= edges.share[:, None]
         ctx.edges, ctx.mean = edges, mean
@@ -172,15 +208,15 @@ class WeightedSum(torch.autograd.Function):
         by_x = by_weights = None
         if ctx.needs_input_grad[0]:
             by_x = np.empty(x.shape, dtype=np.float32)
-            _over_groups(_sum_groups, edges.by_src, gradient, weights, by_x)
+            over_groups(sum_groups, edges.by_src, gradient, weights, by_x)
         if ctx.needs_input_grad[1]:
             by_weights = np.zeros(len(weights), dtype=np.float32)
-            _over_groups(_dot_groups, edges.by_dst, x, gradient, by_weights)
+            over_groups(dot_groups, edges.by_dst, x, gradient, by_weights)
         made = (None if g is None else torch.from_numpy(g) for g in (by_x, by_weights))
         return (*made, None, None)  # type: ignore[return-value]
 
 
-def _fits(x: object, scale: object) -> TypeGuard[Tensor]:
+def fits(x: object, scale: object = None) -> TypeGuard[Tensor]:
     """Whether vectors, and numbers to scale them, are what the kernels are compiled for."""
     return (
         isinstance(x, Tensor)
@@ -207,6 +243,30 @@ def weighted_sum(x: Tensor, weights: Tensor, edges: Neighbours, mean: bool) -> T
 Propagate = Callable[..., Tensor]
 
 
+class Call(Protocol):
+    """How a propagation is done without writing its messages out."""
+
+    @property
+    def num_dst(self) -> int:
+        """The number of targets."""
+
+    def sources(self, arguments: Mapping[str, Any]) -> Tensor | None:
+        """Return the vectors that are summed; None: no kernel takes them."""
+
+    def receivers(self, arguments: Mapping[str, Any]) -> Any:
+        """Return something of the targets."""
+
+    def collect(
+        self,
+        module: MessagePassing,
+        edge_index: Tensor,
+        arguments: Mapping[str, Any],
+        weights: Tensor | None,
+        edges: Neighbours,
+    ) -> Tensor:
+        """Return what the targets collect."""
+
+
 def replace_propagate(layers: Mapping[MessagePassing, Propagate], undo: Undo) -> None:
     """Let each layer propagate by another function until the context is left."""
     for module, propagate in layers.items():
@@ -214,7 +274,7 @@ def replace_propagate(layers: Mapping[MessagePassing, Propagate], undo: Undo) ->
         vars(module)["propagate"] = propagate
 
 
-def sum_without_messages(layers: Mapping[MessagePassing, PlainCall], undo: Undo) -> None:
+def sum_without_messages(layers: Mapping[MessagePassing, Call], undo: Undo) -> None:
     """Let layers sum their neighbours without writing messages out, without weights."""
     known: Known = {}
     plain = {m: _summing(m, call, known) for m, call in layers.items() if is_plain_layer(m)}
@@ -226,27 +286,24 @@ Known = dict[tuple[int, ...], tuple[Tensor, Neighbours]]
 their sources, and the numbers of their nodes. The tensor is kept, so that no other has its id."""
 
 
-def _summing(module: MessagePassing, call: PlainCall, known: Known) -> Propagate:
+def _summing(module: MessagePassing, call: Call, known: Known) -> Propagate:
     written_out: Propagate = module.propagate
     source = ends_of(module)[0]
 
     def propagate(edge_index: Any, size: Any = None, **arguments: Any) -> Tensor:
-        given: Any = arguments.get(call.argument)
-        receivers = given[1] if isinstance(given, tuple | list) else given
+        receivers = call.receivers(arguments)
         num_dst = None if size is None else size[ends_of(module)[1]]
         if num_dst is None and isinstance(receivers, Tensor):
             num_dst = receivers.shape[0]
-        found = call.vectors(arguments)
-        if num_dst is None or type(edge_index) is not Tensor or found is None:
+        x = call.sources(arguments)
+        if num_dst is None or type(edge_index) is not Tensor or x is None:
             return written_out(edge_index, size=size, **arguments)
-        x, scale = found
-        weights = x.new_ones(edge_index.shape[1]) if scale is None else scale.view(-1)
         # The layers of a model mostly get the same edges, unless it changes them on the way.
         counted = not edge_index.is_inference()
         key = id(edge_index), edge_index._version if counted else -1, source, x.shape[0], num_dst
         if not counted or key not in known:
             known[key] = edge_index, Neighbours.of(module, edge_index, x.shape[0], num_dst)
-        return weighted_sum(x, weights, known[key][1], call.mean)
+        return call.collect(module, edge_index, arguments, None, known[key][1])
 
     return propagate
 
@@ -256,7 +313,7 @@ def ends_of(module: MessagePassing) -> tuple[int, int]:
     return (0, 1) if module.flow == "source_to_target" else (1, 0)
 
 
-def _over_groups(work: Any, groups: Groups, *arrays: npt.NDArray[Any]) -> None:
+def over_groups(work: Any, groups: Groups, *arrays: npt.NDArray[Any]) -> None:
     """Run a kernel over all groups, by several threads where that is worth it."""
     ptr = groups[0]
     if torch.get_num_threads() == 1 or ptr[-1] < EDGES_FOR_THREADS:
@@ -266,7 +323,7 @@ def _over_groups(work: Any, groups: Groups, *arrays: npt.NDArray[Any]) -> None:
 
 
 @kernel
-def _grouped(key, other, size, other_size):  # type: ignore[no-untyped-def]
+def grouped_edges(key, other, size, other_size):  # type: ignore[no-untyped-def]
     """Group edges by one end: range of each group, the edges in order, and their other ends."""
     ptr = np.zeros(size + 1, dtype=np.int64)
     for e in range(len(key)):
@@ -287,7 +344,7 @@ def _grouped(key, other, size, other_size):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _sum_groups(first, last, ptr, edges, ends, vectors, weights, out):  # type: ignore[no-untyped-def]
+def sum_groups(first, last, ptr, edges, ends, vectors, weights, out):  # type: ignore[no-untyped-def]
     """out[v]: sum over the edges of group v of weight times the vector of the other end."""
     dim = vectors.shape[1]
     for v in range(first, last):
@@ -302,7 +359,7 @@ def _sum_groups(first, last, ptr, edges, ends, vectors, weights, out):  # type: 
 
 # Sums of a product may be taken in any order: then they are done several at a time.
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def _dot_groups(first, last, ptr, edges, ends, vectors, others, out):  # type: ignore[no-untyped-def]
+def dot_groups(first, last, ptr, edges, ends, vectors, others, out):  # type: ignore[no-untyped-def]
     """out[e] of an edge of group v: the product of the other end's vector and others[v]."""
     dim = vectors.shape[1]
     for v in range(first, last):

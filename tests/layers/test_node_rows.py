@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch_geometric.nn import HeteroConv, SAGEConv
 
 from pagelink import PaGELink
-from pagelink.model.node_rows import NodeRows, RowsError
+from pagelink.layers.node_rows import NodeRows, RowsError
 
 SPARES = {
     "HeteroConv SAGE", "HeteroConv GraphConv", "one conv for all relations", "to_hetero",

@@ -1,0 +1,1 @@
+"""Layers that are known, done at less cost than by messages that are written out."""
