@@ -80,7 +80,7 @@ def stratified(strata: Sequence[Longs], count: int, seed: int) -> Longs:
     return np.sort(np.concatenate(drawn))
 
 
-def test_links(
+def predicted_links(
     checkpoint: Checkpoint, count: int, threshold: float | None, seed: int
 ) -> list[LinkLike]:
     """Return a stratified sample of the test links that a model predicts.

@@ -119,11 +119,11 @@ def _links(
     checkpoint: Checkpoint, table: Path | None, sample: int | None, limit: float | None, seed: int
 ) -> list[LinkLike]:
     """The links of a table, or the test links that are predicted; all of them, or a sample."""
-    from pagelink.audit.sampling import sample_links, test_links
+    from pagelink.audit.sampling import predicted_links, sample_links
     from pagelink.tables.link_tables import read_links
 
     if table is None:
-        return test_links(checkpoint, sample or 500, limit, seed)
+        return predicted_links(checkpoint, sample or 500, limit, seed)
     given = [row.link for row in read_links(table)]
     return given if sample is None else sample_links(checkpoint, given, sample, seed)
 
