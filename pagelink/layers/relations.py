@@ -21,8 +21,8 @@ from pagelink.layers.node_rows import NodeRows
 from pagelink.runtime.arrays import Ints, Longs
 
 FOR_TORCH = 262_144
-"""Products of matrices with more multiplications are torch's, which has the threads that are asked
-for; NumPy does smaller ones, on one thread, in a fraction of the time of a call of torch."""
+"""Products of matrices with more multiplications are torch's, which has the requested number of
+threads; for smaller ones a call of NumPy takes a fraction of the time of a call of torch."""
 Range = tuple[int, int, int]
 """A relation, and the first and the last of its pairs."""
 

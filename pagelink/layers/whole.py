@@ -90,10 +90,9 @@ class Pass:
             if key is None or key not in self._known:
                 made = _arranged(plain, relation, x.shape[0], num_dst, maps.shape[0], ends)
                 self._known[key] = plain, made
-            if self._flow is None:
-                edges = self._known[key][1]
-            else:
-                out = relation_sum(x, weights, self._known[key][1], maps, mean)
+            edges = self._known[key][1]
+            if self._flow is not None:
+                out = relation_sum(x, weights, edges, maps, mean)
                 self._flow.passed([x, *plain], out)
                 return out
         return relation_sum(x, weights, edges, maps, mean)
@@ -112,8 +111,13 @@ def _arranged(
     else:
         both = torch.cat([*plain], dim=1).numpy()
         kinds = np.repeat(np.asarray(relation), [each.shape[1] for each in plain])
-    src, dst = (np.ascontiguousarray(both[end]) for end in ends)
-    return RelationEdges.of(src, dst, np.ascontiguousarray(kinds), num_src, num_dst, num_relations)
+    arrays = [
+        np.ascontiguousarray(a, dtype=np.int64) for a in (both[ends[0]], both[ends[1]], kinds)
+    ]
+    try:
+        return RelationEdges.of(*arrays, num_src, num_dst, num_relations)
+    except IndexError as error:
+        raise NotWholeError("nodes or relations that are not there") from error
 
 
 def stand_in(module: nn.Module, on: Pass) -> Forward | None:

@@ -105,7 +105,7 @@ def test_what_is_not_known_is_left_to_the_layer() -> None:
         forward(None, edge_index, kinds)  # ids of nodes
     with pytest.raises(NotWholeError):
         stand_in(RGCNConv(DIM, OUT, RELATIONS), Pass())(x.double(), edge_index, kinds)  # type: ignore[misc]
-    with pytest.raises(IndexError):
+    with pytest.raises(NotWholeError):
         stand_in(RGCNConv(DIM, OUT, RELATIONS), Pass())(x, edge_index + NODES, kinds)  # type: ignore[misc]
     assert whole_layers(seeded(lambda: RGCNConv(DIM, OUT, RELATIONS, aggr="max"))) == []
     assert whole_layers(Louder(DIM, OUT, RELATIONS)) == []
