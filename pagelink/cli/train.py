@@ -204,6 +204,7 @@ def recommend(
 
     checkpoint = load(graph, model, words, link)
     src_type, relation, dst_type = checkpoint.link_type
+    relation = checkpoint.graph.phrase(checkpoint.link_type) or relation
     found = best(checkpoint, src, k, dst=dst, known=known)
     if dst is None:
         console.print(f"Best new targets of {src!r} ({relation} {dst_type}):")

@@ -210,6 +210,7 @@ def test_commands_of_a_model_for_all_relations(trained: Path) -> None:
                  cwd=trained)  # fmt: skip
     assert said.returncode == 0, said.stderr
     assert said.stdout.count("\n") == 5
+    assert said.stdout.startswith("Best new targets of 'Ada' (is at home in entity):")
     said = shell("recommend", *opened, "--link", "is from", "--dst", "l0", "-k", "2", cwd=trained)
     assert said.returncode == 0, said.stderr
     (trained / "nodes.csv").write_text("src\np0\nnobody\n")
