@@ -111,11 +111,11 @@ def _arranged(
     else:
         both = torch.cat([*plain], dim=1).numpy()
         kinds = np.repeat(np.asarray(relation), [each.shape[1] for each in plain])
-    arrays = [
+    src, dst, kind = (
         np.ascontiguousarray(a, dtype=np.int64) for a in (both[ends[0]], both[ends[1]], kinds)
-    ]
+    )
     try:
-        return RelationEdges.of(*arrays, num_src, num_dst, num_relations)
+        return RelationEdges.of(src, dst, kind, num_src, num_dst, num_relations)
     except IndexError as error:
         raise NotWholeError("nodes or relations that are not there") from error
 
