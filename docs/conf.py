@@ -22,7 +22,10 @@ nitpicky = True
 nitpick_ignore_regex = [
     ("py:class", r"(collections|numpy|pathlib|torch|torch_geometric)\..*"),
     ("py:class", r"ArrayLike|LinkLike|Engine|End"),
-    ("py:class", r"pagelink\..*\.(TypedGraph|Adjacency|Opening|Engine|RelationalEdges|SortedEdges)"),
+    (
+        "py:class",
+        r"pagelink\..*\.(TypedGraph|Adjacency|Opening|Engine|RelationalEdges|SortedEdges)",
+    ),
 ]
 # A page shows names, not where they live.
 add_module_names = False

@@ -41,6 +41,12 @@ class Activity:
         found: Bools = (self.state == IDLE).any(1)
         return found
 
+    def has_idle_end(self, lengths: Longs) -> Bools:
+        """Per candidate of a number of facts, whether its first or its last fact is idle."""
+        last = self.state[np.arange(len(lengths)), lengths - 1]
+        found: Bools = (self.state[:, 0] == IDLE) | (last == IDLE)
+        return found
+
     def joined(self, more: Activity, rows: Longs) -> Activity:
         """With what else is known of some candidates."""
         state, effect = self.state.copy(), self.effect.copy()

@@ -39,8 +39,8 @@ class Selection:
     """The chosen set of paths of each link, and what was measured to choose it."""
 
     members: Longs
-    """[num_links, most]: candidates, those without an idle fact and of the largest share first; -1
-    behind the last."""
+    """[num_links, most]: candidates, those that may be evidence first, by share; -1 behind the
+    last."""
     effect: Doubles
     """Of the chosen set, by removal."""
     gain: Doubles
@@ -141,13 +141,14 @@ def select(chains: Chains) -> Selection:
         further = np.setdiff1d(chosen.members[chosen.members >= 0], pools)
         activity = activity.joined(activity_of(trials, further), further)
 
-    # 3. Put the members of each set in order: those without an idle fact first, then those of the
-    #    largest share, then those that do most alone.
+    # 3. Put the members of each set in order: first those that may be evidence (see `is_evidence`),
+    #    by the largest share, then by what they do alone.
     there = chosen.members >= 0
-    idle = np.append(activity.has_idle, False)[chosen.members]
+    idle = np.append(activity.has_idle_end(candidates.lengths), False)[chosen.members]
+    behind = idle | ~counts(chosen.share) | ~there
     first = np.where(there, np.minimum(np.nan_to_num(chosen.share), 1.0).round(6), -np.inf)
     strength = np.where(there, trials.alone[chosen.members], -np.inf)
-    order = np.lexsort((-strength, -first, idle | ~there), axis=1)
+    order = np.lexsort((-strength, -first, behind), axis=1)
     best = np.where(sound, judged.worth, 0.0).max(1, initial=0.0)
     return _selection(
         trials, chosen, order, stand_in(trials.span, most_effect, most_gain),

@@ -117,7 +117,13 @@ def _check_paths(explanation: Explanation, evidence: Evidence, noise: Noise) -> 
     """Evidence comes first, by share; what speaks against the link does not stand alone."""
     paths, settings = explanation.paths, explanation.settings
     shares = [min(path.share or 0.0, 1.0) for path in paths]
-    if any(after > before + 2 * ROUNDING for before, after in pairwise(shares)):
+    may_be = [
+        share >= EVIDENCE and all(path.edges[end].active is not False for end in (0, -1))
+        for share, path in zip(shares, paths, strict=True)
+    ]
+    # Those that may be evidence come first.
+    ranks = [share + counts for share, counts in zip(shares, may_be, strict=True)]
+    if any(after > before + 2 * ROUNDING for before, after in pairwise(ranks)):
         yield f"the shares of the paths in their order are {shares}"
     known = [path.is_evidence for path in paths]
     if known != sorted(known, key=lambda counts: not counts):
