@@ -23,6 +23,8 @@ NO_RESULTS = {
     ("paper.md", "L_path, E_path, end of learning"): SETTINGS,
     ("paper.md", "GNNExp-Link, released, tuned, PGExp-Link, released, tuned"): SETTINGS,
     ("paper.md", "paper or its released code, pagelink"): SETTINGS,
+    ("knowledge.md", "link, score, and without the returned paths, its first path"):
+        "what the command above it printed",
     ("paper.md", "paper, released code, pagelink"): SETTINGS,
     ("reading.md", "Line, Meaning, Field"): "example lines and what they mean",
     ("sanity.md", "Mechanism, Right answer, Top path right, Verdict right, "
