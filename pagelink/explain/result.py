@@ -43,7 +43,7 @@ class PathEdge:
     """How much the logit falls when this fact alone is removed; None if it was not measured."""
     active: bool | None = None
     """Whether removing it alone moves the score in some graph that has its path: G, G without
-    another path, G0 with this path, and with this path and a random half of all other facts on
+    another path, G0 with this path, and with this path and a random part of all other facts on
     paths. False: idle, it only connects others. None: not measured."""
     added: bool = False
     """The graph does not hold the fact: it was added to see what the model does with it."""
