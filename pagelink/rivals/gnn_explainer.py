@@ -1,9 +1,9 @@
 """PyTorch Geometric's own GNNExplainer, on the graph of a link alone.
 
-It reaches only convolutions that are kept by relation, and learns over all edges it is given. So it
-gets the models of this package with their convolutions by relation, and of the graph no more than
-the edges that can move the score of the link: that is as fast as it can be. What it returns is the
-facts of the highest masks; the mask of a fact is the larger of those of its two edges.
+It reaches only convolutions that are kept by relation, as RGCN and SAGE of this package keep them,
+and learns over all edges it is given. So it gets of the graph no more than the edges that can move
+the score of the link: that is as fast as it can be. What it returns is the facts of the highest
+masks; the mask of a fact is the larger of those of its two edges.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ EPOCHS = 100
 
 
 class ByRelation(nn.Module):
-    """A copy of a model whose convolutions PyG's explainers can find, each by its relation.
+    """A copy of a model whose messages PyG's explainers can mask, by relation.
 
     Args:
         model: its layers must have one convolution per relation, such as those of RGCN and SAGE.
@@ -40,19 +40,17 @@ class ByRelation(nn.Module):
     def __init__(self, model: LinkModel) -> None:
         super().__init__()
         self.model = copy.deepcopy(model).requires_grad_(False).eval()
-        self.relations = nn.ModuleList()
         for layer in self.model.layers:
             convs = getattr(layer, "relations", None)
-            if not isinstance(convs, nn.ModuleList) or len(convs) != len(model.edge_types):
+            if not isinstance(convs, ModuleDict) or len(convs) != len(model.edge_types):
                 raise ModelError(
                     f"GNNExplainer reaches only layers with a convolution for each relation, and "
                     f"{type(layer).__name__} has none. Use an RGCN or a SAGE model."
                 )
-            for conv in convs:
+            for conv in convs.values():
                 # PyG masks messages in the plain propagate that a class had before it was compiled.
                 # A subclass of a layer that was compiled before remembers the compiled one instead.
                 type(conv)._orig_propagate = MessagePassing.propagate  # type: ignore[attr-defined]
-            self.relations.append(ModuleDict(dict(zip(model.edge_types, convs, strict=True))))
 
     def forward(
         self,

@@ -75,7 +75,7 @@ def test_sources_of_a_target(folder: Path) -> None:
     for wrong in ([], ["--src", "User 3", "--dst", "Item 3"]):
         done = shell("recommend", "graph", "--model", "model.pt", *wrong, cwd=folder)
         assert done.returncode == 2
-        assert "Give either --src or --dst" in done.stderr
+        assert "Give one of --src, --dst and --links" in done.stderr
 
 
 def test_predicted_negatives(folder: Path) -> None:
