@@ -50,7 +50,7 @@ class ByRelation(nn.Module):
             for conv in convs.values():
                 # PyG masks messages in the plain propagate that a class had before it was compiled.
                 # A subclass of a layer that was compiled before remembers the compiled one instead.
-                type(conv)._orig_propagate = MessagePassing.propagate  # type: ignore[attr-defined]
+                type(conv)._orig_propagate = MessagePassing.propagate
 
     def forward(
         self,
