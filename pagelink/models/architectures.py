@@ -8,6 +8,7 @@ the source to the target; see `pagelink.models.nbf`.
 from __future__ import annotations
 
 import inspect
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -68,7 +69,7 @@ class RelationConv(MessagePassing):
         return out
 
 
-class RelationLayer(nn.Module):
+class RelationLayer(nn.Module, ABC):
     """A map of a node's own vector, plus what comes in by each relation; the kinds say how."""
 
     relations: ByRelation
@@ -81,17 +82,17 @@ class RelationLayer(nn.Module):
         for position, (src, _, dst) in enumerate(self.edge_types):
             self.between.setdefault((src, dst), []).append(position)
 
+    @abstractmethod
     def own_vectors(self, h_dict: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return what becomes of the nodes' own vectors."""
-        raise NotImplementedError
 
+    @abstractmethod
     def incoming(self, relation: nn.Module, src: Tensor, dst: Tensor, edges: Any) -> Tensor:
         """Return what comes in by one relation."""
-        raise NotImplementedError
 
+    @abstractmethod
     def maps(self, relations: Sequence[Any]) -> Tensor:
         """Return the matrices of relations, each with the vector that it adds as its last row."""
-        raise NotImplementedError
 
     def share(self, dst_type: str) -> float:
         """Return what is divided by, of all that comes in by relations."""
