@@ -301,3 +301,23 @@ def knowledge(
             out, console, graph=graph, model=model, minutes=minutes, only=only or [], seed=seed,
             options={} if head is None else {"head": head},
         )  # fmt: skip
+
+
+@bench.command()
+def examples(
+    folder: Annotated[Path, typer.Argument(help="The folder `examples` of a checkout of PyG.")],
+    only: Annotated[Many, repeatable("Only this example, such as link_pred.", "NAME")] = None,
+    links: Annotated[int, typer.Option(min=1, help="Links per example.")] = 10,
+    out: Annotated[Path, output("Folder for run files and the table.")] = Path("out"),
+) -> None:
+    """Explain the models of PyG's link-prediction examples, their classes unchanged.
+
+    pagelink bench examples pytorch_geometric/examples --out out
+
+    What was done before is not done again.
+    """
+    from pagelink.bench.pyg_examples import run_and_print
+
+    one_thread()
+    with locked(out):
+        run_and_print(folder, out, console, only or [], links)

@@ -67,6 +67,16 @@ def figures(folder: Path, part: str, name: str) -> dict[str, object]:
     return run.figures
 
 
+def test_explainers_that_are_left_out_have_no_run(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder / "models", tmp_path / "models")
+    left = tuple(name for name in RIVALS if name not in ("gradient", "degree"))
+    run_and_print(tmp_path, MINE, quiet(), quick=True, without=left)
+    for part, rows in (("explainers", {"gradient", "degree"}), ("connection", {"gradient"})):
+        runs = RunStore(tmp_path / "runs").all(part)
+        named = {str(run.key["row"]).split(",")[0] for run in runs if "seed" in run.key}
+        assert named == rows
+
+
 def test_every_explainer_and_seed_has_a_run_with_its_settings(folder: Path) -> None:
     runs = list(RunStore(folder / "runs").all("explainers"))
     found = {(run.figures["row"], run.key.get("seed")) for run in runs}
