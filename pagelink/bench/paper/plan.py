@@ -35,17 +35,21 @@ PER_LINK = "per link"
 plots are made from the others alone; what needs links (an interval) is a figure of its own."""
 GENERATED, CITATION, TINY = "useritemattr-rgcn", "augcitation-rgcn", "tiny-rgcn"
 OWN_CITATION = f"{AMINER}-rgcn"
+KNOWLEDGE = "fb15k-rgcn"
+"""Run only if it is named: no data set of the paper, but the one of Power-Link's."""
 TITLES = {
     RELEASED: "UserItemAttr, released",
     GENERATED: "UserItemAttr, generated",
     CITATION: "AugCitation (vispub)",
     OWN_CITATION: "AugCitation (own citation graph)",
+    KNOWLEDGE: "FB15k-237",
     TINY: "tiny",
 }
 LONG_TITLES = {
     RELEASED: "UserItemAttr, released data and weights",
     GENERATED: "UserItemAttr, generated and trained here",
     CITATION: "AugCitation from vispub-citation",
+    KNOWLEDGE: "FB15k-237, one relation predicted",
     TINY: "a tiny generated graph",
 }
 QUICK_LINKS, RELEASED_LINKS = 4, 129
@@ -114,7 +118,7 @@ class Dataset:
     @property
     def published(self) -> str | None:
         """The data set of the paper whose figures stand beside ours."""
-        if self.given is not None:
+        if self.given is not None or self.name == KNOWLEDGE:
             return None
         return "AugCitation" if self.name in (CITATION, OWN_CITATION) else "UserItemAttr"
 
@@ -219,7 +223,8 @@ class Dataset:
 def datasets(plan: Plan) -> list[Dataset]:
     """The data sets of a plan."""
     own = () if plan.aminer is None else (OWN_CITATION,)
-    names = (TINY,) if plan.quick else (RELEASED, GENERATED, CITATION, *own)
+    named = (KNOWLEDGE,) if KNOWLEDGE in plan.only else ()
+    names = (TINY,) if plan.quick else (RELEASED, GENERATED, CITATION, *own, *named)
     return [Dataset(name, plan) for name in names if not plan.only or name in plan.only]
 
 
