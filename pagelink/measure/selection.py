@@ -17,7 +17,7 @@ from pagelink.measure.candidates import Candidates
 from pagelink.measure.path_sets import Chains, PathSets, make_pools, ranked
 from pagelink.measure.preference import preference
 from pagelink.measure.trials import Trials
-from pagelink.measure.verdict import stand_in
+from pagelink.measure.verdict import carry, stand_in
 from pagelink.measure.worth import (
     Sets,
     counts,
@@ -106,19 +106,31 @@ def select(chains: Chains) -> Selection:
     pools = make_pools(chains, alone)
     sets = PathSets(candidates, pools, most)
     effect, gain = (sets.measured(trials, inserted=side) for side in (False, True))
-    most_effect = np.maximum(_highest(effect), chains.best[False])
-    most_gain = np.maximum(_highest(gain), chains.best[True])
 
-    # 2. Find which facts are idle, and apply the list of choice.
+    # 2. Find which facts are idle. A path that has one and adds nothing to G0 is none that the
+    #    model uses, but may share facts with several that it does: removing it breaks all of them.
+    #    Sets with such a path are out, also as a measure, where others carry the prediction.
     activity = activity_of(trials, np.unique(pools[pools >= 0]))
     without = sets.without_each(effect), sets.without_each(gain)
     share = shares(effect, gain, *without, noise)
     bundles = _bundles(sets.members, trials.alone, without[0], effect, noise)
+    is_sound = counts(share).all(2) & (bundles != _LONELY).all(2)
+    borrows = activity.has_idle & (trials.gains <= noise)
+    used = sets.valid & ~np.any(np.append(borrows, False)[sets.members], axis=2)
+    either = np.where(used & is_sound, np.maximum(effect, gain), -np.inf)
+    carried = carry(trials.span, _highest(either), noise)
+    valid = np.where(carried[:, None], used, sets.valid)
+    most_effect, most_gain = (
+        np.where(carried, _highest(np.where(used, side, -np.inf)), np.maximum(_highest(side), best))
+        for side, best in ((effect, chains.best[False]), (gain, chains.best[True]))
+    )
+
+    # 3. Apply the list of choice.
     judged = Sets(
-        valid=sets.valid,
+        valid=valid,
         worth=worths(effect, gain, most_effect, most_gain, noise),
         effect=effect,
-        is_sound=counts(share).all(2) & (bundles != _LONELY).all(2),
+        is_sound=is_sound,
         is_active=~np.any(np.append(activity.has_idle, False)[sets.members], axis=2),
         hubs=_num_hubs(trials, sets.members),
         facts=_num_facts(trials, sets.members),
@@ -141,7 +153,7 @@ def select(chains: Chains) -> Selection:
         further = np.setdiff1d(chosen.members[chosen.members >= 0], pools)
         activity = activity.joined(activity_of(trials, further), further)
 
-    # 3. Put the members of each set in order: first those that may be evidence (see `is_evidence`),
+    # 4. Put the members of each set in order: first those that may be evidence (see `is_evidence`),
     #    by the largest share, then by what they do alone.
     there = chosen.members >= 0
     idle = np.append(activity.has_idle_end(candidates.lengths), False)[chosen.members]

@@ -137,8 +137,8 @@ class _Search:
 
     def _add_best(self, rows: Longs, tried: Longs) -> None:
         """Measure facts together with the sets so far, and add the best of each link."""
-        before = [np.array([*self._sets[row], fact]) for row, fact in zip(rows, tried, strict=True)]
-        effect = self._measured(self._links[rows], Csr.of(before))
+        sets = [self._slot[[*self._sets[row], fact]] for row, fact in zip(rows, tried, strict=True)]
+        effect = self._measured(self._links[rows], sets)
         for row in np.unique(rows).tolist():
             mine = np.flatnonzero(rows == row)
             best = mine[np.argmax(effect[mine])]
@@ -151,11 +151,24 @@ class _Search:
         edges = self._trials.work.batch.edges[slots]
         return self._trials.graphs.graph.fact[edges].astype(np.int64)
 
-    def _measured(self, link: Longs, facts: Csr) -> Doubles:
-        """The effects of sets of facts."""
-        work = self._trials.work
-        slots = slots_of_same_facts(self._trials.graphs.graph, work.batch, self._slot[facts.values])
+    def _measured(self, link: Longs, sets: list[Longs]) -> Doubles:
+        """The effects of sets of facts, each by one of its edges."""
+        facts, work = Csr.of(sets), self._trials.work
+        slots = slots_of_same_facts(self._trials.graphs.graph, work.batch, facts.values)
         return self._trials.effects(Edits(link, slots.joined(facts.ptr)))
+
+    def _drop_needless(self, found: dict[int, Longs], effects: dict[int, float]) -> None:
+        """Leave out facts for which the others make up, those that were found last first."""
+        least = {link: effect - self._trials.work.setup.noise for link, effect in effects.items()}
+        for place in reversed(range(max(map(len, found.values()), default=0))):
+            links = [link for link, slots in found.items() if len(slots) > max(place, 1)]
+            fewer = [np.delete(found[link], place) for link in links]
+            if not links:
+                continue
+            without = self._measured(np.array(links), fewer).tolist()
+            for link, slots, effect in zip(links, fewer, without, strict=True):
+                if effect >= least[link]:
+                    found[link], effects[link] = slots, effect
 
     def results(self, shown: dict[int, Longs], shown_effect: Doubles) -> dict[int, Strongest]:
         """The sets that were found; that of the returned paths, where it does more."""
@@ -170,6 +183,8 @@ class _Search:
             effects[link] = float(reached[size])
             if shown_effect[link] > effects[link] + noise:
                 found[link], effects[link] = shown[link], float(shown_effect[link])
+        self._drop_needless(found, effects)
+        for link in found:
             # A fact on a path is named as the path names it, not by its reverse.
             facts, walked = (self._fact(slots) for slots in (found[link], shown[link]))
             same = dict(zip(walked.tolist(), shown[link].tolist(), strict=True))

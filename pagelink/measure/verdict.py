@@ -56,6 +56,22 @@ def stand_in(span: Doubles, removed: Doubles, added: Doubles) -> Bools:
     return found
 
 
+def carry(span: Doubles, most: Doubles, noise: float) -> Bools:
+    """Whether paths carry the prediction of each link.
+
+    Args:
+        span: f(G) - f(G0).
+        most: the best effect or gain of some sets.
+        noise: tau.
+
+    Example:
+        >>> carry(np.array([4.0, 4.0, -1.0]), np.array([0.5, 0.3, 0.5]), 0.01)
+        array([ True, False, False])
+    """
+    found: Bools = (span > 0) & (most > noise) & (most >= TENTH * span)
+    return found
+
+
 def verdict_of(
     logit: float,
     without_paths: float,

@@ -13,7 +13,7 @@ from pagelink.explain.result import Explanation, Node, Path, StrongestFacts
 from pagelink.measure.verdict import Part, PartName
 from pagelink.views.control_wording import of_at_most
 from pagelink.views.path_wording import size_of
-from pagelink.views.score_wording import place, support
+from pagelink.views.score_wording import MINUS, place
 from pagelink.views.statements import Fact, NodeWords, edge_words, fact_key, fact_keys, path_steps
 from pagelink.views.text import count, number_word, percent, words
 
@@ -22,7 +22,7 @@ HALF = 0.5
 and a part on which the score rests mostly has at least this share of what all parts add."""
 SHOWN = 3
 """Sets of paths that are listed as equally good."""
-_SIGNS = "(+ supports the link, \N{MINUS SIGN} speaks against it)"
+_SIGNS = f"(+ supports the link, {MINUS} speaks against it)"
 
 
 # Sets of paths that are as good as the returned one.
@@ -126,7 +126,7 @@ def strongest_words(
     heading = "The strongest facts"
     if facts and everywhere and len(facts) == len(on):
         return StrongestWords(heading, f"{sentence} {_all_of(len(facts), len(shown))}", ())
-    if any(support(fact.influence) for fact in facts):
+    if any(abs(fact.influence or 0.0) > bar for fact in facts):
         heading = f"{heading} {_SIGNS}"
     return StrongestWords(heading, sentence, tuple(facts))
 
@@ -161,7 +161,12 @@ def _these(number: int) -> str:
 def _alone(influence: float | None, noise: float) -> str:
     if influence is None:
         return ""
-    return "alone: hardly any effect" if abs(influence) <= noise else f"alone: {support(influence)}"
+    return "alone: hardly any effect" if abs(influence) <= noise else f"alone: {_signed(influence)}"
+
+
+def _signed(effect: float) -> str:
+    """Return an effect beyond the noise with its sign, however small the scores are."""
+    return f"{'+' if effect > 0 else MINUS}{size_of(effect)}"
 
 
 def _on_paths(numbers: list[int]) -> str:
@@ -215,7 +220,7 @@ def what_else_words(explanation: Explanation, link: Fact) -> WhatElse | None:
         PartWords(
             part.name,
             _part(explanation, part, link) + _part_size(part),
-            "nothing" if abs(part.effect) <= bar else support(part.effect) + _error(part),
+            "nothing" if abs(part.effect) <= bar else _signed(part.effect) + _error(part),
             part.effect,
             part.error,
         )
@@ -297,4 +302,4 @@ def _instead(explanation: Explanation, part: Part) -> str:
 
 
 def _error(part: Part) -> str:
-    return "" if part.error is None else f" ± {part.error:.2f}"
+    return "" if part.error is None else f" ± {size_of(part.error)}"

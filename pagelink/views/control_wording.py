@@ -140,7 +140,7 @@ def one_end(measured: Measured) -> tuple[str, ...]:
         who, other = other, who
     return (
         f"What counts is what {who.short} is connected to, not that {other.short} is connected to "
-        f"it: without {measured.these} the {measured.falls}; the facts "
-        f"at {other.short} alone change nothing.",
+        f"it: without {measured.these} the {measured.falls}; those of "
+        f"them at {other.short} alone change nothing.",
         *led_to(measured),
     )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pagelink.explain.result import Explanation, Path
 from pagelink.views.statements import Step
-from pagelink.views.text import numbers, percent
+from pagelink.views.text import decimals_for, numbers, percent
 
 MOST = 0.5
 """Paths are necessary if their removal takes this share of what all paths add, and not sufficient
@@ -28,9 +28,10 @@ _ROUNDING = 1e-6
 
 def size_of(change: float) -> str:
     """Return how large a change of the score is, without its sign."""
-    if abs(change) < _TOO_SMALL:
-        return "less than 0.01"
-    return numbers(abs(change))[0]
+    size = abs(change)
+    if size >= _TOO_SMALL:
+        return numbers(size)[0]
+    return f"{size:.1e}" if 0 < size < _ROUNDING else f"{size:.{decimals_for(size)}f}"
 
 
 def bundled(paths: Sequence[Path]) -> tuple[Path, ...]:

@@ -12,7 +12,7 @@ from pagelink.explain.result import Explanation
 from pagelink.views.statements import Fact
 from pagelink.views.text import enumerated, numbers, ordinal, plural, words
 
-_MINUS = "\u2212"
+MINUS = "\u2212"
 _RANK_NOT_SAID = ("structure_not_used", "degree_only")
 """Verdicts whose sentences have no rank."""
 
@@ -142,4 +142,4 @@ def support(influence: float | None) -> str:
     (size,) = numbers(abs(influence))
     if float(size) == 0:
         return ""
-    return f"{'+' if influence > 0 else _MINUS}{size}"
+    return f"{'+' if influence > 0 else MINUS}{size}"

@@ -11,7 +11,10 @@ from pagelink.datasets.mechanisms import make_mechanism
 from pagelink.datasets.planted import LINK_TYPE, plant
 from pagelink.measure.verdict import PARTS
 
-SCENARIOS = ["metapath", "popularity", "features only", "negative, against", "forty"]
+SCENARIOS = [
+    "metapath", "popularity", "features only", "negative, against", "forty", "OR of 3", "2 of 4",
+    "(A or B) and (C or D)",
+]  # fmt: skip
 
 
 def explained(name: str, **settings: object) -> tuple[PaGELink, list[Explanation]]:
@@ -50,12 +53,15 @@ def test_strongest_facts_do_what_is_said(name: str) -> None:
         assert answer.strongest is not None
         assert answer.logit is not None
         assert answer.evidence is not None
-        gone = set()
-        for fact in answer.strongest.facts:
-            mine = both_ways(explainer, fact.edge.type, fact.edge.index)
-            gone |= mine
+        each = [both_ways(explainer, fact.edge.type, fact.edge.index)
+                for fact in answer.strongest.facts]  # fmt: skip
+        gone = set().union(*each)
+        for fact, mine in zip(answer.strongest.facts, each, strict=True):
             alone = answer.logit - score(explainer, answer, mine)
             assert fact.edge.influence == pytest.approx(alone, abs=1e-4)
+            # The others do less without it.
+            others = answer.logit - score(explainer, answer, gone - mine)
+            assert others < answer.strongest.effect
         lost = answer.logit - score(explainer, answer, gone)
         assert answer.strongest.effect == pytest.approx(lost, abs=1e-4)
         facts = {frozenset(both_ways(explainer, e.type, e.index))

@@ -13,7 +13,9 @@ from torch import Tensor, nn
 from torch_geometric.nn import SimpleConv
 
 from pagelink import Explanation, PaGELink, Settings
-from pagelink.datasets.mechanisms import Mechanism, make_mechanism
+from pagelink.datasets.mechanisms import Mechanism, from_plan, make_mechanism
+from pagelink.datasets.medicine import MEDICINE
+from pagelink.datasets.plans import Plan, along
 from pagelink.measure.path_sets import pool_size
 from pagelink.measure.verdict import EVIDENCE
 
@@ -49,6 +51,26 @@ def test_the_named_path_is_the_used_one(name: str) -> None:
         if answer.evidence.verdict == "supported":
             assert all(path.is_evidence for path in answer.paths)
             assert min(share) >= EVIDENCE
+
+
+def test_a_path_across_two_used_ones_is_none() -> None:
+    """Removing it breaks both, which no used path does; but one of its facts is idle."""
+    plan = Plan(
+        "two of five genes are needed, and more add little; unused paths lead from one of them to "
+        "the next",
+        (along("binds marks"),), lambda n: 4 * torch.sigmoid(6 * (n[0] - 1.5)),
+        tuple(f"binds g{number} marks" for number in range(1, 6)),
+        ("binds g1 interacts g2 marks", "binds g2 interacts g3 marks"),
+    )  # fmt: skip
+    mechanism = from_plan(plan, MEDICINE.schema, LINKS, seed=1)
+    explainer = PaGELink(
+        mechanism.model, mechanism.data, mechanism.schema.link_type,
+        Settings(strongest=False, what_else=False), threshold=None,
+    )  # fmt: skip
+    for link, answer in zip(mechanism.links, explainer.explain_many(mechanism.pairs), strict=True):
+        assert link.verdict_is_right(answer), answer.evidence
+        assert link.first_is_right(answer)
+        assert link.evidence_is_right(answer)
 
 
 def test_paths_with_an_idle_end_come_last() -> None:

@@ -444,7 +444,8 @@ def remarks(path: Path, **changes: Any) -> tuple[str, ...]:
     [
         (1.24, "lowers the score by 1.24."),
         (-0.3, "raises the score by 0.30."),
-        (0.002, "lowers the score by less than 0.01."),
+        (0.002, "lowers the score by 0.0020."),
+        (3.4e-5, "lowers the score by 0.000034."),
         (0.0, "does not change the score."),
     ],
 )
