@@ -259,10 +259,14 @@ class LinkPredictor:
                 plain = listen is not None or flow is not None
                 return self._run(inputs, flow) if plain else self._run_by_rows(inputs)
         except NotWholeError:
-            self._whole = []
+            known, self._whole = self._whole, []
             if listen is not None:  # it has listened to some of the pass
                 raise
-        return self.logits(inputs, flow=flow)
+        try:
+            return self.logits(inputs, flow=flow)
+        except Exception:  # so do the layers themselves: with nodes that the model has not, say
+            self._whole = known
+            raise
 
     def record(
         self, inputs: ModelInput, flow: DataFlow | None = None, *, by_message: bool = False

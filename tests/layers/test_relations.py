@@ -144,6 +144,33 @@ def test_a_model_of_ids_is_explained_by_its_own_code() -> None:
     assert np.isfinite(explanation.logit)
 
 
+class OneTable(nn.Module):
+    """Vectors of all nodes in one table, whatever part of the graph it is given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.randn(NODES, DIM))
+        self.conv = RGCNConv(DIM, DIM, RELATIONS)
+
+    def forward(self, data: Data, links: Tensor) -> Tensor:
+        x = self.conv(self.table, data.edge_index, data.edge_type)
+        return (x[links[0]] * x[links[1]]).sum(-1)
+
+
+def test_a_way_to_run_that_fails_does_not_cost_the_quick_one() -> None:
+    """On neighbourhoods side by side there are more nodes than the table has rows."""
+    _, edge_index, kinds = graph()
+    explainer = PaGELink(
+        seeded(OneTable), Data(edge_index=edge_index, edge_type=kinds, num_nodes=NODES), 1,
+        threshold=None, forward=lambda model, data, links: model(data, links),
+    )  # fmt: skip
+    assert explainer.receptive_field.mode == "all_nodes"
+    predictor = explainer.predictor
+    batch = explainer.extractor.extract(np.array([0]), np.array([1]), np.array([-1]))
+    inputs = predictor.inputs(batch, batch.visible, np.arange(1), np.array([0]))
+    assert predictor.record(inputs)[1].whole == (explainer.predictor.model.conv,)
+
+
 def many(num_relations: int) -> HeteroData:
     generator = torch.Generator().manual_seed(2)
     data = HeteroData()
