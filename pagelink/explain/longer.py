@@ -11,6 +11,7 @@ from pagelink.explain.result import Explanation, Path
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.edited_graphs import Edits
 from pagelink.measure.trials import ReferenceGraphs
+from pagelink.measure.verdict import TENTH
 from pagelink.model.edited_logits import EditedLogits
 from pagelink.runtime.arrays import Bools
 from pagelink.runtime.timer import OutOfTimeError
@@ -99,8 +100,18 @@ def _is_carried_by_paths(answer: Explanation) -> bool:
 
 
 def _without_idle(answer: Explanation) -> list[Path]:
-    """The paths that are evidence and of which every fact is active."""
-    return [path for path in answer.paths if path.is_evidence and not path.idle]
+    """The paths that are evidence and of which every fact is active, also for what it leads to.
+
+    The middle of a path that shares its ends with a longer one is active if it counts a little of
+    its own. But what it leads to matters hardly, see `Path.connection`.
+    """
+    return [
+        path
+        for path in answer.paths
+        if path.is_evidence
+        and not path.idle
+        and (path.connection is None or path.connection >= TENTH)
+    ]
 
 
 def longest_paths(setup: Setup) -> int:

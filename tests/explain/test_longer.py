@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from support.chains_of_books import LINK, WalkModel, scenes
+from torch import Tensor, nn
 
 from pagelink import PaGELink, Settings
 
@@ -31,6 +34,33 @@ def test_paths_that_share_facts_with_a_longer_one_give_way_to_it(shared: str) ->
 
     short = PaGELink(explainer.predictor.model, data, LINK, Settings(longer=False)).explain(0, 3)
     assert all(path.idle for path in short.paths)  # what there is to show otherwise
+
+
+class LongAndShort(nn.Module):
+    """The long walk is worth 10, and a short one that shares facts with it 0.6."""
+
+    def __init__(self, short: str) -> None:
+        super().__init__()
+        self.long, self.short = WalkModel("owns by rev_by cites"), WalkModel(short)
+
+    def forward(self, *given: Any) -> Tensor:
+        return 5 * self.long(*given) + 0.3 * self.short(*given)
+
+
+@pytest.mark.parametrize(
+    ("shared", "short"),
+    [
+        ("both first facts", "owns by rev_by"),
+        ("the last fact", "owns cites cites"),
+        ("the first and the last fact", "owns cites cites"),
+    ],
+)
+def test_a_path_worth_little_does_not_hide_a_longer_one(shared: str, short: str) -> None:
+    """Removing it breaks the other as well, but added alone it gives hardly anything."""
+    answer = PaGELink(LongAndShort(short), scenes(USED + DECOYS[shared]), LINK).explain(0, 3)
+    assert answer.evidence is not None
+    assert answer.evidence.verdict == "supported"
+    assert [node for _, node in answer.paths[0].nodes] == [0, 1, 0, 2, 3]
 
 
 def test_a_counterfactual_takes_facts_of_longer_paths_where_shorter_ones_do_not_suffice() -> None:
