@@ -331,7 +331,7 @@ def explain(
     explainer = PaGELink(
         checkpoint.model, checkpoint.source, checkpoint.link_type, settings, seed,
         threshold=checkpoint.model.threshold(limit), held_out=checkpoint.held_out,
-        known=checkpoint.known(),
+        known=checkpoint.known(), proof=model.with_name(f"{model.name}.proof"),
     )  # fmt: skip
     if instead is not None:
         contrast = explainer.contrast(src or "", dst or "", instead)

@@ -61,6 +61,9 @@ class PaGELink(Prepared):
         known: links of the (first) link type that are true although the graph may not have them,
             such as those held out for tests, as indices [2, num_links]. Like the links of the graph
             they are left out of rankings: no one would recommend them.
+        proof: a file that keeps what is found out about a model of `pagelink.models`. The next
+            explainer of the same model, graph and versions takes it from there; for any other it is
+            written anew. None, or a store, or any other model: nothing is kept.
 
     Raises:
         PageLinkError: the graph, the link type or the model cannot be used; the message says why.

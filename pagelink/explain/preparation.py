@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -27,6 +29,7 @@ from pagelink.graph.typed_graph import TypedGraph
 from pagelink.measure.held_out import HeldOutShares
 from pagelink.measure.preference import fact_weights
 from pagelink.model.inputs import Output
+from pagelink.model.kept_proof import kept_field
 from pagelink.model.model_checks import inspect_model
 from pagelink.model.predictor import Forward, LinkPredictor
 from pagelink.model.receptive_field import extractor_for
@@ -54,6 +57,7 @@ class Prepared:
         relation_names: RelationNames | None = None,
         held_out: HeldOutShares | None = None,
         known: Tensor | None = None,
+        proof: Path | None = None,
     ) -> None:
         check_arguments(settings, seed, threshold)
         self._given: dict[str, Any] = {
@@ -78,9 +82,13 @@ class Prepared:
         self.predictor = LinkPredictor(model, data, self.graph, forward, output)
         on_patch = self.store is not None
         with self.graph.naming_damage():
-            self.receptive_field = inspect_model(
-                self.predictor, self.link_types, seed, on_patch=on_patch
-            )
+            prove = partial(inspect_model, self.predictor, self.link_types, seed, on_patch=on_patch)
+            if proof is None or on_patch or forward is not None:
+                self.receptive_field = prove()
+            else:
+                self.receptive_field = kept_field(
+                    proof, self.predictor, self.link_types, seed, prove
+                )
         self.reader = LinkReader(self.graph, self.link_types)
         self.warnings = self._warnings()
         self._adopt(settings or Settings(), seed)

@@ -161,8 +161,8 @@ def test_fresh_processes_say_what_they_took(figures: list[Figure]) -> None:
     assert cold.value == with_none - with_all
     own, whole, *_ = of(figures, "import")
     assert 0 < own.value < whole.value
-    (command,) = of(figures, "command")
-    assert command.value > 0
+    once, again = of(figures, "command")
+    assert min(once.value, again.value) > 0
 
 
 def test_data_that_are_not_there_are_reported(
