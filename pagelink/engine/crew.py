@@ -30,7 +30,7 @@ class Engine(Protocol):
     """Where workers run."""
 
     size: int
-    """How many workers there are to be; known once started."""
+    """How many workers there are to be; known once started, and may change from then on."""
 
     def check(self) -> None:
         """Raise, before any work, if the engine cannot be used here."""
@@ -69,6 +69,7 @@ class Tally:
     """What a job cost."""
 
     restarts: int = 0
+    """Workers that died and were replaced; not those of a machine that left the cluster."""
     work: float = 0.0
     """Seconds spent on explaining what is in the result, by all workers."""
     wall: float = 0.0
@@ -107,6 +108,7 @@ class Crew:
         self._again: deque[Task] = deque()
         self._deaths: Counter[tuple[int, int, int]] = Counter()
         self._stillborn = 0
+        self._most = 0
         self._work_on_pieces: defaultdict[int, float] = defaultdict(float)
         self.tally = Tally()
 
@@ -127,9 +129,9 @@ class Crew:
             if ahead is None and not self._again:
                 return
             self._engine.start(self._order)
-            for _ in range(self._engine.size):
-                self._hire()
             while ahead is not None or self._again or any(w.tasks for w in self._workers.values()):
+                if ahead is not None or self._again:
+                    self._follow()
                 for worker in self._with_room():
                     if self._again:
                         self._give(worker, self._again.popleft())
@@ -140,6 +142,12 @@ class Crew:
                     yield from self._handle(event)
         finally:
             self._engine.close()
+
+    def _follow(self) -> None:
+        """Hire as many workers as there is room for now; one too many ends with its machine."""
+        self._most = max(self._most, self._engine.size)
+        for _ in range(len(self._workers), self._engine.size):
+            self._hire()
 
     def _hire(self, since: float | None = None) -> None:
         self._workers[self._engine.hire()] = _Worker(deque(), since)
@@ -201,13 +209,14 @@ class Crew:
     def _bury(self, worker: _Worker, how: str) -> Iterator[list[Task]]:
         self._stillborn += not worker.ready
         # A machine that goes takes all its workers along, so that a few may well die together.
-        if self._stillborn >= DEATHS * self._engine.size:
+        if self._stillborn >= DEATHS * self._most:
             raise EngineError(
                 f"{self._stillborn} workers in a row died while they opened the graph and the "
                 f"model ({how}). Most likely there is not enough memory: use fewer workers."
             )
-        self.tally.restarts += 1
-        self._hire(time.perf_counter())
+        if len(self._workers) < self._engine.size:
+            self.tally.restarts += 1
+            self._hire(time.perf_counter())
         if worker.tasks:
             at_work, *others = worker.tasks
             self._again.extendleft(reversed(others))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import socket
 import time
@@ -20,6 +21,8 @@ SECONDS_A_LOOK = 2.0
 """How often we look whether the head of the cluster is there."""
 SECONDS_WITHOUT_HEAD = 20.0
 """How long it may be away; after 60 seconds Ray ends the process without a word of ours."""
+SECONDS_TO_START = 60.0
+"""After which we say that no worker is ready."""
 SMALL_STORE = 128 * 2**20
 """Of a cluster that we start; only the order, and rows on their way, lie in it."""
 LONGEST_FOLDER = 40
@@ -35,7 +38,8 @@ class Ray:
     Args:
         address: of a running cluster: `auto`, `host:port` or `ray://host:port`. None: the one this
             process is connected to, else one that is started on this machine and ends with the job.
-        workers: how many. None: one per core of the cluster.
+        workers: how many; those that find no core wait for a machine to join. None: one per core
+            of the cluster, whatever machines join and leave it.
 
     Raises:
         SettingsError: the number is below 1.
@@ -52,7 +56,7 @@ class Ray:
         self._refs: dict[Any, int] = {}
         self._count = 0
         self._head = ""
-        self._looked = self._seen = 0.0
+        self._looked = self._seen = self._silent_since = 0.0
 
     def check(self) -> None:
         """Refuse to start without Ray.
@@ -66,20 +70,22 @@ class Ray:
         """Connect, and put the order into the cluster once for all workers.
 
         Raises:
-            EngineError: there is no such cluster, it wants another token, or it has no cores.
+            EngineError: there is no such cluster, it wants another token, or it has no cores and
+                the number of workers is not given.
         """
         import ray
 
         if not ray.is_initialized():
             self._connect(len(order.pickled))
             self._connected_here = True
-        resources: Any = ray.cluster_resources()  # type: ignore[no-untyped-call]
-        cores = int(resources.get("CPU", 0))
-        if not cores:
-            raise EngineError("The Ray cluster has no cores: start a worker with --num-cpus.")
-        self.size = self._wanted or cores
+        self.size = self._wanted or _room()
+        if not self.size:
+            raise EngineError(
+                "The Ray cluster has no cores. Give --workers to wait for machines to join it, or "
+                "start one with `ray start --address`."
+            )
         self._head = ray.get_runtime_context().gcs_address
-        self._looked = self._seen = time.monotonic()
+        self._looked = self._seen = self._silent_since = time.monotonic()
         self._order = ray.put(order.pickled)
         self._actor = ray.remote(
             num_cpus=1, max_restarts=0, max_task_retries=0, scheduling_strategy="SPREAD"
@@ -156,7 +162,19 @@ class Ray:
         for worker, how in dead.items():
             self._bury(worker)
             found.append(Event(worker, None, how))
+        self._say_if_silent(bool(found))
         return found
+
+    def _say_if_silent(self, heard: bool) -> None:
+        """Say once that workers wait for machines, or read a graph for the first time."""
+        if heard:
+            self._silent_since = math.inf
+        elif time.monotonic() - self._silent_since > SECONDS_TO_START:
+            self._silent_since = math.inf
+            logging.getLogger("pagelink").warning(
+                "No worker is ready after %.0f seconds. They still read the graph, or there is no "
+                "free core for them, which `ray status` shows. The job waits.", SECONDS_TO_START,
+            )  # fmt: skip
 
     def _has_head(self) -> bool:
         """Whether the head was there when we last looked."""
@@ -165,6 +183,8 @@ class Ray:
             self._looked = now
             if _is_listening(self._head):
                 self._seen = now
+                # A cluster without machines may get new ones: a worker waits for them.
+                self.size = self._wanted or max(1, _room())
         if now - self._seen > SECONDS_WITHOUT_HEAD:
             self._actors.clear()  # nobody is there to end them, or to be told of it
             self._refs.clear()
@@ -196,6 +216,14 @@ class Ray:
             if self._connected_here:
                 ray.shutdown()
                 self._connected_here = False
+
+
+def _room() -> int:
+    """The number of workers that the machines of the cluster have cores for, at this moment."""
+    import ray
+
+    nodes: Any = ray.nodes()  # type: ignore[no-untyped-call]
+    return sum(int(node["Resources"].get("CPU", 0)) for node in nodes if node["Alive"])
 
 
 def _check_port(address: str) -> None:

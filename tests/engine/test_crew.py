@@ -139,6 +139,42 @@ def test_a_machine_that_goes_while_its_workers_open_does_not_stop_the_job() -> N
     assert crew.tally.restarts == 3
 
 
+def test_workers_follow_the_machines() -> None:
+    class Cluster(Toy):
+        sizes = iter([1, 1, 1, 4, 4, 4, 2, 2, 1])
+
+        def events(self, timeout: float) -> list[Event]:
+            self.size = next(self.sizes, 1)
+            said = super().events(timeout)
+            if self.size == 2 and len(self._tasks) > 2:  # a machine goes, with two workers
+                gone = list(self._tasks)[2:]
+                said = [event for event in said if event.worker not in gone]
+                said += [Event(worker, None, "the node died") for worker in gone]
+                self._tasks = {name: self._tasks[name] for name in list(self._tasks)[:2]}
+            return said
+
+    toy = Cluster(1, set(), iter([False] * 999))
+    crew = Crew(toy, ORDER, InMemory())
+    assert len(list(crew.run(iter([task_of(n, 1) for n in range(40)])))) == 40
+    assert toy._count == 4  # those of the machine that joined, and nobody for the one that left
+    assert crew.tally.restarts == 0
+
+
+def test_a_cluster_that_shrinks_while_workers_open_does_not_stop_the_job() -> None:
+    class Preempted(Toy):
+        def hire(self) -> int:
+            worker = super().hire()
+            if 1 < worker <= 4:
+                del self._tasks[worker]
+                self._said[-1] = Event(worker, None, "the node died")
+                self.size = 1
+            return worker
+
+    crew = Crew(Preempted(4, set(), iter([False] * 99)), ORDER, InMemory())
+    assert len(list(crew.run(iter([task_of(n, 2) for n in range(5)])))) == 5
+    assert crew.tally.restarts == 0
+
+
 def test_other_versions_and_failures_stop_the_job() -> None:
     class Other(Toy):
         what: Hello | Failure = Hello("far", {**versions(), "torch": "1.0"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -76,6 +77,50 @@ def test_an_actor_a_node_and_the_driver_die(
     assert f"{before * CHUNK} links were done by an earlier run." in done.stdout
     assert plain(read_parts(out)) == expected_rows(shop)
     assert not list(out.glob(".*"))
+
+
+def test_a_head_without_cores_and_a_node_that_joins_later(shop: Path, tmp_path: Path) -> None:
+    out, silent = tmp_path / "out", "from pagelink.engine import ray_engine as r\n"
+    silent += "r.SECONDS_TO_START = 1\nfrom pagelink.cli.main import main; main()"
+    with LocalCluster(head_cores=0) as cluster:
+        options = ("--engine", "ray", "--address", cluster.address)
+        refused = subprocess.run(
+            command(shop, out, *options), env=cluster.env, capture_output=True, text=True,
+            check=False,
+        )  # fmt: skip
+        assert refused.returncode == 1
+        assert "The Ray cluster has no cores. Give --workers" in refused.stderr
+        waiting = command(shop, out, *options, "--workers", "2")
+        waiting[1:3] = ["-c", silent]
+        with subprocess.Popen(
+            waiting, env=cluster.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as driver:
+            assert driver.stderr is not None
+            assert "No worker is ready after 1 seconds." in driver.stderr.readline()
+            assert not cluster.processes("ray::Worker")
+            cluster.add_node()
+            said, errors = driver.communicate(timeout=300)
+    assert driver.returncode == SOME_FAILED, errors
+    assert "by 2 workers" in said
+    assert plain(read_parts(out)) == expected_rows(shop)
+
+
+def test_workers_are_started_on_a_node_that_joins_a_job(
+    cluster: LocalCluster, shop: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    code = "import sys; from pathlib import Path; from support.engine_world import slow_job\n"
+    code += "slow_job(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3])"
+    driver = [sys.executable, "-c", code, str(shop), str(out), cluster.address]
+    with subprocess.Popen(driver, env=cluster.env) as job:
+        wait_until(lambda: parts_of(out) >= 1)
+        before = len(cluster.processes("ray::Worker"))
+        cluster.add_node()
+        wait_until(lambda: len(cluster.processes("ray::Worker")) == before + 1)
+        job.wait(timeout=300)
+    assert job.returncode == 0
+    assert json.loads((out / "summary.json").read_text())["workers"] == before + 1
+    assert plain(read_parts(out)) == expected_rows(shop)
 
 
 def test_a_wrong_token_is_named(cluster: LocalCluster, shop: Path, tmp_path: Path) -> None:
