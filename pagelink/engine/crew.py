@@ -70,6 +70,12 @@ class Tally:
 
     restarts: int = 0
     """Workers that died and were replaced; not those of a machine that left the cluster."""
+    ready: int = 0
+    """How many workers are ready now."""
+    workers: int = 0
+    """How many were ready at the same time, at most."""
+    memory: int = 0
+    """The most that one worker had for itself, in bytes."""
     work: float = 0.0
     """Seconds spent on explaining what is in the result, by all workers."""
     wall: float = 0.0
@@ -171,10 +177,12 @@ class Crew:
             _check_versions(event.what)
             self._clock(worker)
             worker.ready = True
+            self._count_ready()
             self._stillborn = 0
         elif isinstance(event.what, Report):
             self._clock(worker)
             self.tally.work += event.what.seconds
+            self.tally.memory = max(self.tally.memory, event.what.memory)
             task = worker.tasks.popleft()
             if not task.is_whole:
                 self._work_on_pieces[task.chunk] += event.what.seconds
@@ -184,7 +192,12 @@ class Crew:
             if worker.since is not None:
                 self._clock(worker)
             del self._workers[event.worker]
+            self._count_ready()
             yield from self._bury(worker, event.how)
+
+    def _count_ready(self) -> None:
+        self.tally.ready = sum(worker.ready for worker in self._workers.values())
+        self.tally.workers = max(self.tally.workers, self.tally.ready)
 
     def _clock(self, worker: _Worker) -> None:
         """Count the time of a worker up to now."""

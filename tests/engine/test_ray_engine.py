@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from support.engine_world import (
     expected_rows,
     is_alive,
     make_shop,
+    opening,
     parts_of,
     plain,
     wait_until,
@@ -27,7 +29,7 @@ from support.engine_world import (
 
 from pagelink.bench.scale.chaos import LocalCluster
 from pagelink.cli.link_tables import SOME_FAILED
-from pagelink.engine import read_parts
+from pagelink.engine import explain_table, read_parts
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ray")]
 TESTS = Path(__file__).parents[1]
@@ -89,8 +91,8 @@ def test_a_head_without_cores_and_a_node_that_joins_later(shop: Path, tmp_path: 
             check=False,
         )  # fmt: skip
         assert refused.returncode == 1
-        assert "The Ray cluster has no cores. Give --workers" in refused.stderr
-        waiting = command(shop, out, *options, "--workers", "2")
+        assert "No machine of the Ray cluster has a core. Give --workers" in refused.stderr
+        waiting = command(shop, out, *options, "--workers", "2", "--worker-memory", "0.5")
         waiting[1:3] = ["-c", silent]
         with subprocess.Popen(
             waiting, env=cluster.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -98,10 +100,40 @@ def test_a_head_without_cores_and_a_node_that_joins_later(shop: Path, tmp_path: 
             assert driver.stderr is not None
             assert "No worker is ready after 1 seconds." in driver.stderr.readline()
             assert not cluster.processes("ray::Worker")
-            cluster.add_node()
+            cluster.add_node("--memory", "400000000")  # too little for a worker
+            time.sleep(3)
+            assert not cluster.processes("ray::Worker")
+            cluster.add_node("--memory", "600000000")
             said, errors = driver.communicate(timeout=300)
     assert driver.returncode == SOME_FAILED, errors
-    assert "by 2 workers" in said
+    assert "by 1 workers" in said
+    assert plain(read_parts(out)) == expected_rows(shop)
+
+
+def test_asked_to_end_a_driver_keeps_its_parts_and_goes_on(
+    cluster: LocalCluster, shop: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    code = "import pagelink.engine as engine; from support.engine_world import Slow\n"
+    code += "engine.FromFiles = Slow; from pagelink.cli.main import main; main()"
+    arguments = command(
+        shop, out, "--engine", "ray", "--workers", "1", "--address", cluster.address
+    )
+    slow = [sys.executable, "-c", code, *arguments[arguments.index("explain") :]]
+    with subprocess.Popen(
+        slow, env=cluster.env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as driver:
+        wait_until(lambda: parts_of(out) >= 2)
+        driver.send_signal(signal.SIGTERM)
+        _, said = driver.communicate(timeout=60)
+    assert driver.returncode == 1
+    assert said.startswith("interrupted")
+    wait_until(lambda: not cluster.processes("ray::Worker"))
+    before = parts_of(out)
+    assert 2 <= before < NUM_LINKS // CHUNK
+    assert not list(out.glob(".*"))
+    again = explain_table(opening(shop), shop / "pairs.csv", out, chunk=CHUNK)
+    assert again.resumed == before * CHUNK
     assert plain(read_parts(out)) == expected_rows(shop)
 
 

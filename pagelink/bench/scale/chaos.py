@@ -94,9 +94,9 @@ class LocalCluster:
                 self.kill_node(node)
             wait_until(lambda: not self.processes("ray"), 60)
 
-    def add_node(self) -> int:
-        """Start one more node, and return its number."""
-        self._start("--address", self.address, "--num-cpus", "1")
+    def add_node(self, *options: str) -> int:
+        """Start one more node, with more options of `ray start`, and return its number."""
+        self._start("--address", self.address, "--num-cpus", "1", *options)
         return len(self._nodes) - 1
 
     def _start(self, *options: str) -> None:
