@@ -88,7 +88,7 @@ class Ray:
         if not ray.is_initialized():
             # Ray takes SIGTERM for itself, and may end by an abort then. Whoever asked for it to
             # be told, as the command line does, is told, and has the actors ended in order.
-            with _own_signal(signal.SIGTERM):
+            with own_signal(signal.SIGTERM):
                 self._connect(len(order.pickled))
             self._connected_here = True
         self.size = self._wanted or _room(self._memory)
@@ -235,7 +235,7 @@ class Ray:
 
 
 @contextmanager
-def _own_signal(number: signal.Signals) -> Iterator[None]:
+def own_signal(number: signal.Signals) -> Iterator[None]:
     """Put the handler of a signal back after the block, unless it was the system's own."""
     before = signal.getsignal(number)
     yield

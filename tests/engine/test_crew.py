@@ -25,6 +25,7 @@ from pagelink.engine.crew import Crew, Tally
 from pagelink.engine.job import InMemory
 from pagelink.engine.opening import graph_fingerprint
 from pagelink.engine.parts import PartFolder, claimed, part_path
+from pagelink.engine.ray_engine import own_signal
 from pagelink.engine.summary import Count
 from pagelink.engine.tasks import Ledger, Task, chunks, plan
 from pagelink.engine.worker import Event, Failure, Hello, Order, Report
@@ -175,6 +176,22 @@ def test_a_cluster_that_shrinks_while_workers_open_does_not_stop_the_job() -> No
     crew = Crew(Preempted(4, set(), iter([False] * 99)), ORDER, InMemory())
     assert len(list(crew.run(iter([task_of(n, 2) for n in range(5)])))) == 5
     assert crew.tally.restarts == 0
+
+
+def test_a_library_does_not_keep_a_signal_that_is_wanted() -> None:
+    def theirs(number: int, frame: object) -> None: ...
+
+    def ours(number: int, frame: object) -> None: ...
+
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        for mine, then in ((ours, ours), (signal.SIG_DFL, theirs)):
+            signal.signal(signal.SIGTERM, mine)
+            with own_signal(signal.SIGTERM):
+                signal.signal(signal.SIGTERM, theirs)
+            assert signal.getsignal(signal.SIGTERM) == then
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def test_other_versions_and_failures_stop_the_job() -> None:
