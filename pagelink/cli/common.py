@@ -124,8 +124,9 @@ def load(
 ) -> Checkpoint:
     """Return a trained model with its graph; of one for several relations, that for `link`."""
     from pagelink.models.knowledge.checkpoint import open_predictor
+    from pagelink.store.addresses import fetched
 
-    return open_predictor(model, graph, words, link)
+    return open_predictor(fetched(model), fetched(graph), words, link)
 
 
 def words_of(names: Path | None, relations: Path | None) -> Words:

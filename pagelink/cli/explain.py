@@ -67,10 +67,11 @@ def explain(
     ] = False,
     out: Annotated[
         Path | None,
-        output(
-            "Result, .parquet, .csv, .tsv or .jsonl; or a folder of parts, which several workers "
-            "fill: one that exists, or a name without an ending of letters.",
-            MANY,
+        typer.Option(
+            help="Result, .parquet, .csv, .tsv or .jsonl; or a folder of parts, which several "
+            "workers fill: one that exists, or a name without an ending of letters. Or an address.",
+            metavar="PATH",
+            rich_help_panel=MANY,
         ),
     ] = None,
     report: Annotated[
@@ -224,6 +225,13 @@ def explain(
             help="With --engine ray: a running cluster, auto or host:port.", rich_help_panel=WORK
         ),
     ] = None,
+    worker_memory: Annotated[
+        float | None,
+        typer.Option(
+            help="With --engine ray: gigabytes that a machine needs for each worker.",
+            rich_help_panel=WORK,
+        ),
+    ] = None,
     chunk: Annotated[
         int | None,
         typer.Option(
@@ -243,6 +251,22 @@ def explain(
             "--collect", rich_help_panel=WORK, help="With a folder that the workers do not share."
         ),
     ] = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run",
+            rich_help_panel=WORK,
+            help="With --links: explain a sample, write nothing, and say what all links will take.",
+        ),
+    ] = False,
+    metrics: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE|[HOST:]PORT",
+            rich_help_panel=WORK,
+            help="With --links: how far the job is, for Prometheus.",
+        ),
+    ] = None,
     link: Relation = None,
     names: Names = None,
     relations: Phrases = None,
@@ -258,7 +282,7 @@ def explain(
 
     is_table = links is not None
     is_folder = out is not None and not is_one_file(out)
-    of_workers = (engine, workers, address, chunk, store_path, collect or None)
+    of_workers = (engine, workers, address, worker_memory, chunk, store_path, collect or None)
     wrong = {
         "Give either --src and --dst, or --links.":
             is_table != (src is None and dst is None) or (src is None) != (dst is None),
@@ -277,6 +301,7 @@ def explain(
             instead is not None and counterfactual,
         "--memory goes with --links: one link is explained by itself.":
             not is_table and memory is not None,
+        "--dry-run and --metrics go with --links.": not is_table and (dry_run or bool(metrics)),
         f"--at is source or paths; got {at!r}.": at not in ("source", "paths"),
         f"--rank-end is src or dst; got {rank_end!r}.": rank_end not in ("src", "dst"),
         "--rank-end and --rank-sample go with --rank.":
@@ -284,8 +309,9 @@ def explain(
             and (is_table or rank is False),
         "--top-k and --at go with --counterfactual.":
             not counterfactual and (top_k is not None or at != "source"),
-        "--engine, --workers, --address, --chunk, --store-path and --collect go with --links and a "
-        "folder as --out.": not is_folder and any(option is not None for option in of_workers),
+        "--engine, --workers, --address, --worker-memory, --chunk, --store-path and --collect go "
+        "with --links and a folder as --out.":
+            not is_folder and any(option is not None for option in of_workers),
     }  # fmt: skip
     for message, is_wrong in wrong.items():
         if is_wrong:
@@ -318,11 +344,12 @@ def explain(
         from pagelink.explain.options import ExplainOptions
 
         on_request["rank"] = bool(rank)
+        where = (engine or "processes", workers, address, worker_memory)
         run_table(
             FromFiles(graph, model, settings, seed, limit, store_path, words, link), links, out,
-            engine_of(engine or "processes", workers, address) if is_folder else None,
+            engine_of(*where) if is_folder else None,
             {"asked": ExplainOptions(**on_request), "memory": memory, "chunk": chunk,
-             "collect": collect}, report,
+             "collect": collect}, report, metrics, dry_run=dry_run,
         )  # fmt: skip
         return
     from pagelink.explain.explainer import PaGELink

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pagelink.engine.crew import Engine
+from pagelink.engine.forecast import Forecast, forecast
 from pagelink.engine.job import explain_table, stream
+from pagelink.engine.metrics import Metrics, published
 from pagelink.engine.opening import FromFiles, Sent
 from pagelink.engine.parts import open_parts, read_parts
 from pagelink.engine.processes import Processes
@@ -14,13 +16,17 @@ from pagelink.engine.worker import InProcess
 from pagelink.errors import SettingsError
 
 __all__ = [
-    "Engine", "FromFiles", "InProcess", "Processes", "Ray", "Sent", "Summary", "engine_of",
-    "explain_table", "open_parts", "read_parts", "stream", "write_report",
+    "Engine", "Forecast", "FromFiles", "InProcess", "Metrics", "Processes", "Ray", "Sent",
+    "Summary", "engine_of", "explain_table", "forecast", "open_parts", "published", "read_parts",
+    "stream", "write_report",
 ]  # fmt: skip
 
 
 def engine_of(
-    given: str | Engine, workers: int | None = None, address: str | None = None
+    given: str | Engine,
+    workers: int | None = None,
+    address: str | None = None,
+    memory: float | None = None,
 ) -> Engine:
     """Return the engine of a name.
 
@@ -28,6 +34,7 @@ def engine_of(
         given: `processes`, `ray`, or an engine, which is returned as it is.
         workers: the number of workers. None: one per core.
         address: of a Ray cluster. None: one on this machine.
+        memory: of the engine ray: gigabytes to request for each worker. None: nothing.
 
     Raises:
         SettingsError: there is no such engine, or these do not go together.
@@ -37,9 +44,9 @@ def engine_of(
             raise SettingsError("workers and address go with an engine's name, not with an engine.")
         return given
     if given == "ray":
-        return Ray(address, workers)
+        return Ray(address, workers, memory)
     if given != "processes":
         raise SettingsError(f"The engines are processes and ray; got {given!r}.")
-    if address is not None:
-        raise SettingsError("An address goes with the engine ray.")
+    if address is not None or memory is not None:
+        raise SettingsError("An address and the memory of a worker go with the engine ray.")
     return Processes(workers)

@@ -30,7 +30,7 @@ class Engine(Protocol):
     """Where workers run."""
 
     size: int
-    """How many workers there are to be; known once started."""
+    """How many workers there are to be; known once started, and may change from then on."""
 
     def check(self) -> None:
         """Raise, before any work, if the engine cannot be used here."""
@@ -69,6 +69,13 @@ class Tally:
     """What a job cost."""
 
     restarts: int = 0
+    """Workers that died and were replaced; not those of a machine that left the cluster."""
+    ready: int = 0
+    """How many workers are ready now."""
+    workers: int = 0
+    """How many were ready at the same time, at most."""
+    memory: int = 0
+    """The most that one worker had for itself, in bytes."""
     work: float = 0.0
     """Seconds spent on explaining what is in the result, by all workers."""
     wall: float = 0.0
@@ -107,6 +114,7 @@ class Crew:
         self._again: deque[Task] = deque()
         self._deaths: Counter[tuple[int, int, int]] = Counter()
         self._stillborn = 0
+        self._most = 0
         self._work_on_pieces: defaultdict[int, float] = defaultdict(float)
         self.tally = Tally()
 
@@ -127,9 +135,9 @@ class Crew:
             if ahead is None and not self._again:
                 return
             self._engine.start(self._order)
-            for _ in range(self._engine.size):
-                self._hire()
             while ahead is not None or self._again or any(w.tasks for w in self._workers.values()):
+                if ahead is not None or self._again:
+                    self._follow()
                 for worker in self._with_room():
                     if self._again:
                         self._give(worker, self._again.popleft())
@@ -140,6 +148,12 @@ class Crew:
                     yield from self._handle(event)
         finally:
             self._engine.close()
+
+    def _follow(self) -> None:
+        """Hire as many workers as there is room for now; one too many ends with its machine."""
+        self._most = max(self._most, self._engine.size)
+        for _ in range(len(self._workers), self._engine.size):
+            self._hire()
 
     def _hire(self, since: float | None = None) -> None:
         self._workers[self._engine.hire()] = _Worker(deque(), since)
@@ -163,10 +177,12 @@ class Crew:
             _check_versions(event.what)
             self._clock(worker)
             worker.ready = True
+            self._count_ready()
             self._stillborn = 0
         elif isinstance(event.what, Report):
             self._clock(worker)
             self.tally.work += event.what.seconds
+            self.tally.memory = max(self.tally.memory, event.what.memory)
             task = worker.tasks.popleft()
             if not task.is_whole:
                 self._work_on_pieces[task.chunk] += event.what.seconds
@@ -176,7 +192,12 @@ class Crew:
             if worker.since is not None:
                 self._clock(worker)
             del self._workers[event.worker]
+            self._count_ready()
             yield from self._bury(worker, event.how)
+
+    def _count_ready(self) -> None:
+        self.tally.ready = sum(worker.ready for worker in self._workers.values())
+        self.tally.workers = max(self.tally.workers, self.tally.ready)
 
     def _clock(self, worker: _Worker) -> None:
         """Count the time of a worker up to now."""
@@ -201,13 +222,14 @@ class Crew:
     def _bury(self, worker: _Worker, how: str) -> Iterator[list[Task]]:
         self._stillborn += not worker.ready
         # A machine that goes takes all its workers along, so that a few may well die together.
-        if self._stillborn >= DEATHS * self._engine.size:
+        if self._stillborn >= DEATHS * self._most:
             raise EngineError(
                 f"{self._stillborn} workers in a row died while they opened the graph and the "
                 f"model ({how}). Most likely there is not enough memory: use fewer workers."
             )
-        self.tally.restarts += 1
-        self._hire(time.perf_counter())
+        if len(self._workers) < self._engine.size:
+            self.tally.restarts += 1
+            self._hire(time.perf_counter())
         if worker.tasks:
             at_work, *others = worker.tasks
             self._again.extendleft(reversed(others))

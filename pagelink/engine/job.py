@@ -8,15 +8,18 @@ chunks that are missing.
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
+from itertools import starmap
 from pathlib import Path
 from typing import Any
 
 from pagelink.engine.crew import Crew, Engine, Tally
+from pagelink.engine.metrics import Metrics
 from pagelink.engine.opening import Opening, Sent, job_identity
-from pagelink.engine.parts import SUMMARY_FILE, PartFolder, claimed
-from pagelink.engine.summary import Count, Summary
+from pagelink.engine.parts import PartFolder, claimed
+from pagelink.engine.summary import COUNTED, Count, Summary
 from pagelink.engine.tasks import (
     LINKS_A_CHUNK,
     LINKS_A_WINDOW,
@@ -30,7 +33,8 @@ from pagelink.engine.worker import Explanations, InProcess, Making, Order
 from pagelink.explain.explainer import MEMORY, PaGELink
 from pagelink.explain.options import ExplainOptions
 from pagelink.graph.links import LinkLike
-from pagelink.runtime.files import locked, write_text
+from pagelink.runtime.files import locked
+from pagelink.store.addresses import Mirror, fetched, is_address
 from pagelink.tables.link_tables import LinkRow, count_links
 from pagelink.views.rows import is_one_file, write_rows
 
@@ -50,6 +54,7 @@ def explain_table(
     chunk: int = LINKS_A_CHUNK,
     collect: bool = False,
     progress: Callable[[int, int], None] = lambda done, total: None,
+    metrics: Metrics | None = None,
 ) -> Summary:
     """Explain the links of a table into one file, or into a folder of Parquet parts.
 
@@ -57,10 +62,11 @@ def explain_table(
 
     Args:
         opening: the graph, the model and the settings: `FromFiles(...)`, or `Sent(explainer)`.
-        links: the table of links.
+        links: the table of links, or an address of one.
         out: a file: Parquet, CSV, TSV or JSON Lines, by its ending, with the rows in the order of
             the links. Or a folder, one that exists or a name without the ending of a file, as
-            `run-1.5`; there, links of neighbouring sources go together.
+            `run-1.5`; there, links of neighbouring sources go together. Or an address of one of
+            both: the rows are sent to this process, which puts each part there.
         engine: where the workers run. None: in this process.
         asked: what the rows are to hold beside the paths.
         memory: about how many gigabytes the links that a worker explains side by side may take.
@@ -69,6 +75,7 @@ def explain_table(
             share the folder.
         progress: called with the number of links done and the number of all; first, before any
             work, with what an earlier run has done.
+        metrics: figures that are kept up to date, see `published`.
 
     Raises:
         BusyError: another process writes the same file or folder.
@@ -77,9 +84,19 @@ def explain_table(
         EngineError: the job cannot go on; what was written is kept.
     """
     check_chunk(chunk)
+    mirror = Mirror(out) if is_address(out) else None
+    if mirror is not None:
+        out, collect = mirror.path, True
+    links = fetched(links)
     is_file = is_one_file(out)
     engine = InProcess() if engine is None else engine
     engine.check()
+    metrics = metrics or Metrics()
+
+    def step(done: int, total: int) -> None:
+        metrics.step(done, total)
+        progress(done, total)
+
     with locked(out, lend=True):
         # 1. What the job is, and what an earlier run has done of it.
         total = count_links(links)
@@ -96,21 +113,29 @@ def explain_table(
         def planned() -> Iterator[Task]:
             return plan(links, chunk, sort=not is_file)
 
-        with claimed(path, job, beside=is_file) as folder:
+        with claimed(path, job, beside=is_file, mirror=None if is_file else mirror) as folder:
             # 2. The rest of it.
-            run = complete(folder, planned, engine, order, total, chunk, progress, collect=collect)
+            run = complete(
+                folder, planned, engine, order, total, chunk, step, metrics, collect=collect
+            )
             count.damaged, count.resumed = run.damaged, run.resumed
             # 3. Every part, by its number, against the links that it is to hold.
-            tables = (count.add(task, folder.read(task)) for task in planned())
+            columns = None if is_file else COUNTED
+            tables = starmap(count.add, folder.read_all(planned(), columns))
             if is_file:
                 write_rows(tables, out)
                 folder.remove()
-                return count.summary(run.tally, engine)
-            for _ in tables:
-                pass
-            summary = count.summary(run.tally, engine)
-            write_text(folder.path / SUMMARY_FILE, json.dumps(asdict(summary), indent=1))
-            return summary
+                summary = count.summary(run.tally, engine)
+                if mirror is not None:
+                    mirror.push(out)
+            else:
+                deque(tables, maxlen=0)
+                summary = count.summary(run.tally, engine)
+                folder.finish(json.dumps(asdict(summary), indent=1))
+    if mirror is not None:
+        mirror.clear()
+    metrics.finished = True
+    return summary
 
 
 @dataclass(frozen=True)
@@ -132,6 +157,7 @@ def complete(
     total: int,
     chunk: int,
     progress: Callable[[int, int], None] = lambda done, total: None,
+    metrics: Metrics | None = None,
     *,
     collect: bool = False,
 ) -> Completed:
@@ -145,6 +171,7 @@ def complete(
         total: the number of links.
         chunk: the number of links per chunk.
         progress: called with the number of links done and the number of all.
+        metrics: gets the number of links that were found done, and what the workers cost.
         collect: the rows are sent to this process, which writes them.
 
     Raises:
@@ -156,6 +183,8 @@ def complete(
     if not collect:
         order = replace(order, folder=folder.path, job=folder.job)
     crew = Crew(engine, order, folder)
+    if metrics is not None:
+        metrics.resumed, metrics.tally = resumed, crew.tally
     if isinstance(engine, InProcess):
         engine.step = done.show
     for tasks in crew.run(_left(planned(), folder, crew, done)):

@@ -23,6 +23,7 @@ from pagelink.explain.options import ExplainOptions
 from pagelink.models.checkpoint import Checkpoint
 from pagelink.models.knowledge.checkpoint import open_predictor
 from pagelink.settings import Settings
+from pagelink.store.addresses import fetched, is_address
 from pagelink.store.graph_store import GraphStore
 from pagelink.store.manifest import MANIFEST, is_store
 from pagelink.tables.words import Words
@@ -123,8 +124,8 @@ class FromFiles:
     """A graph and a checkpoint on disk.
 
     Args:
-        graph: the graph, as every command takes it.
-        model: the checkpoint.
+        graph: the graph, as every command takes it, or an address: each machine copies it once.
+        model: the checkpoint, or an address.
         settings: how to explain.
         seed: where random numbers come from.
         threshold: as for `PaGELink`.
@@ -146,10 +147,15 @@ class FromFiles:
     link: str | None = None
     expected: Mapping[str, str] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def graph_here(self) -> Path:
-        """Where the graph lies on this machine."""
-        return Path(os.environ.get(STORE_VARIABLE) or self.store_path or self.graph)
+        """Where the graph lies on this machine; one at an address is copied, once."""
+        return fetched(os.environ.get(STORE_VARIABLE) or self.store_path or self.graph)
+
+    @cached_property
+    def model_here(self) -> Path:
+        """Where the checkpoint lies on this machine."""
+        return fetched(self.model)
 
     def identity(self) -> dict[str, str]:
         """Return hashes of the graph and the model.
@@ -158,23 +164,24 @@ class FromFiles:
             GraphError: there is no such graph, or it is a damaged store.
             ModelError: there is no such checkpoint.
         """
-        if not self.graph.exists():
+        graph = fetched(self.graph)
+        if not graph.exists():
             raise GraphError(f"There is no graph {self.graph}.")
-        if is_store(self.graph):
-            GraphStore.open(self.graph)  # verified here, before workers all wait for one to do so
-        return self._identity(self.graph)
+        if is_store(graph):
+            GraphStore.open(graph)  # verified here, before workers all wait for one to do so
+        return self._identity(graph)
 
     def expecting(self, found: Mapping[str, str]) -> Self:
         """Return the same, for workers that are to find just this graph and this model."""
         return replace(
-            self, graph=self.graph.absolute(), model=self.model.absolute(), expected=dict(found),
+            self, graph=_absolute(self.graph), model=_absolute(self.model), expected=dict(found),
             words=Words(*(p and p.absolute() for p in (self.words.names, self.words.relations))),
         )  # fmt: skip
 
     def _identity(self, graph: Path) -> dict[str, str]:
-        if not self.model.is_file():
+        if not self.model_here.is_file():
             raise ModelError(f"There is no checkpoint {self.model} on {socket.gethostname()}.")
-        found = {"model": fingerprint(self.model), "graph": graph_fingerprint(graph)}
+        found = {"model": fingerprint(self.model_here), "graph": graph_fingerprint(graph)}
         if self.link is not None:
             found["link"] = self.link
         if self.words.files:
@@ -204,7 +211,7 @@ class FromFiles:
         try:
             # By its manifest a store is the driver's. Its files are what that says: each machine
             # verifies a store that it has not seen yet.
-            checkpoint = open_predictor(self.model, graph, self.words, self.link)
+            checkpoint = open_predictor(self.model_here, graph, self.words, self.link)
         except StoreError as error:
             raise StoreError(f"On {here}: {error}") from error
         return self.of(checkpoint)
@@ -223,7 +230,7 @@ class FromFiles:
         Raises:
             EngineError: the job would mix rows of two graphs or models.
         """
-        now = _stats_of(self.graph_here, self.model)
+        now = _stats_of(self.graph_here, self.model_here)
         if now != self._stats:
             changed = {name for name, _ in set(now.items()) ^ set(self._stats.items())}
             raise EngineError(
@@ -234,7 +241,11 @@ class FromFiles:
 
     @cached_property
     def _stats(self) -> dict[str, tuple[int, int, int]]:
-        return _stats_of(self.graph_here, self.model)
+        return _stats_of(self.graph_here, self.model_here)
+
+
+def _absolute(path: Path) -> Path:
+    return path if is_address(path) else path.absolute()
 
 
 def _stats_of(*paths: Path) -> dict[str, tuple[int, int, int]]:

@@ -19,23 +19,27 @@ import os
 import re
 import shutil
 import socket
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset
-import pyarrow.parquet
 
 from pagelink.engine.opening import JOB_FILE, as_text, differing
+from pagelink.engine.seal import AGAIN, sealed, unsealed
 from pagelink.engine.tasks import Piece, Task, apart, joined, missing
 from pagelink.errors import EngineError, SettingsError
 from pagelink.runtime.files import complete_file, locked, temporary_name, write_text
+from pagelink.store.addresses import Mirror, fetched
 from pagelink.views.rows import SCHEMA
 
 SUMMARY_FILE = "summary.json"
-AGAIN = "Run the same command again, which makes what is missing."
+PARTS_AHEAD = 2
+"""For each core, the number of parts that are read before they are needed."""
 _PART = re.compile(r"part-(\d{8,})(?:-(\d{4,})-(\d{4,})(-killed)?)?\.parquet")
 _LEFT_OVER = (".part-*", f".{JOB_FILE}.*", f".{SUMMARY_FILE}.*")
 
@@ -76,7 +80,7 @@ def write_part(folder: Path, task: Task, table: pa.Table, job: str) -> None:
         raise EngineError(f"{folder} is another job's by now: nothing is written there.")
     try:
         with complete_file(path) as temporary, temporary.open("wb") as target:
-            target.write(_sealed(table, _content_of(task, job)))
+            target.write(sealed(table, _content_of(task, job)))
             # A machine that loses power must not leave a name without its content.
             target.flush()
             os.fsync(target.fileno())
@@ -94,53 +98,11 @@ def _job_of(folder: Path) -> str | None:
         return None
 
 
-# The seal of a part.
-
-
-_SEAL, _CONTENT = b"pagelink.sha256", b"pagelink.content"
-_NO_SEAL = b"0" * 64
-_BETWEEN = 2
-"""Bytes between a key of the metadata and its value: the kind of the value, and its length."""
-
-
 def _content_of(task: Task, job: str) -> bytes:
     """Return a hash of what the part of a task is to hold: rows of which job and of which links."""
     links = [(row.line, *row.link) for row in task.links]
     what = json.dumps([job, task.chunk, task.first, bool(task.killed), links])
     return hashlib.sha256(what.encode()).hexdigest().encode()
-
-
-def _sealed(table: pa.Table, content: bytes) -> bytes:
-    """Return a Parquet file whose metadata have its checksum, taken with zeros in that place."""
-    buffer = pa.BufferOutputStream()
-    with pa.parquet.ParquetWriter(buffer, table.schema) as writer:
-        writer.write_table(table)
-        writer.add_key_value_metadata({_CONTENT: content, _SEAL: _NO_SEAL})
-    file = bytearray(buffer.getvalue())
-    start = file.rindex(_SEAL) + len(_SEAL) + _BETWEEN
-    file[start : start + len(_NO_SEAL)] = hashlib.sha256(file).hexdigest().encode()
-    return bytes(file)
-
-
-def _unsealed(path: Path) -> tuple[pa.Table, bytes]:
-    """Return the rows of a part, and the hash of what it is to hold.
-
-    Nothing is made of the file before its checksum is compared.
-
-    Raises:
-        EngineError: it is missing, damaged, or not a part.
-    """
-    try:
-        file = bytearray(path.read_bytes())
-    except OSError as error:
-        raise EngineError(f"{path} cannot be read: {error.strerror}. {AGAIN}") from error
-    start = file.rfind(_SEAL) + len(_SEAL) + _BETWEEN
-    seal = bytes(file[start : start + len(_NO_SEAL)])
-    file[start : start + len(_NO_SEAL)] = _NO_SEAL
-    if hashlib.sha256(file).hexdigest().encode() != seal:
-        raise EngineError(f"{path} is damaged: its checksum is not that of the file. {AGAIN}")
-    with pa.parquet.ParquetFile(pa.BufferReader(bytes(file))) as opened:
-        return opened.read(), opened.metadata.metadata[_CONTENT]
 
 
 # The folder.
@@ -152,11 +114,13 @@ class PartFolder:
     Args:
         path: the folder.
         job: the identity of the job, as it is stored.
+        mirror: where its parts are put when they are complete, if elsewhere, too.
     """
 
-    def __init__(self, path: Path, job: str) -> None:
+    def __init__(self, path: Path, job: str, mirror: Mirror | None = None) -> None:
         self.path = path
         self.job = job
+        self._mirror = mirror
         self.done: set[int] = set()
         """Chunks of which the part is there."""
         self.pieces: dict[int, list[Piece]] = {}
@@ -218,22 +182,40 @@ class PartFolder:
     def is_there(self, task: Task) -> bool:
         """Whether the rows of a task are on disk, undamaged."""
         try:
-            self.read(task)
+            self.read(task, columns=[])
         except EngineError:
             return False
         return True
 
-    def read(self, task: Task) -> pa.Table:
-        """Return the rows of a task.
+    def read(self, task: Task, columns: list[str] | None = None) -> pa.Table:
+        """Return the rows of a task, or some of their columns.
 
         Raises:
             EngineError: its part is missing, damaged, or holds the rows of other links.
         """
         path = part_path(self.path, task)
-        table, content = _unsealed(path)
-        if content != _content_of(task, self.job):
-            raise EngineError(f"{path} holds rows of other links, or of another job. {AGAIN}")
-        return table
+        with unsealed(path) as (file, content):
+            if content != _content_of(task, self.job):
+                raise EngineError(f"{path} holds rows of other links, or of another job. {AGAIN}")
+            return file.read(columns, use_threads=False)
+
+    def read_all(
+        self, planned: Iterable[Task], columns: list[str] | None = None
+    ) -> Iterator[tuple[Task, pa.Table]]:
+        """Yield tasks with their rows, in order; some parts are read ahead, on all cores.
+
+        Raises:
+            EngineError: as `read`.
+        """
+        threads = len(os.sched_getaffinity(0))
+        with ThreadPoolExecutor(threads) as pool:
+            ahead: deque[tuple[Task, Future[pa.Table]]] = deque()
+            for task in planned:
+                ahead.append((task, pool.submit(self.read, task, columns)))
+                if len(ahead) > PARTS_AHEAD * threads:
+                    first, table = ahead.popleft()
+                    yield first, table.result()
+            yield from ((task, table.result()) for task, table in ahead)
 
     def merge(self, pieces: list[Task]) -> None:
         """Put the pieces of a chunk together into its part, unless there is only that.
@@ -246,6 +228,14 @@ class PartFolder:
             tables = [self.read(piece) for piece in pieces]
             write_part(self.path, whole, pa.concat_tables(tables), self.job)
             self.forget_pieces(whole.chunk)
+        if self._mirror is not None:
+            self._mirror.push(part_path(self.path, whole))
+
+    def finish(self, summary: str) -> None:
+        """Write the summary: the job is done."""
+        file = write_text(self.path / SUMMARY_FILE, summary)
+        if self._mirror is not None:
+            self._mirror.push_missing([*self.path.glob("part-*.parquet"), file])
 
     def forget_pieces(self, chunk: int) -> None:
         """Remove the pieces of a chunk."""
@@ -262,7 +252,9 @@ class PartFolder:
 
 
 @contextmanager
-def claimed(path: Path, job: Mapping[str, Any], *, beside: bool = False) -> Iterator[PartFolder]:
+def claimed(
+    path: Path, job: Mapping[str, Any], *, beside: bool = False, mirror: Mirror | None = None
+) -> Iterator[PartFolder]:
     """Give the folder of a job to this process alone.
 
     Args:
@@ -270,16 +262,19 @@ def claimed(path: Path, job: Mapping[str, Any], *, beside: bool = False) -> Iter
         job: the identity of the job.
         beside: the folder is there only for the parts of a file beside it: it goes if the job ends
             before the first of them.
+        mirror: where the parts are put, and taken from at first, if elsewhere than in the folder.
 
     Raises:
         BusyError: another process works there.
         SettingsError: another job has parts there, or the folder holds something else.
     """
     with locked(path):
+        if mirror is not None:
+            mirror.pull(_PART, JOB_FILE)
         _check_ours(path)
         path.mkdir(parents=True, exist_ok=True)
         _remove_left_overs(path)
-        folder = PartFolder(path, as_text(job))
+        folder = PartFolder(path, as_text(job), mirror)
         # Go on with the job of the folder, if it is this very one or has not come to anything yet.
         stored = _job_of(path)
         if stored is None or not (folder.done or folder.pieces):
@@ -290,6 +285,9 @@ def claimed(path: Path, job: Mapping[str, Any], *, beside: bool = False) -> Iter
                 "the folder to start anew, or write the results elsewhere."
             )
         (path / SUMMARY_FILE).unlink(missing_ok=True)
+        if mirror is not None:
+            mirror.remove(SUMMARY_FILE)
+            mirror.push(path / JOB_FILE)
         try:
             yield folder
         finally:
@@ -332,14 +330,14 @@ def open_parts(folder: Path | str, *, partial: bool = False) -> pyarrow.dataset.
     So the checksums of the parts are not compared; `read_parts` does that.
 
     Args:
-        folder: what `--out` named.
+        folder: what `--out` named; one at an address is copied to this machine.
         partial: take what there is of a job that is not done.
 
     Raises:
         SettingsError: it is not the folder of a job, or the job is not done.
         EngineError: parts of it are gone.
     """
-    files = list(map(str, _part_files(Path(folder), partial)))
+    files = list(map(str, _part_files(fetched(folder), partial)))
     return pyarrow.dataset.dataset(files, schema=SCHEMA, format="parquet")
 
 
@@ -362,8 +360,9 @@ def read_parts(folder: Path | str, *, partial: bool = False) -> pa.Table:
 
 def iter_parts(folder: Path | str, *, partial: bool = False) -> Iterator[pa.Table]:
     """Yield the rows of a job part by part; otherwise as `read_parts`."""
-    for file in _part_files(Path(folder), partial):
-        yield _unsealed(file)[0]
+    for file in _part_files(fetched(folder), partial):
+        with unsealed(file) as (opened, _):
+            yield opened.read()
 
 
 def _part_files(folder: Path, partial: bool) -> list[Path]:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
+import signal
 import socket
+import threading
 import time
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 from pagelink.engine.processes import check_workers
 from pagelink.engine.tasks import Task
 from pagelink.engine.worker import Event, Order, Worker
-from pagelink.errors import EngineError, need
+from pagelink.errors import EngineError, SettingsError, need
 from pagelink.runtime.files import temporary_folder
 
 SECONDS_TO_ANSWER = 10.0
@@ -20,6 +24,8 @@ SECONDS_A_LOOK = 2.0
 """How often we look whether the head of the cluster is there."""
 SECONDS_WITHOUT_HEAD = 20.0
 """How long it may be away; after 60 seconds Ray ends the process without a word of ours."""
+SECONDS_TO_START = 60.0
+"""After which we say that no worker is ready."""
 SMALL_STORE = 128 * 2**20
 """Of a cluster that we start; only the order, and rows on their way, lie in it."""
 LONGEST_FOLDER = 40
@@ -35,14 +41,22 @@ class Ray:
     Args:
         address: of a running cluster: `auto`, `host:port` or `ray://host:port`. None: the one this
             process is connected to, else one that is started on this machine and ends with the job.
-        workers: how many. None: one per core of the cluster.
+        workers: how many; those that find no core wait for a machine to join. None: one per core
+            of the cluster, whatever machines join and leave it.
+        memory: gigabytes that each worker has to itself: a machine gets no more workers than it has
+            memory for. None: nothing is requested of Ray, and only cores count.
 
     Raises:
-        SettingsError: the number is below 1.
+        SettingsError: the number is below 1, or the memory not above 0.
     """
 
-    def __init__(self, address: str | None = None, workers: int | None = None) -> None:
+    def __init__(
+        self, address: str | None = None, workers: int | None = None, memory: float | None = None
+    ) -> None:
         check_workers(workers)
+        if memory is not None and not 0 < memory < math.inf:
+            raise SettingsError(f"The memory of a worker is more than 0 GB, got {memory!r}.")
+        self._memory = 0 if memory is None else int(memory * 1e9)
         self._address = address
         self._wanted = workers
         self.size = workers or 0
@@ -52,7 +66,7 @@ class Ray:
         self._refs: dict[Any, int] = {}
         self._count = 0
         self._head = ""
-        self._looked = self._seen = 0.0
+        self._looked = self._seen = self._silent_since = 0.0
 
     def check(self) -> None:
         """Refuse to start without Ray.
@@ -66,24 +80,31 @@ class Ray:
         """Connect, and put the order into the cluster once for all workers.
 
         Raises:
-            EngineError: there is no such cluster, it wants another token, or it has no cores.
+            EngineError: there is no such cluster, it wants another token, or it has no cores and
+                the number of workers is not given.
         """
         import ray
 
         if not ray.is_initialized():
-            self._connect(len(order.pickled))
+            # Ray takes SIGTERM for itself, and may end by an abort then. Whoever asked for it to
+            # be told, as the command line does, is told, and has the actors ended in order.
+            with own_signal(signal.SIGTERM):
+                self._connect(len(order.pickled))
             self._connected_here = True
-        resources: Any = ray.cluster_resources()  # type: ignore[no-untyped-call]
-        cores = int(resources.get("CPU", 0))
-        if not cores:
-            raise EngineError("The Ray cluster has no cores: start a worker with --num-cpus.")
-        self.size = self._wanted or cores
+        self.size = self._wanted or _room(self._memory)
+        if not self.size:
+            wanted = f" with {self._memory / 1e9:g} GB of memory for it" if self._memory else ""
+            raise EngineError(
+                f"No machine of the Ray cluster has a core{wanted}. Give --workers to wait for "
+                "machines to join it, or start one with `ray start --address`."
+            )
         self._head = ray.get_runtime_context().gcs_address
-        self._looked = self._seen = time.monotonic()
+        self._looked = self._seen = self._silent_since = time.monotonic()
         self._order = ray.put(order.pickled)
         self._actor = ray.remote(
-            num_cpus=1, max_restarts=0, max_task_retries=0, scheduling_strategy="SPREAD"
-        )(Worker)
+            num_cpus=1, max_restarts=0, max_task_retries=0, scheduling_strategy="SPREAD",
+            memory=self._memory,
+        )(Worker)  # fmt: skip
 
     def _connect(self, size: int) -> None:
         import ray
@@ -156,7 +177,20 @@ class Ray:
         for worker, how in dead.items():
             self._bury(worker)
             found.append(Event(worker, None, how))
+        self._say_if_silent(bool(found))
         return found
+
+    def _say_if_silent(self, heard: bool) -> None:
+        """Say once that workers wait for machines, or read a graph for the first time."""
+        if heard:
+            self._silent_since = math.inf
+        elif time.monotonic() - self._silent_since > SECONDS_TO_START:
+            self._silent_since = math.inf
+            logging.getLogger("pagelink").warning(
+                "No worker is ready after %.0f seconds. They still read the graph, or there is no "
+                "free core and memory for them, which `ray status` shows. The job waits.",
+                SECONDS_TO_START,
+            )  # fmt: skip
 
     def _has_head(self) -> bool:
         """Whether the head was there when we last looked."""
@@ -165,6 +199,8 @@ class Ray:
             self._looked = now
             if _is_listening(self._head):
                 self._seen = now
+                # A cluster without machines may get new ones: a worker waits for them.
+                self.size = self._wanted or max(1, _room(self._memory))
         if now - self._seen > SECONDS_WITHOUT_HEAD:
             self._actors.clear()  # nobody is there to end them, or to be told of it
             self._refs.clear()
@@ -196,6 +232,28 @@ class Ray:
             if self._connected_here:
                 ray.shutdown()
                 self._connected_here = False
+
+
+@contextmanager
+def own_signal(number: signal.Signals) -> Iterator[None]:
+    """Put the handler of a signal back after the block, unless it was the system's own."""
+    before = signal.getsignal(number)
+    yield
+    if callable(before) and threading.current_thread() is threading.main_thread():
+        signal.signal(number, before)
+
+
+def _room(memory: int) -> int:
+    """The number of workers that the machines of the cluster have room for, at this moment."""
+    import ray
+
+    nodes: Any = ray.nodes()  # type: ignore[no-untyped-call]
+    machines = [node["Resources"] for node in nodes if node["Alive"]]
+    cores = [int(machine.get("CPU", 0)) for machine in machines]
+    if memory:
+        fit = [int(machine.get("memory", 0)) // memory for machine in machines]
+        cores = list(map(min, cores, fit))
+    return sum(cores)
 
 
 def _check_port(address: str) -> None:

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from pagelink.engine.parts import iter_parts
 from pagelink.runtime.files import write_text
+from pagelink.store.addresses import fetched
 from pagelink.views.rows import is_one_file, read_rows
 from pagelink.views.table_report import TableReport
 
@@ -30,7 +31,7 @@ def write_report(result: Path | str, out: Path | str, *, partial: bool = False) 
         SettingsError: it is not the result of a job, or the job is not done.
         EngineError: a part is missing or damaged.
     """
-    result, out = Path(result), Path(out)
+    result, out = fetched(result), Path(out)
     report = TableReport()
     for table in _tables(result, partial):
         report.add(table)

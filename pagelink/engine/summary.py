@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import heapq
+import math
 import time
 from collections import Counter
 from dataclasses import dataclass, field
-from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pagelink.engine.crew import Engine, Tally
 from pagelink.engine.tasks import Task
@@ -19,7 +21,8 @@ from pagelink.errors import EngineError
 SLOWEST = 10
 INVALID = 20
 _OF_SLOWEST = ["line", "src", "dst", "seconds"]
-_COLUMNS = [*_OF_SLOWEST, "reason", "message", "verdict", "path", "direct_relations"]
+COUNTED = [*_OF_SLOWEST, "reason", "message", "verdict", "path", "direct_relations"]
+"""The columns that a summary is made from."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +53,11 @@ class Summary:
     """Links per second of this run; those of an earlier one do not count."""
     engine: str
     workers: int
+    """How many worked at the same time, at most; 0 if there was nothing left to do."""
     restarts: int
     """How many workers died and were replaced, in this run."""
+    memory: float
+    """The most memory that one worker had for itself, in GB; 0 if there was nothing left to do."""
     overhead: float | None
     """Share of the workers' time that was not spent on explaining: waiting, wording the rows,
     writing the parts, and what was lost with workers that died. None if there was nothing left to
@@ -84,22 +90,25 @@ class Count:
         Raises:
             EngineError: they are not those of its links.
         """
-        rows = table.select(_COLUMNS).to_pylist()
-        lines = [line for line, _ in groupby(row["line"] for row in rows)]
-        if lines != [row.line for row in task.links]:
+        lines = table["line"].to_numpy()
+        starts = np.append(True, lines[1:] != lines[:-1])[: len(lines)]
+        if lines[starts].tolist() != [row.line for row in task.links]:
             raise EngineError(
                 f"The part of chunk {task.chunk} does not hold the rows of its links."
             )
         self.num_parts += 1
-        self.num_rows += len(rows)
-        links = [row for row in rows if row["path"] in (None, 1)]
-        self.reasons.update(row["reason"] or "paths" for row in links)
-        self.verdicts.update(row["verdict"] for row in links if row["verdict"])
-        self.direct.update(name for row in links for name in row["direct_relations"] or ())
+        self.num_rows += len(lines)
+        links = table.select(COUNTED).filter(pa.array(starts))
+        reasons = links["reason"].fill_null("paths")
+        self.reasons.update(_counted(reasons))
+        self.verdicts.update(_counted(links["verdict"]))
+        self.direct.update(_counted(pc.list_flatten(links["direct_relations"])))
+        least = self.slowest[-1]["seconds"] if len(self.slowest) == SLOWEST else -math.inf
+        slow = links.filter(pc.greater_equal(links["seconds"], least)).to_pylist()
         self.slowest = heapq.nlargest(
-            SLOWEST, [*self.slowest, *links], key=itemgetter("seconds", "line")
+            SLOWEST, [*self.slowest, *slow], key=itemgetter("seconds", "line")
         )
-        self.invalid += [row for row in links if row["reason"] == "invalid"]
+        self.invalid += links.filter(pc.equal(reasons, "invalid")).to_pylist()
         self.invalid = heapq.nsmallest(INVALID, self.invalid, key=itemgetter("line"))
         return table
 
@@ -121,7 +130,14 @@ class Count:
             seconds=seconds,
             rate=(num_links - self.resumed) / seconds,
             engine=type(engine).__name__.lower(),
-            workers=engine.size,
+            workers=tally.workers,
             restarts=tally.restarts,
+            memory=tally.memory / 1e9,
             overhead=tally.overhead,
         )
+
+
+def _counted(values: pa.ChunkedArray) -> dict[str, int]:
+    """Return how often each value occurs; what is missing is none."""
+    found = pc.value_counts(pc.drop_null(values))
+    return dict(zip(*(field.to_pylist() for field in found.flatten()), strict=True))

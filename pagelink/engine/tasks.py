@@ -8,12 +8,14 @@ pieces; the ledger knows when all of them are there.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import count, islice
 from pathlib import Path
 from typing import Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from pagelink.errors import SettingsError
 from pagelink.tables.link_tables import LinkRow, iter_links
@@ -21,7 +23,7 @@ from pagelink.tables.link_tables import LinkRow, iter_links
 LINKS_A_CHUNK = 256
 LINKS_A_WINDOW = 65_536
 """About; a window is a whole number of chunks."""
-_NUMBER = re.compile(r"(?:id:)?([0-9]{1,18})")
+_NUMBER = "^(?:id:)?[0-9]{1,18}$"
 
 
 @dataclass(frozen=True)
@@ -108,20 +110,30 @@ def chunks(rows: Iterable[LinkRow], chunk: int, window: int | None = None) -> It
     source, number = iter(rows), count()
     while read := list(islice(source, window or chunk)):
         if window:
-            read.sort(key=_place)
+            read = _sorted(read)
         for start in range(0, len(read), chunk):
             links = tuple(read[start : start + chunk])
             yield Task(next(number), 0, links, len(links))
 
 
-def _place(row: LinkRow) -> tuple[tuple[bool, int, str], ...]:
-    """Numbers in their order, then names in theirs."""
-    return tuple(_key(str(part)) for part in row.link)
+def _sorted(rows: list[LinkRow]) -> list[LinkRow]:
+    """Return rows by source, then target, then link type; the same ones in their given order."""
+    links = [row.link for row in rows]
+    keys: list[pa.Array] = []
+    for place in range(max(map(len, links))):
+        keys += _keys([str(link[place]) if place < len(link) else None for link in links])
+    table = pa.table([*keys, pa.array(range(len(rows)))], list(map(str, range(len(keys) + 1))))
+    order = pc.sort_indices(table, [(name, "ascending") for name in table.column_names])
+    return list(map(rows.__getitem__, order.to_pylist()))
 
 
-def _key(text: str) -> tuple[bool, int, str]:
-    number = _NUMBER.fullmatch(text)
-    return (False, int(number[1]), text) if number else (True, 0, text)
+def _keys(texts: list[str | None]) -> list[pa.Array]:
+    """Return keys to sort by: what is missing, then numbers in their order, then names."""
+    column = pa.array(texts, pa.string())
+    is_number = pc.match_substring_regex(column, _NUMBER)
+    digits = pc.if_else(is_number, pc.replace_substring_regex(column, "^id:", ""), "0")
+    flags = (pc.is_valid(column), pc.invert(is_number))
+    return [*(flag.cast(pa.int8()) for flag in flags), digits.cast(pa.int64()), column]
 
 
 # Chunks that were cut into pieces.

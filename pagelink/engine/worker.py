@@ -124,13 +124,13 @@ class Explaining:
         seconds = time.perf_counter() - started
         order.opening.check_unchanged()
         if not order.rows:
-            return Report(seconds, explained)
+            return Report(seconds, explained, own_memory())
         lines = (link.line for link in task.links)
         table = order.making.table(zip(lines, explained, strict=True))
         if order.folder is None or order.job is None:
-            return Report(seconds, table)
+            return Report(seconds, table, own_memory())
         write_part(order.folder, task, table, order.job)
-        return Report(seconds)
+        return Report(seconds, memory=own_memory())
 
     def _explanations(self, task: Task) -> Iterator[Any]:
         making, links = self._order.making, [row.link for row in task.links]
@@ -187,6 +187,24 @@ class Report:
     """Spent on explaining; writing, sending and waiting come on top."""
     product: Any = None
     """The rows or explanations, where the worker does not write them itself."""
+    memory: int = 0
+    """See `own_memory`."""
+
+
+def own_memory() -> int:
+    """Return the most memory this process has had, in bytes, without the pages of mapped files.
+
+    Pages of a graph on disk belong to the page cache. 0 where the system does not tell.
+    """
+    try:
+        lines = Path("/proc/self/status").read_text("ascii", errors="replace").splitlines()
+    except OSError:
+        return 0
+    status = dict(line.split(":", 1) for line in lines if ":" in line)
+    peak, anonymous, mapped = (
+        1024 * int(status.get(name, "0").split()[0]) for name in ("VmHWM", "RssAnon", "RssFile")
+    )
+    return max(anonymous, peak - mapped)
 
 
 @dataclass(frozen=True)

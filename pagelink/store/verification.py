@@ -128,7 +128,7 @@ def _records() -> Path:
         OSError: neither can be written.
     """
     with suppress(OSError, RuntimeError):  # a home that cannot be written, or none
-        records = _cache() / "verified-stores"
+        records = cache_folder() / "verified-stores"
         records.mkdir(parents=True, exist_ok=True)
         if os.access(records, os.W_OK | os.X_OK):
             return records
@@ -141,7 +141,8 @@ def _records() -> Path:
     return records
 
 
-def _cache() -> Path:
+def cache_folder() -> Path:
+    """Return the folder for what pagelink keeps from one run to the next."""
     if given := os.environ.get(CACHE_VARIABLE):
         return Path(given)
     if sys.platform == "win32":

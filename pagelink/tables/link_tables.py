@@ -6,9 +6,9 @@ import csv
 import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.csv
@@ -27,9 +27,8 @@ ROWS_AT_ONCE = 65_536
 """Rows of a Parquet file that are in memory at a time."""
 
 
-@dataclass(frozen=True)
-class LinkRow:
-    """A row of a table of links."""
+class LinkRow(NamedTuple):
+    """A row of a table of links: there may be 10^8 of them."""
 
     line: int
     """Where it stands: the line as an editor counts, the row of a Parquet file."""
@@ -100,12 +99,11 @@ def _iter_parquet(path: Path) -> Iterator[LinkRow]:
     with _parquet(path) as file:
         header = file.schema_arrow.names
         names = [header[place] for place in _places(path, header)]
-        row = 0
+        row = count(1)
         for batch in file.iter_batches(ROWS_AT_ONCE, columns=names):
-            columns = [batch.column(name).cast(pa.string()).to_pylist() for name in names]
-            for cells in zip(*columns, strict=True):
-                row += 1
-                yield LinkRow(row, tuple(cell or "" for cell in cells))  # type: ignore[arg-type]
+            texts = (batch.column(name).cast(pa.string()).fill_null("") for name in names)
+            links: Any = zip(*(column.to_pylist() for column in texts), strict=True)
+            yield from map(LinkRow, row, links)
 
 
 def _places(path: Path, header: Sequence[str]) -> list[int]:

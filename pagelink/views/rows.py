@@ -19,7 +19,7 @@ import pyarrow.parquet
 
 from pagelink.errors import SettingsError
 from pagelink.explain.result import Explanation
-from pagelink.runtime.files import check_local, complete_file
+from pagelink.runtime.files import complete_file
 from pagelink.views.beyond_wording import equally_good, strongest_words
 from pagelink.views.statements import node_words, reads_backwards
 from pagelink.views.text import words
@@ -221,7 +221,7 @@ def is_one_file(out: Path) -> bool:
     is one of `FORMATS`, and a name whose ending no format could have, as `run-1.5`, is a folder's.
 
     Raises:
-        SettingsError: it is an address, or its ending is that of some other format.
+        SettingsError: its ending is that of some other format.
 
     Example:
         >>> [is_one_file(Path(name)) for name in ("rows.CSV", "run-1.5", "run")]
@@ -231,7 +231,7 @@ def is_one_file(out: Path) -> bool:
         ...
         pagelink.errors.SettingsError: rows.xlsx: results end in .parquet, .csv, .tsv, .jsonl, ...
     """
-    if check_local(out).is_dir():
+    if out.is_dir():
         return False
     if not _FORMAT_LIKE.fullmatch(out.suffix):
         return False

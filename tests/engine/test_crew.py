@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count
@@ -16,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pagelink.engine import open_parts, read_parts
@@ -24,6 +25,8 @@ from pagelink.engine.crew import Crew, Tally
 from pagelink.engine.job import InMemory
 from pagelink.engine.opening import graph_fingerprint
 from pagelink.engine.parts import PartFolder, claimed, part_path
+from pagelink.engine.ray_engine import own_signal
+from pagelink.engine.summary import Count
 from pagelink.engine.tasks import Ledger, Task, chunks, plan
 from pagelink.engine.worker import Event, Failure, Hello, Order, Report
 from pagelink.errors import BusyError, EngineError, SettingsError
@@ -139,6 +142,58 @@ def test_a_machine_that_goes_while_its_workers_open_does_not_stop_the_job() -> N
     assert crew.tally.restarts == 3
 
 
+def test_workers_follow_the_machines() -> None:
+    class Cluster(Toy):
+        sizes = iter([1, 1, 1, 4, 4, 4, 2, 2, 1])
+
+        def events(self, timeout: float) -> list[Event]:
+            self.size = next(self.sizes, 1)
+            said = super().events(timeout)
+            if self.size == 2 and len(self._tasks) > 2:  # a machine goes, with two workers
+                gone = list(self._tasks)[2:]
+                said = [event for event in said if event.worker not in gone]
+                said += [Event(worker, None, "the node died") for worker in gone]
+                self._tasks = {name: self._tasks[name] for name in list(self._tasks)[:2]}
+            return said
+
+    toy = Cluster(1, set(), iter([False] * 999))
+    crew = Crew(toy, ORDER, InMemory())
+    assert len(list(crew.run(iter([task_of(n, 1) for n in range(40)])))) == 40
+    assert toy._count == 4  # those of the machine that joined, and nobody for the one that left
+    assert crew.tally.restarts == 0
+
+
+def test_a_cluster_that_shrinks_while_workers_open_does_not_stop_the_job() -> None:
+    class Preempted(Toy):
+        def hire(self) -> int:
+            worker = super().hire()
+            if 1 < worker <= 4:
+                del self._tasks[worker]
+                self._said[-1] = Event(worker, None, "the node died")
+                self.size = 1
+            return worker
+
+    crew = Crew(Preempted(4, set(), iter([False] * 99)), ORDER, InMemory())
+    assert len(list(crew.run(iter([task_of(n, 2) for n in range(5)])))) == 5
+    assert crew.tally.restarts == 0
+
+
+def test_a_library_does_not_keep_a_signal_that_is_wanted() -> None:
+    def theirs(number: int, frame: object) -> None: ...
+
+    def ours(number: int, frame: object) -> None: ...
+
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        for mine, then in ((ours, ours), (signal.SIG_DFL, theirs)):
+            signal.signal(signal.SIGTERM, mine)
+            with own_signal(signal.SIGTERM):
+                signal.signal(signal.SIGTERM, theirs)
+            assert signal.getsignal(signal.SIGTERM) == then
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def test_other_versions_and_failures_stop_the_job() -> None:
     class Other(Toy):
         what: Hello | Failure = Hello("far", {**versions(), "torch": "1.0"})
@@ -177,6 +232,59 @@ def test_windows_are_sorted_by_themselves() -> None:
     rows = [LinkRow(n, (str(9 - n), "x")) for n in range(10)]
     lines = [[row.line for row in task.links] for task in chunks(rows, 2, 4)]
     assert lines == [[3, 2], [1, 0], [7, 6], [5, 4], [9, 8]]
+
+
+def place_of(row: LinkRow) -> tuple[tuple[bool, int, str], ...]:
+    """Numbers in their order, then names in theirs."""
+    numbers = [re.fullmatch("(?:id:)?([0-9]{1,18})", str(part)) for part in row.link]
+    return tuple(
+        (number is None, int(number[1]) if number else 0, str(part))
+        for part, number in zip(row.link, numbers, strict=True)
+    )
+
+
+PARTS = ("5", "05", "id:5", "10", "", "id:", "x", "X", "é", "\U0001f600", "5\n", "9" * 18, "9" * 19)
+
+
+@settings(deadline=None)
+@given(st.lists(st.lists(st.sampled_from(PARTS), max_size=3).map(tuple), max_size=12))
+def test_links_of_a_window_are_sorted_as_numbers_then_names(links: list[Any]) -> None:
+    rows = [LinkRow(n, link) for n, link in enumerate(links)]
+    planned = [row for task in chunks(rows, 5, 5_000) for row in task.links]
+    assert planned == sorted(rows, key=place_of)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(st.tuples(
+    st.sampled_from([None, "invalid", "not_connected"]), st.sampled_from([None, "supported", "x"]),
+    st.lists(st.sampled_from("abc"), max_size=2), st.integers(0, 3), st.integers(0, 30),
+), max_size=40))  # fmt: skip
+def test_rows_are_counted(links: list[Any]) -> None:
+    rows, invalid = [], []
+    for line, (reason, verdict, direct, num_paths, seconds) in enumerate(links):
+        row = {"line": line, "reason": reason, "verdict": verdict, "direct_relations": direct,
+               "seconds": float(seconds), "message": f"of {line}"}  # fmt: skip
+        rows += [{**row, "path": n + 1} for n in range(num_paths)] or [row]
+        invalid += [f"line {line}: of {line}"] if reason == "invalid" else []
+    counted, size = Count(), 16
+    for chunk, first in enumerate(range(0, len(links), size)):
+        of_chunk = range(first, min(first + size, len(links)))
+        task = Task(chunk, 0, tuple(LinkRow(line, ("a", "b")) for line in of_chunk), len(of_chunk))
+        counted.add(task, to_table([row for row in rows if row["line"] in of_chunk]))
+    found = counted.summary(Tally(), Toy(1, set(), iter(())))
+    assert (found.num_links, found.num_rows) == (len(links), len(rows))
+    assert found.reasons == Counter(reason or "paths" for reason, *_ in links)
+    assert found.verdicts == Counter(verdict for _, verdict, *_ in links if verdict)
+    assert counted.direct == Counter(name for link in links for name in link[2])
+    slowest = sorted(((link[4], line) for line, link in enumerate(links)), reverse=True)[:10]
+    assert [(row["seconds"], row["line"]) for row in found.slowest] == slowest
+    assert found.invalid == invalid[:20]
+
+
+def test_rows_of_other_links_are_not_counted() -> None:
+    table = to_table([{"line": line, "seconds": 1.0} for line in (0, 1, 1)])
+    with pytest.raises(EngineError, match="chunk 0 does not hold the rows of its links"):
+        Count().add(task_of(0, 3), table)
 
 
 def test_a_store_is_known_by_its_manifest(tmp_path: Path) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +21,7 @@ from support.engine_world import (
     expected_rows,
     is_alive,
     make_shop,
+    opening,
     parts_of,
     plain,
     wait_until,
@@ -26,7 +29,7 @@ from support.engine_world import (
 
 from pagelink.bench.scale.chaos import LocalCluster
 from pagelink.cli.link_tables import SOME_FAILED
-from pagelink.engine import read_parts
+from pagelink.engine import explain_table, read_parts
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ray")]
 TESTS = Path(__file__).parents[1]
@@ -76,6 +79,80 @@ def test_an_actor_a_node_and_the_driver_die(
     assert f"{before * CHUNK} links were done by an earlier run." in done.stdout
     assert plain(read_parts(out)) == expected_rows(shop)
     assert not list(out.glob(".*"))
+
+
+def test_a_head_without_cores_and_a_node_that_joins_later(shop: Path, tmp_path: Path) -> None:
+    out, silent = tmp_path / "out", "from pagelink.engine import ray_engine as r\n"
+    silent += "r.SECONDS_TO_START = 1\nfrom pagelink.cli.main import main; main()"
+    with LocalCluster(head_cores=0) as cluster:
+        options = ("--engine", "ray", "--address", cluster.address)
+        refused = subprocess.run(
+            command(shop, out, *options), env=cluster.env, capture_output=True, text=True,
+            check=False,
+        )  # fmt: skip
+        assert refused.returncode == 1
+        assert "No machine of the Ray cluster has a core. Give --workers" in refused.stderr
+        waiting = command(shop, out, *options, "--workers", "2", "--worker-memory", "0.5")
+        waiting[1:3] = ["-c", silent]
+        with subprocess.Popen(
+            waiting, env=cluster.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as driver:
+            assert driver.stderr is not None
+            assert "No worker is ready after 1 seconds." in driver.stderr.readline()
+            assert not cluster.processes("ray::Worker")
+            cluster.add_node("--memory", "400000000")  # too little for a worker
+            time.sleep(3)
+            assert not cluster.processes("ray::Worker")
+            cluster.add_node("--memory", "600000000")
+            said, errors = driver.communicate(timeout=300)
+    assert driver.returncode == SOME_FAILED, errors
+    assert "by 1 workers" in said
+    assert plain(read_parts(out)) == expected_rows(shop)
+
+
+def test_asked_to_end_a_driver_keeps_its_parts_and_goes_on(
+    cluster: LocalCluster, shop: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    code = "import pagelink.engine as engine; from support.engine_world import Slow\n"
+    code += "engine.FromFiles = Slow; from pagelink.cli.main import main; main()"
+    arguments = command(
+        shop, out, "--engine", "ray", "--workers", "1", "--address", cluster.address
+    )
+    slow = [sys.executable, "-c", code, *arguments[arguments.index("explain") :]]
+    with subprocess.Popen(
+        slow, env=cluster.env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as driver:
+        wait_until(lambda: parts_of(out) >= 2)
+        driver.send_signal(signal.SIGTERM)
+        _, said = driver.communicate(timeout=60)
+    assert driver.returncode == 1
+    assert said.startswith("interrupted")
+    wait_until(lambda: not cluster.processes("ray::Worker"))
+    before = parts_of(out)
+    assert 2 <= before < NUM_LINKS // CHUNK
+    assert not list(out.glob(".*"))
+    again = explain_table(opening(shop), shop / "pairs.csv", out, chunk=CHUNK)
+    assert again.resumed == before * CHUNK
+    assert plain(read_parts(out)) == expected_rows(shop)
+
+
+def test_workers_are_started_on_a_node_that_joins_a_job(
+    cluster: LocalCluster, shop: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    code = "import sys; from pathlib import Path; from support.engine_world import slow_job\n"
+    code += "slow_job(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3])"
+    driver = [sys.executable, "-c", code, str(shop), str(out), cluster.address]
+    with subprocess.Popen(driver, env=cluster.env) as job:
+        wait_until(lambda: parts_of(out) >= 1)
+        before = len(cluster.processes("ray::Worker"))
+        cluster.add_node()
+        wait_until(lambda: len(cluster.processes("ray::Worker")) == before + 1)
+        job.wait(timeout=300)
+    assert job.returncode == 0
+    assert json.loads((out / "summary.json").read_text())["workers"] == before + 1
+    assert plain(read_parts(out)) == expected_rows(shop)
 
 
 def test_a_wrong_token_is_named(cluster: LocalCluster, shop: Path, tmp_path: Path) -> None:

@@ -52,9 +52,13 @@ class LocalCluster:
     """Nodes of one core each, started as on any other machine, with a token of their own.
 
     Use it in a `with` block, which leaves nothing running.
+
+    Args:
+        head_cores: of the head; 0 as is usual on Kubernetes.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, head_cores: int = 1) -> None:
+        self._head_cores = head_cores
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self._port = free.getsockname()[1]
@@ -77,7 +81,7 @@ class LocalCluster:
         try:
             self._start(
                 "--head", "--port", str(self._port), "--include-dashboard=false", "--temp-dir",
-                str(self.folder / "ray"),
+                str(self.folder / "ray"), "--num-cpus", str(self._head_cores),
             )  # fmt: skip
         except BaseException:
             self.__exit__()
@@ -90,13 +94,13 @@ class LocalCluster:
                 self.kill_node(node)
             wait_until(lambda: not self.processes("ray"), 60)
 
-    def add_node(self) -> int:
-        """Start one more node, and return its number."""
-        self._start("--address", self.address)
+    def add_node(self, *options: str) -> int:
+        """Start one more node, with more options of `ray start`, and return its number."""
+        self._start("--address", self.address, "--num-cpus", "1", *options)
         return len(self._nodes) - 1
 
     def _start(self, *options: str) -> None:
-        words = ["start", "--block", "--num-cpus", "1", "--object-store-memory", "80000000"]
+        words = ["start", "--block", "--object-store-memory", "80000000"]
         with (self.folder / f"node-{len(self._nodes)}.log").open("wb") as log:
             node = subprocess.Popen(
                 [sys.executable, "-m", "ray.scripts.scripts", *words, *options],
