@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pagelink.audit.contrast_result import Contrast, ContrastVerdict, PathEffect
-from pagelink.errors import LinkError, ModelError
+from pagelink.errors import LinkError, ModelError, SettingsError
 from pagelink.explain.counterfactual_search import named_facts
 from pagelink.explain.explainer import PaGELink
 from pagelink.explain.options import check_whole_number
@@ -56,7 +56,7 @@ def contrast(
 
     Raises:
         LinkError: there is no such node or link type, or both targets are the same.
-        SettingsError: an argument is out of its range.
+        SettingsError: an argument is out of its range, or `Settings.deadline` is too early.
         ModelError: the model does not score one of the two.
     """
     check_whole_number("budget", budget, 1)
@@ -75,7 +75,13 @@ def contrast(
     if turned:
         links, logits = links[::-1], logits[::-1]
         pair = _Pair(explainer, links)
-    return _measured(explainer, pair, logits, turned, budget, verified)
+    try:
+        return _measured(explainer, pair, logits, turned, budget, verified)
+    except OutOfTimeError:
+        raise SettingsError(
+            f"The {explainer.settings.deadline:g} seconds of the deadline were over before the "
+            "paths of both targets were measured. Give a later deadline."
+        ) from None
 
 
 class _Pair:
