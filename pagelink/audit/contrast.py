@@ -66,22 +66,24 @@ def contrast(
         raise LinkError(
             f"{explainer.graph.node_name(named.dst)!r} is both targets; give two different ones."
         )
-    links = [named, other]
+    try:
+        return _contrast(explainer, [named, other], budget, verified)
+    except OutOfTimeError:
+        raise SettingsError(
+            f"The {explainer.settings.deadline:g} seconds of the deadline were over before the "
+            "paths of both targets were measured. Give a later deadline."
+        ) from None
+
+
+def _contrast(explainer: PaGELink, links: list[Link], budget: int, verified: int) -> Contrast:
     pair = _Pair(explainer, links)
     logits = pair.logits([()])[0]
     if not np.isfinite(logits).all():
         raise ModelError(f"The model returns {logits.tolist()} for these links, not numbers.")
     turned = bool(logits[0] < logits[1])
     if turned:
-        links, logits = links[::-1], logits[::-1]
-        pair = _Pair(explainer, links)
-    try:
-        return _measured(explainer, pair, logits, turned, budget, verified)
-    except OutOfTimeError:
-        raise SettingsError(
-            f"The {explainer.settings.deadline:g} seconds of the deadline were over before the "
-            "paths of both targets were measured. Give a later deadline."
-        ) from None
+        pair, logits = _Pair(explainer, links[::-1]), logits[::-1]
+    return _measured(explainer, pair, logits, turned, budget, verified)
 
 
 class _Pair:

@@ -23,6 +23,7 @@ from pagelink.engine.worker import InProcess, Order
 from pagelink.errors import EngineError, SettingsError
 from pagelink.explain.building import versions
 from pagelink.explain.explainer import PaGELink
+from pagelink.explain.result import plain
 from pagelink.graph.links import LinkLike
 from pagelink.tables.link_tables import LinkRow
 
@@ -174,7 +175,7 @@ def summariser(
         seed=explainer.seed,
         link_type=link_type,
         threshold=explainer.threshold,
-        settings=explainer.settings.to_dict(),
+        settings=plain(explainer.settings.to_dict()),  # as it comes back from a file
         versions=versions(),
         title=title,
     )

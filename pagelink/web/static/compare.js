@@ -16,7 +16,7 @@ const RHOS = [["1", "faithful alone (rho 1)"], ["0", "concise alone (rho 0)"]];
 /** The part of the page that compares. */
 export function createCompare(about) {
   const kind = kindOf(about.dst_type);
-  const first = createChoice(`Another ${kind} among the first ${SHOWN}`, "dst", []);
+  const first = createChoice(`Another ${kind} among the first ${SHOWN}`, []);
   const search = createSearch({
     type: about.dst_type, kind, label: `Or find ${one(kind)} to compare with`, placeholder: `Name of the ${kind}`,
     onPick: (node) => {
@@ -26,8 +26,8 @@ export function createCompare(about) {
   });
   const others = about.methods.slice(1).map(({ name, words }) => [`method:${name}`, words]);
   const rhos = RHOS.map(([rho, words]) => [`rho:${rho}`, `${about.methods[0].words}, ${words}`]);
-  const methods = createChoice("Another explainer of this link", "method", [...others, ...rhos]);
-  const models = createChoice("Another model", "model", about.models.slice(1).map((words, at) => [`model:${at + 1}`, words]));
+  const methods = createChoice("Another explainer of this link", [...others, ...rhos]);
+  const models = createChoice("Another model", about.models.slice(1).map((words, at) => [`model:${at + 1}`, words]));
   models.root.hidden = about.models.length < 2;
   const why = el("div", { class: "contrast" });
   const sides = el("div", { class: "sides" });
@@ -97,7 +97,9 @@ export function createCompare(about) {
       (answers) => {
         const titles = titlesOf(key, value, answers);
         const both = commonPaths(answers);
-        const made = answers.map((answer, at) => side(titles[at], answer, both));
+        const methods = key === "method" ? [about.methods[0].name, value] : [];
+        const notes = methods.map((name) => about.methods.find((each) => each.name === name)?.meaning);
+        const made = answers.map((answer, at) => side(titles[at], notes[at], answer, both));
         sides.replaceChildren(...made.map(({ root }) => root));
         made.forEach(({ show }) => show());
       },
@@ -121,8 +123,8 @@ export function createCompare(about) {
   return { root, update, stop };
 }
 
-/** A list to choose what to compare with; `prefix` is the beginning of its values. */
-function createChoice(label, prefix, entries) {
+/** A list to choose what to compare with. */
+function createChoice(label, entries) {
   const id = unique("with");
   const select = el("select", { id, onchange: () => go({ with: select.value || null }) });
   const root = el("div", { class: "compare-choice" }, el("label", { for: id, text: label }), select);
@@ -132,8 +134,7 @@ function createChoice(label, prefix, entries) {
   }
 
   function choose(value) {
-    select.value = value?.startsWith(`${prefix}:`) || [...select.options].some((each) => each.value === value) ? value : "";
-    if (select.selectedIndex < 0) select.value = "";
+    select.value = [...select.options].some((each) => each.value === value) ? value : "";
   }
 
   fill(entries);
@@ -162,7 +163,7 @@ function contrasted(answer) {
 }
 
 /** One of two explanations: its sentence, score, drawing and paths. */
-function side(title, explained, both) {
+function side(title, note, explained, both) {
   const drawing = createDrawing({ isLive: false });
   const [first, others] = opening(explained);
   const paths = explained.groups.flatMap((group) => group.paths);
@@ -170,6 +171,7 @@ function side(title, explained, both) {
     "section",
     { class: "side", "aria-label": title },
     el("h3", { class: "heading" }, named(title)),
+    note ? el("p", { class: "muted", text: note }) : null,
     ...first,
     ...[explained.score_sentence, ...others, ...explained.requests].map((sentence) => el("p", { text: sentence, dir: "auto" })),
     drawing.root,
