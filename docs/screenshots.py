@@ -67,13 +67,13 @@ def _compare(browser: Browser) -> None:
             _save(page, "explorer-audit")
             page = _open(browser, f"{served.address}{LINK}&view=compare&with=dst:1", WIDE, "light")
             page.locator(".contrast-drawing img").wait_for(timeout=120_000)
-            page.locator(".contrast").evaluate("part => part.scrollIntoView({ block: 'end' })")
+            page.locator("#why").evaluate("part => part.scrollBy(0, 330)")
             _save(page, "explorer-compare")
 
 
 def _trained(folder: Path) -> tuple[Path, Path]:
     """The books, and a model of their readers."""
-    graph, model = folder / "graph", folder / "model.pt"
+    graph, model = folder / "books", folder / "model.pt"
     _pagelink("dataset", "books", "--out", graph)
     _pagelink("train", graph, "--link", "reader,will_like,book", "--paper-split", "--out", model)
     return graph, model

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Literal
 
 from pydantic import Field
@@ -185,8 +185,8 @@ def opened(audit: Audit) -> dict[str, FigureLinks]:
         have = [(i, one.worth) for i in verifying for one in rows[i].metapaths
                 if one.words == each.words]  # fmt: skip
         carried = [(i, worth) for i, worth in have if each.words in carried_by(rows[i])]
-        found[f"carried-{at}"] = _by_value(f"Carried by {each.words}: its worth", carried, "")
-        found[f"has-{at}"] = _by_value(f"With {each.words}: its worth", have, "")
+        found[f"carried-{at}"] = _by_value(f"Carried by {each.words}: its worth", carried, _plain)
+        found[f"has-{at}"] = _by_value(f"With {each.words}: its worth", have, _plain)
     for kind, carriers in (("fact", audit.facts), ("node", audit.nodes)):
         for at, carrier in enumerate(carriers[:SHOWN]):
             found[f"{kind}-{at}"] = _by_value(
@@ -208,11 +208,15 @@ def _links(title: str, rows: Iterable[int], values: Iterable[str] = ()) -> Figur
     return FigureLinks(title=title, links=list(rows), values=list(values))
 
 
-def _by_value(title: str, pairs: Sequence[tuple[int, float]], sign: str = "+") -> FigureLinks:
+_plain = "{:.2f}".format
+
+
+def _by_value(
+    title: str, pairs: Iterable[tuple[int, float]], words: Callable[[float], str] = signed
+) -> FigureLinks:
     """Links by a figure of theirs, the largest first."""
     order = sorted(pairs, key=lambda pair: (-pair[1], pair[0]))
-    told = (signed(value) if sign else f"{value:.2f}" for _, value in order)
-    return _links(title, (i for i, _ in order), told)
+    return _links(title, (i for i, _ in order), (words(value) for _, value in order))
 
 
 def _effect(row: Row, carrier: CarrierSummary) -> float:

@@ -11,6 +11,7 @@ import { createLoader, skeletonLines } from "./waiting.js";
 import { one, ordinal, support } from "./words.js";
 
 const SHOWN = 20;
+const SMALLEST = 0.8;
 const RHOS = [["1", "faithful alone (rho 1)"], ["0", "concise alone (rho 0)"]];
 
 /** The part of the page that compares. */
@@ -145,7 +146,12 @@ function createChoice(label, entries) {
 function contrasted(answer) {
   const picture = new Blob([answer.svg], { type: "image/svg+xml" });
   const address = URL.createObjectURL(picture);
-  const image = el("img", { src: address, alt: answer.opening.join(" "), onload: () => URL.revokeObjectURL(address) });
+  const image = el("img", { src: address, alt: answer.opening.join(" ") });
+  image.addEventListener("load", () => {
+    URL.revokeObjectURL(address);
+    // Smaller than this its text cannot be read: then it is scrolled.
+    image.style.setProperty("min-inline-size", `${SMALLEST * image.naturalWidth}px`);
+  });
   return [
     el("h3", { class: "heading" }, "Why ", named(answer.above.name), " and not ", named(answer.below.name)),
     ...answer.opening.map((sentence, at) => el("p", { class: at ? null : "whatif-sentence", text: sentence, dir: "auto" })),
