@@ -66,7 +66,7 @@ function createForm(start) {
   const root = el(
     "form",
     { class: "audit-form" },
-    el("h2", { class: "panel-title", text: "What does the model rely on?" }),
+    el("h2", { class: "audit-title", text: "What does the model rely on?" }),
     el("p", { class: "muted", text: "Links that are predicted are drawn by degree and score, and each is measured on edited graphs. That takes seconds per link; other questions are answered in between." }),
     el("div", { class: "inline" }, el("label", { for: id, text: "Number of links" }), input, button("Start the audit", { class: "button is-main", type: "submit" })),
   );
