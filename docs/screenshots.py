@@ -55,15 +55,36 @@ def _explorer(browser: Browser) -> None:
         _shoot(browser, served.address + LINK, "explorer-narrow", NARROW, "light")
 
 
+def _compare(browser: Browser) -> None:
+    """The audit with the links of a figure, and why one book is above another."""
+    with TemporaryDirectory() as name:
+        graph, model = _trained(Path(name))
+        audit = Path(name) / "audit.json"
+        _pagelink("audit", graph, "--model", model, "--sample", "12", "--json", audit)
+        with Served("serve", graph, "--model", model, "--audit", audit) as served:
+            page = _open(browser, served.address + "/?audit=node-0", REPORT, "light")
+            page.locator(".audited-link").first.wait_for()
+            _save(page, "explorer-audit")
+            page = _open(browser, f"{served.address}{LINK}&view=compare&with=dst:1", WIDE, "light")
+            page.locator(".contrast-drawing img").wait_for(timeout=120_000)
+            page.locator("#why").evaluate("part => part.scrollBy(0, 330)")
+            _save(page, "explorer-compare")
+
+
+def _trained(folder: Path) -> tuple[Path, Path]:
+    """The books, and a model of their readers."""
+    graph, model = folder / "books", folder / "model.pt"
+    _pagelink("dataset", "books", "--out", graph)
+    _pagelink("train", graph, "--link", "reader,will_like,book", "--paper-split", "--out", model)
+    return graph, model
+
+
 def _report(browser: Browser) -> None:
     """The page about many links: test links of the books."""
     with TemporaryDirectory() as name:
         folder = Path(name)
-        graph, model, links = folder / "graph", folder / "model.pt", folder / "links.csv"
-        _pagelink("dataset", "books", "--out", graph)
-        _pagelink(
-            "train", graph, "--link", "reader,will_like,book", "--paper-split", "--out", model
-        )
+        graph, model = _trained(folder)
+        links = folder / "links.csv"
         pairs = load_checkpoint(model, load_graph(graph)).split.test[:, :LINKS]
         with links.open("w", newline="") as file:
             csv.writer(file).writerows([("src", "dst"), *pairs.T.tolist()])
@@ -91,7 +112,8 @@ def _notebook(browser: Browser) -> None:
 
 
 TAKERS: dict[str, Callable[[Browser], None]] = {
-    "explorer": _explorer, "notebook": _notebook, "report": _report, "study": _study
+    "compare": _compare, "explorer": _explorer, "notebook": _notebook, "report": _report,
+    "study": _study,
 }  # fmt: skip
 
 

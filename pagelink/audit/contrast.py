@@ -13,16 +13,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from pagelink.audit.contrast_result import Contrast, ContrastVerdict, PathEffect
-from pagelink.errors import LinkError, ModelError
+from pagelink.errors import LinkError, ModelError, SettingsError
 from pagelink.explain.counterfactual_search import named_facts
 from pagelink.explain.explainer import PaGELink
 from pagelink.explain.options import check_whole_number
 from pagelink.explain.ranking import EndScores
 from pagelink.explain.removal_search import Set, smallest_removal
 from pagelink.explain.result import Explanation, Path
-from pagelink.graph.links import Key, Link
+from pagelink.graph.links import Link
 from pagelink.graph.lookup import fact_of
-from pagelink.graph.schema import EdgeType
 from pagelink.model.borrowing import in_normal_mode
 from pagelink.model.edited_logits import edge_gradient
 from pagelink.runtime.arrays import Doubles, Longs
@@ -34,48 +33,35 @@ HALF = 0.5
 
 @in_normal_mode
 def contrast(
-    explainer: PaGELink,
-    src: Key,
-    dst: Key,
-    instead: Key,
-    link_type: EdgeType | Key | None = None,
-    *,
-    budget: int = 5,
-    verified: int = 500,
-) -> Contrast:
-    """Find out what puts one of two targets above the other.
+    explainer: PaGELink, links: Sequence[Link], *, budget: int, verified: int
+) -> Contrast:  # fmt: skip
+    """Find out what puts one of two targets above the other; see `PaGELink.contrast`.
 
     Args:
         explainer: the model, as it is explained.
-        src: the source.
-        dst: a target.
-        instead: another one.
-        link_type: of both links, if the explainer has several.
+        links: two links of one source.
         budget: facts to remove at most.
         verified: sets of facts to measure, about.
-
-    Raises:
-        LinkError: there is no such node or link type, or both targets are the same.
-        SettingsError: an argument is out of its range.
-        ModelError: the model does not score one of the two.
     """
     check_whole_number("budget", budget, 1)
     check_whole_number("verified", verified, 1)
-    named, other = (explainer.link(src, end, link_type) for end in (dst, instead))
-    if named.dst == other.dst:
-        raise LinkError(
-            f"{explainer.graph.node_name(named.dst)!r} is both targets; give two different ones."
-        )
-    links = [named, other]
-    pair = _Pair(explainer, links)
-    logits = pair.logits([()])[0]
-    if not np.isfinite(logits).all():
-        raise ModelError(f"The model returns {logits.tolist()} for these links, not numbers.")
-    turned = bool(logits[0] < logits[1])
-    if turned:
-        links, logits = links[::-1], logits[::-1]
+    if links[0].dst == links[1].dst:
+        name = explainer.graph.node_name(links[0].dst)
+        raise LinkError(f"{name!r} is both targets; give two different ones.")
+    try:
         pair = _Pair(explainer, links)
-    return _measured(explainer, pair, logits, turned, budget, verified)
+        logits = pair.logits([()])[0]
+        if not np.isfinite(logits).all():
+            raise ModelError(f"The model returns {logits.tolist()} for these links, not numbers.")
+        turned = bool(logits[0] < logits[1])
+        if turned:
+            pair, logits = _Pair(explainer, links[::-1]), logits[::-1]
+        return _measured(explainer, pair, logits, turned, budget, verified)
+    except OutOfTimeError:
+        raise SettingsError(
+            f"The {explainer.settings.deadline:g} seconds of the deadline were over before the "
+            "paths of both targets were measured. Give a later deadline."
+        ) from None
 
 
 class _Pair:

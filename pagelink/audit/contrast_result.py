@@ -12,7 +12,7 @@ from pagelink.explain.result import Explanation, Node, Path, plain
 from pagelink.graph.schema import EdgeType
 from pagelink.views.beyond_wording import path_line
 from pagelink.views.statements import node_words
-from pagelink.views.templates import Colour, graph_colours, render
+from pagelink.views.templates import Colour, colours_of, render
 from pagelink.views.text import clean, count, enumerated, shorten, words, wrap
 
 ContrastVerdict = Literal["equal", "popularity", "paths", "facts", "no_facts"]
@@ -102,19 +102,15 @@ class Contrast:
 
 def to_text(found: Contrast) -> str:
     """Return a contrast in plain words."""
-    above, below = clean(found.above_name), clean(found.below_name)
     blocks = [" ".join(opening(found))]
     shown = shown_paths(found)
     if shown:
-        lines = [f"- {_path(found, each)}" for each in shown]
+        lines = [f"- {signed(each.effect)}: {path_sentence(found, each)}" for each in shown]
         blocks.append(
             "\n".join(["Paths, and by how much the difference falls without each:", *lines])
         )
-    blocks.append(" ".join(filter(None, (_turning(found), _widening(found)))))
-    blocks.append(
-        f"The difference is {found.difference:.2f}; {found.without_paths:.2f} without any fact on "
-        f"a path to {above} or {below}, {found.without_edges:.2f} without any fact at all."
-    )
+    blocks.append(" ".join(filter(None, (turning(found), widening(found)))))
+    blocks.append(context(found))
     return "\n\n".join(blocks)
 
 
@@ -147,10 +143,19 @@ def shown_paths(found: Contrast) -> list[PathEffect]:
     return [each for each in found.paths if abs(each.effect) > noise][:SHOWN]
 
 
-def _path(found: Contrast, each: PathEffect) -> str:
+def path_sentence(found: Contrast, each: PathEffect) -> str:
+    """Return a path in words."""
     explanation = found.explanations[0 if each.above else 1]
-    line = path_line(each.path, node_words(replace(explanation, paths=(each.path,))))
-    return f"{signed(each.effect)}: {line}"
+    return path_line(each.path, node_words(replace(explanation, paths=(each.path,))))
+
+
+def context(found: Contrast) -> str:
+    """Return what the difference is without any path, and without any fact."""
+    above, below = clean(found.above_name), clean(found.below_name)
+    return (
+        f"The difference is {found.difference:.2f}; {found.without_paths:.2f} without any fact on "
+        f"a path to {above} or {below}, {found.without_edges:.2f} without any fact at all."
+    )
 
 
 def _that(facts: Sequence[RemovedFact]) -> str:
@@ -158,7 +163,8 @@ def _that(facts: Sequence[RemovedFact]) -> str:
     return f"the {word} " + enumerated(f"that {clean(str(fact))}" for fact in facts)
 
 
-def _turning(found: Contrast) -> str:
+def turning(found: Contrast) -> str:
+    """Return the facts that turn the order, or come closest to that; may be empty."""
     above, below = clean(found.above_name), clean(found.below_name)
     if found.difference_without is None or found.verdict == "equal":
         return ""
@@ -178,7 +184,8 @@ def _turning(found: Contrast) -> str:
     )
 
 
-def _widening(found: Contrast) -> str:
+def widening(found: Contrast) -> str:
+    """Return the facts that work against the order; may be empty."""
     if found.difference_widened is None:
         return ""
     one = len(found.widening) == 1
@@ -221,8 +228,7 @@ def to_svg(found: Contrast) -> str:
     columns = max((len(each.path) for each in rows), default=1)
     kinds = {kind for each in rows for kind, _ in each.path.nodes}
     kinds |= {found.src[0], found.above[0], found.below[0]}
-    types = {*found.explanations[0].node_types, *kinds}
-    colours = graph_colours(types, [found.link_type])
+    colours = colours_of({*found.explanations[0].node_types, *kinds})
 
     def x(column: int) -> float:
         return MARGIN + column * COLUMN

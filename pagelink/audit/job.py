@@ -23,6 +23,7 @@ from pagelink.engine.worker import InProcess, Order
 from pagelink.errors import EngineError, SettingsError
 from pagelink.explain.building import versions
 from pagelink.explain.explainer import PaGELink
+from pagelink.explain.result import plain
 from pagelink.graph.links import LinkLike
 from pagelink.tables.link_tables import LinkRow
 
@@ -73,7 +74,7 @@ def audit_links(
         SettingsError: there are no links, or no such column; before any work.
     """
     given = list(links)
-    summarise = _summariser(explainer, given, by, title)
+    summarise = summariser(explainer, given, by, title)
     rows, made = [], (
         make_rows(explainer, given)
         if engine is None
@@ -117,7 +118,7 @@ def audit_job(
         EngineError: the job cannot go on; what was written is kept.
     """
     given = [LinkRow(number, link) for number, link in enumerate(links, start=1)]
-    summarise = _summariser(explainer, links, by, title)
+    summarise = summariser(explainer, links, by, title)
     engine = InProcess() if engine is None else engine
     engine.check()
     found = opening.identity()
@@ -150,10 +151,20 @@ def _rows_of(table: pa.Table, task: Task) -> list[Row]:
     return [Row.from_dict(json.loads(text)) for text in table["row"].to_pylist()]
 
 
-def _summariser(
+def summariser(
     explainer: PaGELink, links: Sequence[LinkLike], by: Sequence[str], title: str
 ) -> Callable[[list[Row]], Audit]:
-    """Check the arguments, before any work, and return what puts the rows together."""
+    """Check the arguments, before any work, and return what puts the rows together.
+
+    Args:
+        explainer: the model, as it is explained.
+        links: the links.
+        by: columns of the nodes to group links by.
+        title: what the page calls the model.
+
+    Raises:
+        SettingsError: there are no links, or no such column.
+    """
     if not links:
         raise SettingsError("There are no links to audit.")
     link_type = explainer.link_types[0]
@@ -164,7 +175,7 @@ def _summariser(
         seed=explainer.seed,
         link_type=link_type,
         threshold=explainer.threshold,
-        settings=explainer.settings.to_dict(),
+        settings=plain(explainer.settings.to_dict()),  # as it comes back from a file
         versions=versions(),
         title=title,
     )

@@ -73,28 +73,35 @@ class GroupExplanation:
         return {**plain(self), "text": str(self)}
 
     def __str__(self) -> str:
-        if not self.num_measured:
-            return f"None of {count(self.num_links, 'link')} could be measured."
-        if not self.metapaths:
-            told = [f"No chain of facts carries any of {count(self.num_measured, 'link')}."]
-        else:
-            few = count(len(self.metapaths), "chain")
-            told = [
-                f"{few} of facts {'carry' if len(self.metapaths) > 1 else 'carries'} "
-                f"{self.num_carried} of {count(self.num_measured, 'link')}. Without all "
-                f"{'their' if len(self.metapaths) > 1 else 'its'} paths the scores lose "
-                f"{self.effect.mean:.2f} on average; without any path at all "
-                f"{self.all_paths.mean:.2f}."
-            ]
+        told = [self.sentence]
         for number, each in enumerate(self.metapaths, start=1):
             told.append(
                 f"{number}. {each.words}: carries {each.num_carried}, "
                 f"{signed(-each.effect.mean)} without its paths."
             )
             told += [f"   {clean(link)}: {text}" for link, text in each.examples]
-        for carrier in (*self.facts[:2], *self.nodes[:2]):
-            told.append(f"{clean(carrier.text)} {moves(carrier, self.num_measured)}.")
-        return "\n".join(told)
+        return "\n".join([*told, *self.carriers])
+
+    @property
+    def sentence(self) -> str:
+        """What carries the links, in one sentence."""
+        if not self.num_measured:
+            return f"None of {count(self.num_links, 'link')} could be measured."
+        if not self.metapaths:
+            return f"No chain of facts carries any of {count(self.num_measured, 'link')}."
+        several = len(self.metapaths) > 1
+        return (
+            f"{count(len(self.metapaths), 'chain')} of facts {'carry' if several else 'carries'} "
+            f"{self.num_carried} of {count(self.num_measured, 'link')}. Without all "
+            f"{'their' if several else 'its'} paths the scores lose {self.effect.mean:.2f} on "
+            f"average; without any path at all {self.all_paths.mean:.2f}."
+        )
+
+    @property
+    def carriers(self) -> list[str]:
+        """The facts and nodes that move most of the links, in words."""
+        most = (*self.facts[:2], *self.nodes[:2])
+        return [f"{clean(each.text)} {moves(each, self.num_measured)}." for each in most]
 
 
 @in_normal_mode

@@ -54,22 +54,32 @@ class Bar:
 
 def to_html(audit: AuditFigures) -> str:
     """Return one self-contained page that needs no network."""
+    return render("audit.html", package="pagelink.audit", opens=False, **_values(audit))
+
+
+def to_fragment(audit: AuditFigures) -> str:
+    """Return what is on the page, for a page that opens the links of figures.
+
+    A figure is a link to `?audit=KEY`; `pagelink.web.audited.opened` has the links of each key.
+    """
+    return render("audit-body.html", package="pagelink.audit", opens=True, **_values(audit))
+
+
+def _values(audit: AuditFigures) -> dict[str, Any]:
     names = part_words(audit.link_type)
-    return render(
-        "audit.html",
-        package="pagelink.audit",
+    return dict(
         audit=audit,
         heading=heading(audit),
         headline=headline(audit),
         cautions=cautions(audit),
         parts_plot=Markup(parts_plot(audit)),
         narrow_plot=Markup(parts_plot(audit, narrow=True)),
-        parts=[(names[name], mean_words(audit.parts[name]), f"{audit.parts[name].mean_abs:.2f}")
-               for name in PARTS],
+        parts=[(name, names[name], mean_words(audit.parts[name]),
+                f"{audit.parts[name].mean_abs:.2f}") for name in PARTS],
         verdicts=[(told, number, number / max(audit.num_links, 1))
                   for told, number in verdict_rows(audit.verdicts)],
-        groups=[(by, [_group(each, audit) for each in groups])
-                for by, groups in groupby(audit.groups, key=lambda each: each.by)],
+        groups=[(by, [_group(at, each, audit) for at, each in groups])
+                for by, groups in groupby(enumerate(audit.groups), key=lambda each: each[1].by)],
         facts=[(clean(each.text), moves(each, audit.num_links), each.num_links / audit.num_links)
                for each in audit.facts[:SHOWN]],
         nodes=[(f"{clean(each.text)} ({words(each.kind)}, {count(each.degree, 'fact')})",
@@ -86,7 +96,7 @@ def to_html(audit: AuditFigures) -> str:
     )  # fmt: skip
 
 
-def _group(group: Group, audit: AuditFigures) -> Mapping[str, Any]:
+def _group(place: int, group: Group, audit: AuditFigures) -> Mapping[str, Any]:
     judged = max(group.num_links, 1)
     shares = [
         (kind, group.verdicts.get(name, 0) / judged)
@@ -97,6 +107,7 @@ def _group(group: Group, audit: AuditFigures) -> Mapping[str, Any]:
         pieces.append((kind, 100 * at, 100 * share))
         at += share
     return {
+        "key": f"group-{place}",
         "label": clean(group.label),
         "links": count(group.num_links, "link"),
         "score": f"{group.logit:.2f}",

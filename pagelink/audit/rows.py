@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import cache
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
 import numpy as np
 
 from pagelink.audit.carriers import Carrier, carrying_facts, carrying_nodes
-from pagelink.audit.game import Game, Value, play
+from pagelink.audit.game import Game, play
 from pagelink.audit.metapaths import MetapathWorth, Steps, measure_metapaths
 from pagelink.errors import StoreError
 from pagelink.explain.explainer import PaGELink
@@ -89,31 +91,39 @@ class Row:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Row:
         """Return the row that `to_dict` gave."""
-        game = values["game"]
-        given = {each.name: values[each.name] for each in fields(cls)} | {
-            "src": tuple(values["src"]),
-            "dst": tuple(values["dst"]),
-            "direct_relations": tuple(values["direct_relations"]),
-            "game": None if game is None else _game(game),
-            "metapaths": tuple(MetapathFigures(**each) for each in values["metapaths"]),
-            "stand_ins": tuple((one, two) for one, two in values["stand_ins"]),
-            "facts": tuple(map(_carrier, values["facts"])),
-            "nodes": tuple(map(_carrier, values["nodes"])),
-        }
-        return cls(**given)
+        row: Row = from_plain(cls, values)
+        return row
 
 
-def _game(values: Mapping[str, Any]) -> Game:
-    parts: Any = {name: Value(**each) for name, each in values["parts"].items()}
-    return Game(
-        Value(**values["base"]), parts, values["sizes"], Value(**values["interaction"]),
-        values["num_logits"],
-    )  # fmt: skip
+def from_plain(kind: Any, value: Any) -> Any:
+    """Return what `plain` made plain: dataclasses, tuples and dicts by their annotations.
+
+    Args:
+        kind: the type that it had.
+        value: what became of it.
+
+    Example:
+        >>> from_plain(tuple[tuple[str, int], ...] | None, [["user", 3]])
+        (('user', 3),)
+    """
+    if isinstance(kind, type) and is_dataclass(kind):
+        hints = _hints(kind)
+        return kind(**{each.name: from_plain(hints[each.name], value[each.name])
+                       for each in fields(kind)})  # fmt: skip
+    origin, given = get_origin(kind), get_args(kind)
+    if origin is UnionType:
+        return None if value is None else from_plain(given[0], value)
+    if origin is tuple:
+        kinds = [given[0]] * len(value) if given[-1] is Ellipsis else given
+        return tuple(from_plain(one, each) for one, each in zip(kinds, value, strict=True))
+    if origin is dict:
+        return {key: from_plain(given[1], each) for key, each in value.items()}
+    return value
 
 
-def _carrier(values: Mapping[str, Any]) -> Carrier:
-    nodes = tuple((kind, index) for kind, index in values["nodes"])
-    return Carrier(**{**values, "nodes": nodes})
+@cache
+def _hints(kind: Any) -> dict[str, Any]:
+    return get_type_hints(kind)
 
 
 def make_rows(explainer: PaGELink, links: Iterable[LinkLike], **options: Any) -> Iterator[Row]:

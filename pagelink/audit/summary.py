@@ -54,7 +54,7 @@ def summarised(
     """
     measured = [row for row in rows if row.game is not None]
     games = [row.game for row in measured if row.game is not None]
-    finding, verifying = halves(len(measured), seed)
+    finding, verifying = (_places(rows, half) for half in halves(len(measured), seed))
     return Audit(
         num_links=len(measured),
         num_failed=len(rows) - len(measured),
@@ -68,7 +68,7 @@ def summarised(
         num_verifying=len(verifying),
         verdicts=verdicts_of(measured),
         direct_relations=dict(Counter(n for row in measured for n in row.direct_relations)),
-        metapaths=summarise_metapaths(rows, _places(rows, finding), _places(rows, verifying)),
+        metapaths=summarise_metapaths(rows, finding, verifying),
         facts=summarise_carriers(rows, lambda row: row.facts),
         nodes=summarise_carriers(rows, lambda row: row.nodes),
         groups=groups(rows),
@@ -83,8 +83,12 @@ def summarised(
 
 def verdicts_of(rows: Iterable[Row]) -> dict[str, int]:
     """Count verdicts, and reasons where there is none."""
-    counts = Counter(row.verdict or row.reason or "not measured" for row in rows)
-    return dict(sorted(counts.items()))
+    return dict(sorted(Counter(map(judged, rows)).items()))
+
+
+def judged(row: Row) -> str:
+    """Return the verdict on a link, or the reason why it has none."""
+    return row.verdict or row.reason or "not measured"
 
 
 def halves(count: int, seed: int) -> tuple[list[int], list[int]]:
@@ -100,8 +104,18 @@ def halves(count: int, seed: int) -> tuple[list[int], list[int]]:
 
 def _places(rows: Sequence[Row], chosen: Sequence[int]) -> list[int]:
     """Places among all rows of some measured ones."""
-    measured = [i for i, row in enumerate(rows) if row.game is not None]
+    measured = measured_rows(rows)
     return [measured[i] for i in chosen]
+
+
+def measured_rows(rows: Sequence[Row]) -> list[int]:
+    """Return the places of the rows whose score was measured."""
+    return [i for i, row in enumerate(rows) if row.game is not None]
+
+
+def verifying_rows(rows: Sequence[Row], seed: int) -> list[int]:
+    """Return the places of the rows that the figures of metapaths are from."""
+    return _places(rows, halves(len(measured_rows(rows)), seed)[1])
 
 
 def summarise_metapaths(

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import signal
 import sys
+from functools import partial
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 from rich.text import Text
@@ -49,6 +50,9 @@ from pagelink.cli.study import study
 from pagelink.cli.train import recommend, train
 from pagelink.errors import PageLinkError, SettingsError, need
 from pagelink.runtime.files import locked
+
+if TYPE_CHECKING:
+    from pagelink.models.checkpoint import Checkpoint
 
 app = typer.Typer(
     help="Explain link predictions of graph neural networks by a few short paths.\n\n"
@@ -128,6 +132,10 @@ app.command()(report)
 app.command()(audit)
 
 
+def _in_words(checkpoint: Checkpoint) -> str:
+    return f"{type(checkpoint.model).__name__}, {checkpoint.report.headline}"
+
+
 @app.command()
 def serve(
     graph: Annotated[
@@ -135,6 +143,12 @@ def serve(
     ] = None,
     model: MaybeModel = None,
     demo: Demo = False,
+    compare_model: Annotated[
+        Path | None, typer.Option(help="Another model of the same links, to compare with.")
+    ] = None,
+    audit: Annotated[
+        Path | None, typer.Option(help="An audit of the model, written by `pagelink audit --json`.")
+    ] = None,
     host: Host = "127.0.0.1",
     port: Port = 8000,
     token: Annotated[
@@ -160,6 +174,8 @@ def serve(
     pagelink serve tables --model model.pt
     """
     check_demo(graph, model, demo)
+    if demo and (compare_model is not None or audit is not None):
+        raise typer.BadParameter("--compare-model and --audit go with a graph and --model.")
     if not deadline > 0:
         raise typer.BadParameter(f"--deadline is more than 0 seconds, got {deadline:g}.")
     need("pagelink serve", "web", "fastapi", "uvicorn")
@@ -169,17 +185,27 @@ def serve(
 
     check_binding(host, token)
     listening = listen(host, port)  # before the work that a taken port would waste
+    from pagelink.audit.result import Audit
+
+    told = None if audit is None else Audit.read(audit)
     checkpoint = load_or_demo(graph, model, seed, words_of(names, relations), link)
     taken = checkpoint.known(known)
     from pagelink.explain.explainer import PaGELink
     from pagelink.web.app import make_app
     from pagelink.web.explorer import Explorer
 
-    explainer = PaGELink(
-        checkpoint.model, checkpoint.source, checkpoint.link_type, seed=seed,
-        threshold=checkpoint.model.threshold(None if rank_only else threshold),
-        held_out=checkpoint.held_out, known=taken,
-    )  # fmt: skip
+    def explainer_of(opened: Checkpoint) -> PaGELink:
+        return PaGELink(
+            opened.model, opened.source, opened.link_type, seed=seed,
+            threshold=opened.model.threshold(None if rank_only else threshold),
+            held_out=opened.held_out, known=taken,
+        )  # fmt: skip
+
+    explainer, others = explainer_of(checkpoint), {}
+    if compare_model is not None and graph is not None:
+        other = load(graph, compare_model, words_of(names, relations), link)
+        others[f"{compare_model.name}: {_in_words(other)}"] = explainer_of(other)
+    from pagelink.audit.sampling import predicted_links
     from pagelink.datasets.demo import TITLE, strong_examples
 
     # A large graph has its examples from the few links that are explained in this time.
@@ -188,10 +214,11 @@ def serve(
     title, examples = TITLE, [(each.src[1], each.dst[1]) for each in found]
     if graph is not None:
         title = graph.resolve().name
-    name = type(checkpoint.model).__name__
     explorer = Explorer(
         explainer, checkpoint.split.all, checkpoint.score, taken=taken, title=title,
-        model=f"{name}, {checkpoint.report.headline}", deadline=deadline, examples=examples,
+        model=_in_words(checkpoint), deadline=deadline, examples=examples, others=others,
+        audit=told,
+        sample=partial(predicted_links, checkpoint, threshold=explainer.threshold, seed=seed),
     )  # fmt: skip
     address = address_of(listening, token)
 

@@ -272,11 +272,13 @@ class PaGELink(Prepared):
 
         Raises:
             LinkError: there is no such node or link type, or both targets are the same.
-            SettingsError: an argument is out of its range.
+            SettingsError: an argument is out of its range, or `Settings.deadline` is too early.
+            ModelError: the model does not score one of the two.
         """
         from pagelink.audit.contrast import contrast
 
-        return contrast(self, src, dst, instead, link_type, budget=budget, verified=verified)
+        links = [self.link(src, end, link_type) for end in (dst, instead)]
+        return contrast(self, links, budget=budget, verified=verified)
 
     def explain_group(self, links: Iterable[LinkLike], *, most: int = 3) -> GroupExplanation:
         """Explain a set of links together: by the few metapaths that carry most of them.

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,13 +17,17 @@ from fastapi.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 from torch import Tensor
 
+from pagelink.audit.result import Audit
 from pagelink.errors import LinkError
 from pagelink.explain.building import versions
 from pagelink.explain.explainer import PaGELink
 from pagelink.views.templates import file_text, render
 from pagelink.views.verdict_wording import VERDICT_WORDS
 from pagelink.web import contract
+from pagelink.web.about import About
 from pagelink.web.answers import MEDIA_TYPES, Format, saved
+from pagelink.web.audited import AuditAsked, Audited
+from pagelink.web.compared import Comparing, ContrastAsked, Contrasted, Group, GroupAsked
 from pagelink.web.connections import Limits
 from pagelink.web.explained import Explained
 from pagelink.web.explorer import Explorer
@@ -61,10 +65,11 @@ def make_app(
         redoc_url=None,
     )
     add_problems(api)
-    explorer.explainer.predictor.before_pass = questions.check
+    explorer.explainers.watch(questions.check)
+    comparing = Comparing(explorer)
 
     @api.get("/api/about")
-    def about() -> contract.About:
+    def about() -> About:
         """What is served: the link type, the node types, the relations, the settings."""
         return explorer.about
 
@@ -130,6 +135,21 @@ def make_app(
         """Say what would have to be different for the model to decide otherwise."""
         return await answer(questions, request, given, explorer.what_if)
 
+    @api.get("/api/contrast", response_model=Contrasted, responses=QUESTION)
+    async def contrast(request: Request, given: Annotated[ContrastAsked, Query()]) -> Any:
+        """Say what puts one target of a source above another."""
+        return await answer(questions, request, given, comparing.contrast)
+
+    @api.get("/api/group", response_model=Group, responses=QUESTION)
+    async def group(request: Request, given: Annotated[GroupAsked, Query()]) -> Any:
+        """Say what carries the best new targets of a source together."""
+        return await answer(questions, request, given, comparing.group)
+
+    @api.get("/api/audit", response_model=Audited, responses=QUESTION)
+    async def audit(request: Request, given: Annotated[AuditAsked, Query()]) -> Any:
+        """Give the audit, or measure one more of its links."""
+        return await answer(questions, request, given, explorer.audits.audit)
+
     @api.delete("/api/questions/{question}", status_code=204, responses=QUICK)
     def give_up(question: str) -> None:
         """Give up a question that nobody else waits for."""
@@ -145,6 +165,11 @@ def make_app(
     def colours() -> Response:
         # The drawing looks the same in a saved page, in the dark, too.
         return Response(render("drawing.css") + render("switchable.css"), media_type="text/css")
+
+    @api.get("/static/audit.css", include_in_schema=False)
+    def audit_style() -> Response:
+        # The audit looks as it does as a page of its own.
+        return Response(render("audit.css", package="pagelink.audit"), media_type="text/css")
 
     @api.get("/static/switchable.js", include_in_schema=False)
     def switchable() -> Response:
@@ -172,6 +197,8 @@ def explore(
     token: str | None = None,
     deadline: float | None = 60.0,
     limits: Limits | None = None,
+    others: Mapping[str, PaGELink] | None = None,
+    audit: Audit | None = None,
     started: Callable[[str], None] = print,
 ) -> None:
     """Serve a page that explores the predictions of an explainer's model, until interrupted.
@@ -189,13 +216,19 @@ def explore(
         token: who opens the page with `?token=...` is let in, nobody else.
         deadline: seconds an explanation may take.
         limits: of the connections; None: those of `Limits()`.
+        others: explainers of other models of the same links, to compare with, by name.
+        audit: what `explainer.audit(links)` returned, to be shown.
         started: called with the address to open.
 
     Raises:
-        SettingsError: the address is taken, or a token is missing.
+        SettingsError: the address is taken, a token is missing, or the audit or another model is
+            about something else.
     """
     check_binding(host, token)
     listening = listen(host, port)
-    explorer = Explorer(explainer, known, score, taken=taken, title=title, deadline=deadline)
+    explorer = Explorer(
+        explainer, known, score, taken=taken, title=title, deadline=deadline, others=others,
+        audit=audit,
+    )  # fmt: skip
     app = make_app(explorer, token=token)
     serve(app, listening, lambda: started(address_of(listening, token)), limits)

@@ -6,7 +6,7 @@ as JSON; why a link is predicted is in `explained.py`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -14,7 +14,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from pagelink.settings import Settings
 
 At = Literal["auto", "source", "paths"]
-ControlName = Literal["paths", "length", "rho"]
 LARGEST = 2**31 - 1
 Index = Annotated[
     int, Field(ge=0, le=LARGEST, description="Its position among the nodes of its type.")
@@ -47,6 +46,8 @@ class Choice:
     via: tuple[str, ...] = ()
     add: tuple[str, ...] = ()
     end: Literal["dst", "src"] = "dst"
+    method: str = "pagelink"
+    model: int = 0
 
 
 class Asked(BaseModel):
@@ -152,17 +153,17 @@ class ExplanationAsked(LinkAsked):
     end: Literal["dst", "src"] = Field(
         Choice.end, description="Rank the target among targets, or the source among sources."
     )
+    method: Name = Field(Choice.method, description="The explainer, one of those of `about`.")
+    model: int = Field(Choice.model, ge=0, le=9, description="The model, a place in `about`.")
 
     @property
     def arguments(self) -> tuple[Any, ...]:
         """The link, and the settings."""
-        exclude, without, via, add = (
-            tuple(sorted(set(each))) for each in (self.exclude, self.without, self.via, self.add)
-        )
-        choice = Choice(
-            self.paths, self.length, self.rho, exclude, self.seed, without, via, add, self.end
-        )
-        return self.src, self.dst, choice
+        chosen: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(Choice)}
+        for name, value in chosen.items():
+            if isinstance(value, list):
+                chosen[name] = tuple(sorted(set(value)))
+        return self.src, self.dst, Choice(**chosen)
 
 
 class SaveAsked(ExplanationAsked):
@@ -191,16 +192,6 @@ class Node(Answer):
     degree: int = Field(description="Its number of facts in the whole graph.")
 
 
-class NodeType(Answer):
-    """A kind of node."""
-
-    type: str
-    words: str
-    count: int
-    colour: str = Field(description="Its colour in all drawings of the graph.")
-    sign: str = Field(description="The outline of its sign, as SVG path data around (0, 0).")
-
-
 class Relation(Answer):
     """A relation that can be excluded from paths, together with its reverse."""
 
@@ -209,43 +200,6 @@ class Relation(Answer):
     src_type: str
     dst_type: str
     facts: int
-
-
-class Control(Answer):
-    """A setting that matters, with its meaning in one line."""
-
-    name: ControlName
-    label: str
-    meaning: str
-    lowest: float
-    highest: float
-    step: float
-    default: float
-
-
-class ExampleLink(Answer):
-    """A link with a strong explanation."""
-
-    src: Node
-    dst: Node
-
-
-class About(Answer):
-    """What is served."""
-
-    title: str
-    model: str = Field(description="The model in words.")
-    src_type: str
-    relation: str = Field(description="The predicted relation in words.")
-    dst_type: str
-    threshold: float | None = Field(description="Of logits; null: the model only ranks.")
-    node_types: list[NodeType]
-    relations: list[Relation]
-    controls: list[Control]
-    examples: list[Node] = Field(description="Sources to begin with.")
-    example_links: list[ExampleLink] = Field(description="Links to begin with; may be empty.")
-    warnings: list[str]
-    versions: dict[str, str]
 
 
 class Nodes(Answer):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Literal
 
@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pagelink.audit.result import Audit
 from pagelink.errors import LinkError, SettingsError, did_you_mean
 from pagelink.explain.explainer import PaGELink
 from pagelink.explain.ranking import (
@@ -23,12 +24,12 @@ from pagelink.explain.ranking import (
     standing_without,
 )
 from pagelink.explain.result import Explanation
-from pagelink.graph.links import End, Link
+from pagelink.graph.links import End, Link, LinkLike
 from pagelink.runtime.arrays import Doubles, Longs
 from pagelink.views.score_wording import compared
 from pagelink.web import contract
-from pagelink.web.about import about_answer
-from pagelink.web.added import Added, added_to
+from pagelink.web.about import About, ExampleLink, about_answer
+from pagelink.web.added import Added
 from pagelink.web.answers import (
     SwitchedOff,
     address_in,
@@ -39,15 +40,15 @@ from pagelink.web.answers import (
     switched_off,
     what_if_answer,
 )
+from pagelink.web.audited import Audits
 from pagelink.web.contract import Choice
 from pagelink.web.explained import Explained
+from pagelink.web.explainers import Explainers
 from pagelink.web.lookup import NameSearch, Neighbours
 
 FIRST = 10
 _KEPT = 32
 """Explanations that are kept, to be saved as files."""
-_GRAPHS = 4
-"""Graphs with added facts that are kept."""
 
 
 class Explorer:
@@ -65,6 +66,13 @@ class Explorer:
         model: the model in words.
         deadline: seconds an explanation may take; what is found by then is shown. None: no end.
         examples: links to begin with, as pairs of indices.
+        others: explainers of other models of the same links, to compare with, by what they are
+            called.
+        audit: an audit of the model that was made before, to be shown.
+        sample: from a number to that many links, to audit on request.
+
+    Raises:
+        SettingsError: another model, or the audit, is about something else.
     """
 
     def __init__(
@@ -78,15 +86,23 @@ class Explorer:
         model: str = "",
         deadline: float | None = 60.0,
         examples: Sequence[tuple[int, int]] = (),
+        others: Mapping[str, PaGELink] | None = None,
+        audit: Audit | None = None,
+        sample: Callable[[int], list[LinkLike]] | None = None,
     ) -> None:
         self.graph = explainer.graph
         self.link_type = explainer.link_types[0]
         if known is not None:
             explainer = explainer.replace(known=known)
         shown = explainer.known
+        pairs = shown.pairs(self.graph)
         if taken is not None:
-            explainer = explainer.replace(known=torch.cat([shown.pairs(self.graph), taken], dim=1))
+            pairs = torch.cat([pairs, taken], dim=1)
+            explainer = explainer.replace(known=pairs)
         self.explainer = explainer
+        self._others = dict(others or {})
+        more = [other.replace(known=pairs) for other in self._others.values()]
+        self.explainers = Explainers([explainer, *more])
         # The graphs on which a link is explained, which its what-if figures must agree with.
         self._setup_for = lru_cache(maxsize=64)(explainer.pipeline.setup_for)
         self._score = score
@@ -95,20 +111,22 @@ class Explorer:
         self.neighbours = Neighbours(self.graph, self.link_type, shown, explainer.known)
         self._searches: dict[str, NameSearch] = {}
         self._explained: OrderedDict[tuple[int, int, Choice], Explanation] = OrderedDict()
-        self._added: OrderedDict[tuple[str, ...], Added] = OrderedDict()
+        self.audits = Audits(self.timed, audit, sample, title)
 
     @cached_property
-    def about(self) -> contract.About:
+    def about(self) -> About:
         """What is served."""
         src_type, _, dst_type = self.link_type
         return about_answer(
             self.explainer,
             self.neighbours.relations,
+            others=[*self._others],
+            audit=self.audits.state,
             title=self._title,
             model=self._model,
             examples=[self.node(src_type, i) for i in self.neighbours.examples],
             example_links=[
-                contract.ExampleLink(src=self.node(src_type, src), dst=self.node(dst_type, dst))
+                ExampleLink(src=self.node(src_type, src), dst=self.node(dst_type, dst))
                 for src, dst in self._examples
             ],
         )
@@ -235,50 +253,46 @@ class Explorer:
         (found,) = scores.logits(first + candidates, [()])
         return np.asarray(found)
 
-    def explanation(self, src: int, dst: int, choice: Choice) -> Explanation:
-        """The library's explanation of a link.
+    @property
+    def timed(self) -> PaGELink:
+        """The explainer with the deadline of the page."""
+        base = self.explainer.settings
+        limit = self._deadline if base.deadline is None else base.deadline
+        return self.explainer.replace(base.replace(deadline=limit))
+
+    def chosen(self, choice: Choice) -> tuple[PaGELink, Added | None]:
+        """The explainer under the settings of the page, and what was added to its graph.
 
         Raises:
-            LinkError: there is no such link or relation.
+            LinkError: there is no such relation, node, explainer or model.
         """
         known = [relation.name for relation in self.neighbours.relations]
         for name in choice.exclude:
             if name not in known:
                 raise LinkError(f"There is no relation {name!r}.{did_you_mean(name, known)}")
-        base = self.explainer.settings
+        base = self.timed.settings
         settings = base.replace(
             num_paths=choice.paths, max_length=choice.length, rho=choice.rho,
             exclude_relations=(*base.exclude_relations, *choice.exclude),
             exclude_nodes=(*base.exclude_nodes, *map(self._key, choice.without)),
             via=(*base.via, *map(self._key, choice.via)),
-            deadline=self._deadline if base.deadline is None else base.deadline,
         )  # fmt: skip
-        added = self._with(choice.add)
-        explainer = (added.explainer if added else self.explainer).replace(settings, choice.seed)
-        explanation = explainer.explain(src, dst, negatives=True, rank_end=choice.end)
-        return added.marked(explanation) if added else explanation
-
-    def _with(self, add: Sequence[str]) -> Added | None:
-        """The graph with some facts added; None: none are."""
-        facts = tuple(sorted(set(add)))
-        if not facts:
-            return None
-        if facts not in self._added:
-            self._added[facts] = added_to(self.explainer, facts)
-        self._added.move_to_end(facts)
-        while len(self._added) > _GRAPHS:
-            self._added.popitem(last=False)
-        return self._added[facts]
+        explainer, added = self.explainers.chosen(choice)
+        return explainer.replace(settings, choice.seed), added
 
     def explain(self, src: int, dst: int, choice: Choice) -> tuple[Explanation, Explained]:
-        """The library's explanation of a link, and the same for the page."""
-        explanation = self.explanation(src, dst, choice)
+        """The library's explanation of a link, and the same for the page.
+
+        Raises:
+            LinkError: there is no such link or relation.
+        """
+        explainer, added = self.chosen(choice)
+        explanation = explainer.explain(src, dst, negatives=True, rank_end=choice.end)
+        explanation = added.marked(explanation) if added else explanation
         self._explained[src, dst, choice] = explanation
         while len(self._explained) > _KEPT:
             self._explained.popitem(last=False)
-        added = self._with(choice.add)
-        graph = added.explainer.graph if added else self.graph
-        return explanation, explained_answer(graph, explanation, added)
+        return explanation, explained_answer(explainer.graph, explanation, added)
 
     def kept(
         self, src: int, dst: int, choice: Choice, off: Sequence[int]
@@ -294,7 +308,9 @@ class Explorer:
         if not off and not choice.add:
             return explanation, None
         rank = self.rank(src, dst, off, choice.add, choice.end)
-        return explanation, switched_off(self.graph, explanation, rank, self._with(choice.add))
+        return explanation, switched_off(
+            self.graph, explanation, rank, self.explainers.added(choice.add)
+        )
 
     def _key(self, node: str) -> tuple[str, int]:
         """A node as the settings name it, from `movie:3`.
@@ -344,7 +360,7 @@ class Explorer:
     ) -> Standing:
         """How a link stands on the graph as it is, and without some facts and with others."""
         removed = checked_facts(self.graph, off)
-        after = self._with(add)
+        after = self.explainers.added(add)
         if after is None:
             return standing_without(self._setup_for(link), link, nodes, removed, end)
         scores = EndScores(self._setup_for(link), link, end=end)
@@ -367,7 +383,7 @@ class Explorer:
         if top_k is None and self.explainer.threshold is None:
             top_k = FIRST
         self.explainer.link(src, dst)
-        added = self._with(add)
+        added = self.explainers.added(add)
         explainer = added.explainer if added else self.explainer
         first: Literal["source", "paths"] = "paths" if at == "paths" else "source"
         try:

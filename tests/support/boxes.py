@@ -12,9 +12,11 @@ from playwright.sync_api import Browser, Page
 SIZES = {1440: 900, 1024: 768, 390: 844}
 SCHEMES = ("light", "dark")
 
+# What scrolls by itself and is a stop of the tab key may be wider than the window.
 LEAVES_THE_WINDOW = """() => [...document.querySelectorAll("body *")].filter((element) => {
   if (!element.checkVisibility() || element.closest(".visually-hidden, .skip, dialog:not([open])"))
     return false;
+  if (element.parentElement.closest("[role=region][tabindex='0']")) return false;
   const { left, right, width } = element.getBoundingClientRect();
   return width > 0 && (left < -1 || right > innerWidth + 1);
 }).map((element) => element.outerHTML.slice(0, 120))"""

@@ -46,7 +46,8 @@ def explorer() -> Explorer:
     )  # fmt: skip
     model = Fragile.for_data(dataset.data, dataset.link_type, paper_split=True, seed=1).eval()
     explainer = PaGELink(model, dataset.data, dataset.link_type, threshold=None)
-    return Explorer(explainer, torch.as_tensor(dataset.likes))
+    links = [(src, dst) for src, dst in dataset.likes.T.tolist()]
+    return Explorer(explainer, torch.as_tensor(dataset.likes), sample=lambda count: links[:count])
 
 
 APP = make_app(explorer())

@@ -138,7 +138,7 @@ def test_words_and_facts_agree(explorer: Explorer) -> None:
 
 
 def test_what_the_page_shows_first_is_chosen_as_the_library_chooses(explorer: Explorer) -> None:
-    shown = explorer.explanation(7, 3, Choice())
+    shown, _ = explorer.explain(7, 3, Choice())
     assert shown.settings.rho == Settings().rho
     assert shown.paths == explorer.explainer.replace(Settings()).explain(7, 3).paths
 
@@ -146,7 +146,7 @@ def test_what_the_page_shows_first_is_chosen_as_the_library_chooses(explorer: Ex
 def test_settings_of_the_page_are_the_librarys(explorer: Explorer, dataset: UserItemAttr) -> None:
     src, dst = best_link(explorer)
     choice = Choice(paths=2, length=3, rho=1.0, exclude=("has",), seed=5)
-    shown = explorer.explanation(src, dst, choice)
+    shown, _ = explorer.explain(src, dst, choice)
     plain = PaGELink(
         explorer.explainer.predictor.model, explorer.explainer.predictor.data,
         explorer.link_type,
@@ -165,7 +165,7 @@ def test_what_cannot_be_asked_is_said(explorer: Explorer) -> None:
     with pytest.raises(LinkError, match="no fact"):
         explorer.score(7, 3, [10**7])
     with pytest.raises(LinkError, match="no relation"):
-        explorer.explanation(7, 3, Choice(exclude=("sells",)))
+        explorer.explain(7, 3, Choice(exclude=("sells",)))
 
 
 def test_a_source_says_what_it_is_linked_to_and_how_much_is_not_shown(

@@ -114,15 +114,15 @@ def test_an_added_fact_scores_as_in_the_graph_that_has_it(
 
 def test_paths_are_limited_by_nodes(explorer: Explorer) -> None:
     dst = explorer.targets(7, 1).targets[0].node.index
-    (first, *_) = explorer.explanation(7, dst, Choice()).paths
+    (first, *_) = explorer.explain(7, dst, Choice())[0].paths
     key = "{}:{}".format(*first.nodes[1])
-    for path in explorer.explanation(7, dst, Choice(without=(key,))).paths:
+    for path in explorer.explain(7, dst, Choice(without=(key,)))[0].paths:
         assert first.nodes[1] not in path.nodes
-    through = explorer.explanation(7, dst, Choice(via=(key,))).paths
+    through = explorer.explain(7, dst, Choice(via=(key,)))[0].paths
     assert through
     assert all(first.nodes[1] in path.nodes for path in through)
     with pytest.raises(LinkError, match="There is no node type"):
-        explorer.explanation(7, dst, Choice(via=("book:1",)))
+        explorer.explain(7, dst, Choice(via=("book:1",)))
 
 
 def test_a_spread_counts_all_that_is_finite() -> None:
@@ -175,7 +175,7 @@ def test_an_added_fact_is_on_paths_and_in_files(explorer: Explorer, dataset: Use
     assert any(edge["added"] for path in values["paths"] for edge in path["edges"])
     assert bytes(saved(kept, "png", edited).body).startswith(b"\x89PNG")
     with pytest.raises(LinkError, match="has this fact already"):
-        explorer.explanation(src, dst, Choice(add=(f"buys:{src}:{mine[0]}",)))
+        explorer.explain(src, dst, Choice(add=(f"buys:{src}:{mine[0]}",)))
 
 
 def test_a_fact_that_is_off_stays_off_where_others_are_added(

@@ -9,8 +9,12 @@ import { toggle, toggleStep } from "./switches.js";
 
 const CLOSEST = 4;
 
-/** The part of the page with the drawing. */
-export function createDrawing() {
+/**
+ * The part of the page with the drawing.
+ *
+ * @param {boolean} isLive whether facts can be switched off in it, and nodes opened.
+ */
+export function createDrawing({ isLive = true } = {}) {
   const stage = el("div", { class: "drawing-stage" });
   const frame = el("div", { class: "drawing-frame pagelink-view", role: "group", "aria-label": "Drawing of the paths" }, stage);
   const zoom = createZoom();
@@ -25,7 +29,7 @@ export function createDrawing() {
   function show(answer) {
     explained = answer;
     drawn = null;
-    hint.hidden = !answer.groups.length;
+    hint.hidden = !isLive || !answer.groups.length;
     draw();
   }
 
@@ -44,6 +48,7 @@ export function createDrawing() {
     }
     frame.style.setProperty("--drawing-width", `${drawing.viewBox.baseVal.width}px`);
     stage.replaceChildren(drawing);
+    if (!isLive) return;
     zoom.take(drawing);
     const paths = explained.groups.flatMap((group) => group.paths);
     for (const box of drawing.querySelectorAll("g.pagelink-box")) openCard(box, nodeOf(box, paths));

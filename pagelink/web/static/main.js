@@ -1,6 +1,7 @@
 // Puts the page together: who, what and why, each brought to the state that the address says.
 
 import { get } from "./api.js";
+import { createAudit } from "./audit.js";
 import { el } from "./dom.js";
 import { createHelp } from "./help.js";
 import { createNodeCard } from "./nodecard.js";
@@ -8,6 +9,7 @@ import { learnTypes } from "./nodes.js";
 import { createSource } from "./source.js";
 import { current, onChange } from "./state.js";
 import { createTargets } from "./targets.js";
+import { createTogether } from "./together.js";
 import { createLoader, skeletonLines } from "./waiting.js";
 import { createWhy } from "./why.js";
 
@@ -22,6 +24,8 @@ function begin(about) {
   const source = createSource(part("who"), about);
   const targets = createTargets(part("what"), about);
   const why = createWhy(part("why"), about);
+  const together = createTogether(part("why"), about);
+  const audit = createAudit(part("audit"), part("pages"), about);
   const card = createNodeCard(about);
   let before = null;
 
@@ -31,13 +35,15 @@ function begin(about) {
     source.update(state);
     targets.update(state);
     why.update(state);
+    together.update(state);
+    audit.update(state);
     card.update(state);
     // On a narrow window the part that was left is gone, and the focus with it.
-    if (before && (state.dst !== before.dst || state.src !== before.src)) {
+    if (before && (state.dst !== before.dst || state.src !== before.src || stageOf(state) !== stageOf(before))) {
       scrollTo({ top: 0 });
       part("why").scrollTo({ top: 0 });
       if (document.activeElement === document.body || !document.activeElement.checkVisibility())
-        ({ start: source, what: targets, why })[stageOf(state)].focus();
+        ({ start: source, what: targets, why: state.dst === null ? together : why, audit })[stageOf(state)].focus();
     }
     before = state;
   }
@@ -47,7 +53,9 @@ function begin(about) {
   update(current());
 }
 
-function stageOf({ src, dst }) {
+function stageOf({ src, dst, audit, together }) {
+  if (audit !== null) return "audit";
+  if (src !== null && dst === null && together !== null) return "why";
   if (src === null && dst === null) return "start";
   return src === null || dst === null ? "what" : "why";
 }

@@ -1,8 +1,10 @@
 // What is on the page is what its address says, so that every state can be shared.
 
-const VIEWS = ["paths", "whatif", "words"];
+const VIEWS = ["paths", "whatif", "words", "compare"];
 const PLACES = ["auto", "source", "paths"];
-const NUMBERS = ["src", "dst", "paths", "length", "rho", "seed", "top"];
+const NUMBERS = ["src", "dst", "paths", "length", "rho", "seed", "top", "together"];
+// What the link is compared with, and the figure of the audit that is open, or "page".
+const TEXTS = { with: /^(dst|method|model|rho):[\w.-]+$/, audit: /^[\w-]+$/ };
 const LISTS = ["exclude", "without", "via", "add"];
 const listeners = [];
 let state = read(location.search);
@@ -17,6 +19,7 @@ export function read(query) {
     found[key] = Number.isFinite(number) ? number : null;
   }
   for (const key of LISTS) found[key] = [...new Set(params.getAll(key))];
+  for (const [key, form] of Object.entries(TEXTS)) found[key] = form.test(params.get(key) ?? "") ? params.get(key) : null;
   const off = (params.get("off") ?? "").split(".").filter((part) => /^\d+$/.test(part));
   return {
     ...found,
@@ -33,6 +36,7 @@ export function read(query) {
 export function write(wanted) {
   const params = new URLSearchParams();
   for (const key of NUMBERS) if (wanted[key] !== null) params.set(key, wanted[key]);
+  for (const key of Object.keys(TEXTS)) if (wanted[key] !== null) params.set(key, wanted[key]);
   for (const key of LISTS) for (const each of wanted[key]) params.append(key, each);
   if (wanted.off.length) params.set("off", sorted(wanted.off).join("."));
   if (wanted.view !== "paths") params.set("view", wanted.view);
@@ -55,8 +59,8 @@ export function changed(changes) {
   if (next.src === null) next.side = "dst";
   else if (next.dst === null) next.side = "src";
   if (next.src !== state.src || next.dst !== state.dst) {
-    for (const [key, none] of [["off", []], ["without", []], ["via", []], ["add", []], ["node", null]])
-      if (!(key in changes)) next[key] = none;
+    for (const key of ["off", "without", "via", "add"]) if (!(key in changes)) next[key] = [];
+    for (const key of ["node", "with", "audit", "together"]) if (!(key in changes)) next[key] = null;
   }
   return next;
 }

@@ -10,6 +10,7 @@ import { createLoader, skeletonLines } from "./waiting.js";
 import { grouped, one, ordinal, plural, raw } from "./words.js";
 
 const SHOWN = 20;
+const TOGETHER = 10;
 
 /** Fill the part "what"; returns how to bring it to a state. */
 export function createTargets(root, about) {
@@ -75,13 +76,17 @@ function listed(answer, about, isFromTarget) {
   const best = isFromTarget ? answer.sources : answer.targets;
   const kinds = plural(kindOf(isFromTarget ? about.src_type : about.dst_type));
   if (!best.length) return [el("p", { class: "empty", text: `There are no ${kinds} left that are not linked already.` })];
+  const together = Math.min(TOGETHER, best.length);
   return [
+    isFromTarget || together < 2
+      ? null
+      : stateLink({ dst: null, together }, { class: "button is-small" }, `Explain the first ${together} together`),
     el("ol", { class: "target-list" }, best.map((each) => row(each, spread, isFromTarget, answer))),
     el("p", {
       class: "muted",
       text: `The first ${best.length} of ${grouped(total)} ${kinds} that are not linked yet. Grey: the scores of all of them, from ${raw(spread.lowest)} to ${raw(spread.highest)}.`,
     }),
-  ];
+  ].filter((part) => part !== null);
 }
 
 function row({ rank, node, logit }, spread, isFromTarget, answer) {

@@ -117,11 +117,12 @@ function progress(what, cancel) {
   let said = "";
   return {
     element,
-    update({ state, ahead, seconds, calls }) {
-      told.textContent =
+    update({ state, ahead, seconds, calls, done = "" }) {
+      const now =
         state === "waiting"
           ? `waits for ${counted(ahead, "question")} of others.`
           : `${Math.max(1, Math.round(seconds))} s, ${grouped(calls)} ${calls === 1 ? "pass" : "passes"} of the model so far.`;
+      told.textContent = done && state === "working" ? `${done}.` : [done, now].filter(Boolean).join("; ");
       if (said !== state) announce(`${what} takes a while. It can be cancelled.`);
       said = state;
     },

@@ -4,6 +4,7 @@ import { announce } from "./announce.js";
 import { ask } from "./api.js";
 import { createBeyond } from "./beyond.js";
 import { createCards } from "./cards.js";
+import { createCompare } from "./compare.js";
 import { el, icon } from "./dom.js";
 import { createDrawing } from "./drawing.js";
 import { createInWords } from "./inwords.js";
@@ -15,7 +16,7 @@ import { createSettings } from "./settings.js";
 import { asked, go } from "./state.js";
 import { learnAdded, learnFacts, sentenceOf } from "./switches.js";
 import { createTabs } from "./tabs.js";
-import { RELIED } from "./verdicts.js";
+import { opening } from "./verdict.js";
 import { createLoader, skeletonLines } from "./waiting.js";
 import { createWhatIf } from "./whatif.js";
 
@@ -42,6 +43,7 @@ export function createWhy(root, about) {
   });
   const inWords = createInWords();
   const whatIf = createWhatIf(about);
+  const compare = createCompare(about);
   const settings = createSettings(about);
   const answer = el("div", { class: "answer" }, drawing.root, rest, cards.root, beyond.root, caveat);
   const tabs = createTabs(
@@ -49,12 +51,13 @@ export function createWhy(root, about) {
       { key: "paths", words: "Paths", panel: el("div", {}, answer) },
       { key: "whatif", words: "What if", panel: el("div", {}, whatIf.root) },
       { key: "words", words: "In words", panel: el("div", {}, inWords.root) },
+      { key: "compare", words: "Compare", panel: el("div", {}, compare.root) },
     ],
     "What to see",
     (view) => go({ view }, { replace: true }),
   );
   const choices = el("div", { class: "choices" }, tabs.bar, drawing.zoom, settings.opener);
-  const panels = [answer, whatIf.root, inWords.root].map((part) => part.parentElement);
+  const panels = [answer, whatIf.root, inWords.root, compare.root].map((part) => part.parentElement);
   const explanation = el("div", { class: "explanation" }, verdict, bar.root, chips.root, choices, settings.body, panels);
   const empty = el(
     "div",
@@ -74,13 +77,14 @@ export function createWhy(root, about) {
     state = next;
     settings.update(next);
     const isLink = next.src !== null && next.dst !== null;
-    empty.hidden = isLink;
+    empty.hidden = isLink || next.together !== null;
     for (const part of [head, waiting]) part.hidden = !isLink;
     if (!isLink) {
       explanation.hidden = true;
       shown = "";
       loader.stop();
       whatIf.stop();
+      compare.stop();
       bar.show(null);
       return;
     }
@@ -91,6 +95,7 @@ export function createWhy(root, about) {
       if (before?.src !== next.src || before?.dst !== next.dst) {
         explanation.hidden = tools.hidden = true;
         whatIf.stop();
+        compare.stop();
         entitle(seenNode(about.src_type, next.src), seenNode(about.dst_type, next.dst));
       }
       explanation.classList.add("is-old");
@@ -145,31 +150,8 @@ export function createWhy(root, about) {
     bar.update(state);
     chips.update(state);
     whatIf.update(state);
+    compare.update(state);
   }
 
   return { update, focus: () => title.focus({ preventScroll: true }) };
-}
-
-/**
- * The sentence on top, and the sentences that come below the drawing. Where there are no paths, or
- * not all of them, all is on top: it is what there is to know.
- */
-function opening(explained) {
-  const isRelied = RELIED.includes(explained.verdict) && explained.reason === null;
-  const [first, ...others] = explained.opening;
-  const isWhole = explained.reason === null;
-  const sentences = [first ?? explained.score_sentence, ...(isWhole ? [] : others)];
-  if (explained.link_in_graph)
-    sentences.push("This link is in the graph already. All figures are for the graph without it.");
-  const box = el(
-    "div",
-    { class: isRelied ? "opening is-relied" : "opening", role: "note" },
-    icon(isRelied ? "check" : "info"),
-    el(
-      "div",
-      {},
-      sentences.map((sentence, at) => el("p", { class: at === 0 ? "opening-first" : null, text: sentence, dir: "auto" })),
-    ),
-  );
-  return [[box], isWhole ? others : []];
 }

@@ -1,0 +1,226 @@
+"""The audit in the explorer: what is on its page, and the links behind each figure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Literal
+
+from pydantic import Field
+
+from pagelink.audit.figures import CarrierSummary
+from pagelink.audit.job import summariser
+from pagelink.audit.page import SHOWN, to_fragment
+from pagelink.audit.result import Audit
+from pagelink.audit.rows import Row, make_rows
+from pagelink.audit.summary import carried_by, judged, measured_rows, verifying_rows
+from pagelink.audit.wording import part_words, signed, verdict_rows
+from pagelink.errors import LinkError, SettingsError
+from pagelink.explain.explainer import PaGELink
+from pagelink.graph.links import LinkLike
+from pagelink.measure.verdict import PARTS
+from pagelink.views.text import clean
+from pagelink.web.contract import Answer, ModelRequest
+
+MOST = 500
+"""Links that can be audited on request."""
+
+
+class AuditAsked(ModelRequest):
+    """What the model relies on."""
+
+    links: int = Field(
+        20, ge=1, le=MOST, description="Links to audit; of no meaning if an audit was given."
+    )
+    done: int = Field(
+        0, ge=0, le=MOST, description="Links done, by the answer before: one more is then measured."
+    )
+
+
+class AuditedLink(Answer):
+    """A link of an audit."""
+
+    src: int
+    dst: int
+    src_name: str
+    dst_name: str
+    logit: float | None
+    verdict: str = Field(description="In words, or why there is none.")
+
+
+class FigureLinks(Answer):
+    """The links behind a figure."""
+
+    title: str
+    links: list[int] = Field(description="Their places among the links of the audit.")
+    values: list[str] = Field(description="The figure of each of them; empty: it has none.")
+
+
+class AuditPage(Answer):
+    """An audit, ready to be shown."""
+
+    html: str = Field(description="A figure in it is a link to ?audit=KEY.")
+    links: list[AuditedLink]
+    figures: dict[str, FigureLinks] = Field(description="By key.")
+
+
+class Audited(Answer):
+    """How far an audit is, and all of it in the end."""
+
+    done: int
+    total: int
+    page: AuditPage | None = Field(description="Null: links are missing; ask on with `done`.")
+
+
+class Audits:
+    """An audit that was given, or one that is made link by link, as it is requested.
+
+    Args:
+        explainer: what measures links.
+        given: an audit that was made before.
+        sample: from a number to that many links.
+        title: what the page calls the model.
+
+    Raises:
+        SettingsError: the audit is about other links, or nodes of another graph.
+    """
+
+    def __init__(
+        self, explainer: PaGELink, given: Audit | None,
+        sample: Callable[[int], list[LinkLike]] | None, title: str,
+    ) -> None:  # fmt: skip
+        self._explainer, self._sample, self._title = explainer, sample, title
+        self._links: dict[int, list[LinkLike]] = {}
+        self._rows: dict[int, list[Row]] = {}
+        self._given: AuditPage | None = None
+        if given is not None:
+            self._check(given)
+            self._given = page_of(given)
+
+    def _check(self, audit: Audit) -> None:
+        link_type = self._explainer.link_types[0]
+        if audit.link_type != link_type:
+            raise SettingsError(
+                f"The audit is about {' '.join(audit.link_type)}, and the model predicts "
+                f"{' '.join(link_type)}. Give an audit of this model."
+            )
+        for row in audit.rows:
+            for node, name in ((row.src, row.src_name), (row.dst, row.dst_name)):
+                if row.is_measured and _name(self._explainer, node) != name:
+                    raise SettingsError(
+                        f"The audit was made on another graph: its {node[0]} {node[1]} is "
+                        f"{name!r}, here it is {_name(self._explainer, node)!r}."
+                    )
+
+    @property
+    def state(self) -> Literal["given", "run", "none"]:
+        """Whether an audit is there, can be run, or neither."""
+        return "given" if self._given else "run" if self._sample else "none"
+
+    def audit(self, links: int, done: int) -> Audited:
+        """Measure one more link; with the last one, the audit is complete.
+
+        A link at a time, so that other questions are answered in between.
+
+        Raises:
+            LinkError: there is no audit, and no links to make one of.
+            SettingsError: there are no such links.
+        """
+        if self._given is not None:
+            total = len(self._given.links)
+            return Audited(done=total, total=total, page=self._given)
+        if self._sample is None:
+            raise LinkError("No audit was given, and there are no links to make one of.")
+        if links not in self._links:
+            self._links[links] = self._sample(links)
+        wanted, rows = self._links[links], self._rows.setdefault(links, [])
+        summarise = summariser(self._explainer, wanted, (), self._title)
+        if done >= len(rows) and len(rows) < len(wanted):
+            rows += make_rows(self._explainer, wanted[len(rows) : len(rows) + 1])
+        is_whole = len(rows) == len(wanted)
+        return Audited(
+            done=len(rows), total=len(wanted), page=page_of(summarise(rows)) if is_whole else None
+        )
+
+
+def _name(explainer: PaGELink, node: tuple[str, int]) -> str | None:
+    """The name of a node; None: the graph does not have it."""
+    try:
+        return explainer.graph.node_name(explainer.graph.find_node(*node))
+    except LinkError:
+        return None
+
+
+def page_of(audit: Audit) -> AuditPage:
+    """Return an audit, ready to be shown."""
+    return AuditPage(
+        html=to_fragment(audit),
+        links=[
+            AuditedLink(
+                src=row.src[1], dst=row.dst[1], src_name=row.src_name, dst_name=row.dst_name,
+                logit=row.logit, verdict=verdict_rows({judged(row): 1})[0][0],
+            )
+            for row in audit.rows
+        ],
+        figures=opened(audit),
+    )  # fmt: skip
+
+
+def opened(audit: Audit) -> dict[str, FigureLinks]:
+    """Return the links behind each figure of the page, by the key of the figure."""
+    rows, names = audit.rows, part_words(audit.link_type)
+    measured, verifying = measured_rows(rows), verifying_rows(rows, audit.seed)
+    found = {"all": _links("All links of the audit", range(len(rows)))}
+    for name in PARTS:
+        found[f"part-{name}"] = _by_value(
+            names[name], [(i, game.parts[name].value) for i in measured if (game := rows[i].game)]
+        )
+    found["interaction"] = _by_value(
+        "interaction of source and target",
+        [(i, game.interaction.value) for i in measured if (game := rows[i].game)],
+    )
+    for at, (told, _) in enumerate(verdict_rows(audit.verdicts)):
+        same = (i for i in measured if verdict_rows({judged(rows[i]): 1})[0][0] == told)
+        found[f"verdict-{at}"] = _links(told, same)
+    for at, each in enumerate(audit.metapaths[:SHOWN]):
+        have = [(i, one.worth) for i in verifying for one in rows[i].metapaths
+                if one.words == each.words]  # fmt: skip
+        carried = [(i, worth) for i, worth in have if each.words in carried_by(rows[i])]
+        found[f"carried-{at}"] = _by_value(f"Carried by {each.words}: its worth", carried, _plain)
+        found[f"has-{at}"] = _by_value(f"With {each.words}: its worth", have, _plain)
+    for kind, carriers in (("fact", audit.facts), ("node", audit.nodes)):
+        for at, carrier in enumerate(carriers[:SHOWN]):
+            found[f"{kind}-{at}"] = _by_value(
+                f"Moved by {clean(carrier.text)}: what it adds to the score",
+                [(i, _effect(rows[i], carrier)) for i in carrier.rows],
+            )
+    for at, group in enumerate(audit.groups):
+        title = f"By {group.by}: {clean(group.label)}"
+        found[f"group-{at}"] = _links(title, group.rows)
+        for key, verdict, what in (
+            ("paths", "supported", "carried by paths"), ("popular", "degree_only", "by popularity")
+        ):  # fmt: skip
+            chosen = [i for i in group.rows if rows[i].verdict == verdict]
+            found[f"group-{at}-{key}"] = _links(f"{title}, {what}", chosen)
+    return found
+
+
+def _links(title: str, rows: Iterable[int], values: Iterable[str] = ()) -> FigureLinks:
+    return FigureLinks(title=title, links=list(rows), values=list(values))
+
+
+_plain = "{:.2f}".format
+
+
+def _by_value(
+    title: str, pairs: Iterable[tuple[int, float]], words: Callable[[float], str] = signed
+) -> FigureLinks:
+    """Links by a figure of theirs, the largest first."""
+    order = sorted(pairs, key=lambda pair: (-pair[1], pair[0]))
+    return _links(title, (i for i, _ in order), (words(value) for _, value in order))
+
+
+def _effect(row: Row, carrier: CarrierSummary) -> float:
+    same = (
+        e for e in (*row.facts, *row.nodes) if (e.kind, e.nodes) == (carrier.kind, carrier.nodes)
+    )
+    return next(same).effect

@@ -1,0 +1,123 @@
+"""The audit in the explorer: the links behind its figures, and audits made link by link."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+from support.two_models import some_links, two_models
+
+from pagelink import errors
+from pagelink.audit.result import Audit
+from pagelink.web.app import make_app
+from pagelink.web.audited import AuditPage, page_of
+from pagelink.web.explorer import Explorer
+
+LINKS = 9
+FIGURE = re.compile(r'data-figure="([\w-]+)">(.+?)</a>')
+
+
+@pytest.fixture(scope="module")
+def audit() -> Audit:
+    return two_models().explainer.audit(some_links(LINKS))
+
+
+@pytest.fixture(scope="module")
+def page(audit: Audit) -> AuditPage:
+    return page_of(audit)
+
+
+def test_every_figure_opens_as_many_links_as_it_says(audit: Audit, page: AuditPage) -> None:
+    figures = FIGURE.findall(page.html)
+    kinds = set()
+    for key, text in figures:
+        found = page.figures[key]
+        kinds.add(key.split("-")[0])
+        number = re.search(r"\d+", text.removeprefix("moves at least "))
+        if key.startswith(("part", "interaction", "all")):
+            assert len(found.links) == LINKS
+        else:
+            assert number is not None
+            assert len(found.links) == int(number.group()), (key, text)
+        assert len(found.links) == len(set(found.links))
+        assert len(found.values) in (0, len(found.links))
+    assert kinds >= {"all", "part", "interaction", "verdict", "carried", "has", "node", "group"}
+    assert "data-figure" not in audit.to_html()
+    assert "<a " not in audit.to_html()
+
+
+def test_the_links_of_a_figure_are_those_it_is_about(audit: Audit, page: AuditPage) -> None:
+    assert [link.src_name for link in page.links] == [row.src_name for row in audit.rows]
+    part = page.figures["part-path_facts"]
+    values = [row.game.parts["path_facts"].value for row in audit.rows if row.game]
+    assert part.links == sorted(range(LINKS), key=lambda i: (-values[i], i))
+    mean = sum(float(v.replace("\N{MINUS SIGN}", "-")) for v in part.values) / LINKS
+    assert mean == pytest.approx(audit.parts["path_facts"].mean, abs=0.01)
+    node = audit.nodes[0]
+    opened = page.figures["node-0"]
+    assert sorted(opened.links) == sorted(node.rows)
+    for place, value in zip(opened.links, opened.values, strict=True):
+        effects = [each.effect for each in audit.rows[place].nodes if each.nodes == node.nodes]
+        assert value.lstrip("+\N{MINUS SIGN}") == f"{abs(effects[0]):.2f}"
+    group = next(i for i, each in enumerate(audit.groups) if each.by.startswith("degree of the t"))
+    assert page.figures[f"group-{group}"].links == list(audit.groups[group].rows)
+
+
+def test_an_audit_comes_back_from_its_file(audit: Audit, tmp_path: Path) -> None:
+    file = tmp_path / "audit.json"
+    file.write_text(json.dumps(audit.to_dict()), "utf-8")
+    assert Audit.read(file) == audit
+    assert Audit.read(file).to_html() == audit.to_html()
+    broken = audit.to_dict()
+    del broken["rows"][0]["game"]["base"]
+    file.write_text(json.dumps(broken), "utf-8")
+    with pytest.raises(errors.SettingsError, match="missing or wrong: KeyError"):
+        Audit.read(file)
+
+
+def test_one_that_is_given_is_shown_at_once(audit: Audit, page: AuditPage) -> None:
+    explorer = two_models(audit)
+    assert explorer.about.audit == "given"
+    answer = explorer.audits.audit(20, 0)
+    assert (answer.done, answer.total, answer.page) == (LINKS, LINKS, page)
+
+
+def test_an_audit_of_something_else_is_refused(audit: Audit) -> None:
+    with pytest.raises(errors.SettingsError, match="the model predicts user likes item"):
+        two_models(replace(audit, link_type=("user", "buys", "item")))
+    renamed = replace(audit.rows[2], dst_name="Nowhere")
+    with pytest.raises(errors.SettingsError, match="made on another graph: its item"):
+        two_models(replace(audit, rows=(*audit.rows[:2], renamed, *audit.rows[3:])))
+    far = replace(audit.rows[0], src=("user", 999))
+    with pytest.raises(errors.SettingsError, match="made on another graph: its user 999"):
+        two_models(replace(audit, rows=(far, *audit.rows[1:])))
+
+
+def test_link_by_link_it_is_the_same_audit(page: AuditPage) -> None:
+    explorer = two_models()
+    assert explorer.about.audit == "run"
+    with TestClient(make_app(explorer), base_url="http://127.0.0.1") as client:
+        done = []
+        answer = {"done": 0, "page": None}
+        while answer["page"] is None:
+            answer = client.get(f"/api/audit?links={LINKS}&done={answer['done']}").json()
+            assert answer["total"] == LINKS
+            done.append(answer["done"])
+            assert client.get("/api/targets?src=0").status_code == 200
+        assert done == list(range(1, LINKS + 1))
+        assert answer["page"]["links"] == page.model_dump()["links"]
+        assert answer["page"]["figures"] == page.model_dump()["figures"]
+        # Only the title and the seconds are others.
+        again = client.get(f"/api/audit?links={LINKS}&done={LINKS}").json()
+        assert again["page"] == answer["page"]
+
+
+def test_without_links_there_is_none() -> None:
+    explorer = Explorer(two_models().explainer)
+    assert explorer.about.audit == "none"
+    with pytest.raises(errors.LinkError, match="No audit was given"):
+        explorer.audits.audit(20, 0)
