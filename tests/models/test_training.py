@@ -55,7 +55,7 @@ MODES = pytest.mark.parametrize(
         TrainSettings(epochs=25),
         TrainSettings(epochs=25, batch_size=16, fanout=(3, 2)),
         dataclasses.replace(PAPER, epochs=60),
-        dataclasses.replace(PAPER, epochs=25, batch_size=16, fanout=(3, 2)),
+        dataclasses.replace(PAPER, epochs=60, batch_size=16, fanout=(3, 2)),
     ],
     ids=["full", "batches", "paper", "paper batches"],
 )
