@@ -21,7 +21,7 @@ from pagelink.models.messages import fact_codes, pair_codes
 from pagelink.runtime.arrays import Bools, Longs
 
 _MOST_DRAWS = 51
-_PAIRS_PER_NODE = 4
+_PAIRS_PER_NODE, _FEWEST_NODES = 4, 256
 
 
 class Negatives:
@@ -79,13 +79,13 @@ class Negatives:
         """Draw pairs of few nodes; [2, count].
 
         Some sources and as many targets are drawn uniformly, and then pairs of them. A pair of any
-        two nodes is as likely as of any other two, but the neighbourhoods of a quarter of the nodes
-        are sampled. Pairs may repeat.
+        two nodes is as likely as of any other two, but of many pairs the neighbourhoods of a
+        quarter as many nodes are sampled. Pairs may repeat.
 
         Raises:
             GraphError: there are not that many pairs.
         """
-        size = max(count // _PAIRS_PER_NODE, int(2 * count**0.5))
+        size = max(count // _PAIRS_PER_NODE, _FEWEST_NODES)
         pools = [rng.integers(0, end, size=size) for end in (self.num_src, self.num_dst)]
         pairs, known = np.empty((2, count), dtype=np.int64), np.ones(count, dtype=np.bool_)
         for _ in range(_MOST_DRAWS):
