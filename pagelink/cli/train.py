@@ -82,6 +82,10 @@ def train(
             min=1, help="Batch size: links per step, on sampled neighbourhoods (nbf: on all)."
         ),
     ] = None,
+    device: Annotated[
+        str | None,
+        typer.Option(help="Where to train, as torch names it: cpu, cuda:0. Default: cpu."),
+    ] = None,
     minutes: Annotated[
         float | None,
         typer.Option(help="For several relations: CPU minutes after which training ends."),
@@ -100,7 +104,9 @@ def train(
     With --link all, one model for all relations is trained, and tested by filtered ranks.
     """
     if link == ["all"] or len(link) > 1:
-        refused = {"--paper-split": paper_split, "--known": known, "--figure": figure}
+        refused = {
+            "--paper-split": paper_split, "--known": known, "--figure": figure, "--device": device,
+        }  # fmt: skip
         for name, value in refused.items():
             if value is not None:
                 raise typer.BadParameter(f"{name} is for a model of one relation.")
@@ -128,7 +134,7 @@ def train(
             graph, _link_type(link[0], graph), out, model=model, seed=seed, console=console,
             options=options,
             settings={key: value for key, value in given.items() if value is not None},
-            figure=figure,
+            figure=figure, device=device,
         )  # fmt: skip
 
 

@@ -21,8 +21,8 @@ from torch_geometric.nn.module_dict import ModuleDict
 from pagelink.errors import ModelError
 from pagelink.graph.schema import EdgeType
 from pagelink.layers.whole import Pass
-from pagelink.models.link_model import LinkModel, Relations, TowerModel, one_of
-from pagelink.models.messages import Adjacency
+from pagelink.models.link_model import LinkModel, TowerModel, one_of
+from pagelink.models.messages import Adjacency, Block
 from pagelink.models.nbf import NBF
 
 WORTH_IT = 8
@@ -99,18 +99,24 @@ class RelationLayer(nn.Module, ABC):
         return 1.0
 
     def forward(
-        self, h_dict: Mapping[str, Tensor], edge_index_dict: Relations
+        self, h_dict: Mapping[str, Tensor], edges: Mapping[EdgeType, Any] | Block
     ) -> dict[str, Tensor]:
-        """Return the new vectors of all nodes."""
-        out = self.own_vectors(h_dict)
+        """Return the new vectors of all nodes, or of those of a block."""
+        targets, edge_index_dict = h_dict, edges if isinstance(edges, Mapping) else edges.relations
+        if isinstance(edges, Block):
+            targets = {node_type: h[: edges.rows[node_type]] for node_type, h in h_dict.items()}
+        out = self.own_vectors(targets)
         for edge_type, relation in zip(self.edge_types, self.relations.values(), strict=True):
             if edge_type not in edge_index_dict:
                 continue
             src, _, dst = edge_type
-            incoming = self.incoming(relation, h_dict[src], h_dict[dst], edge_index_dict[edge_type])
+            incoming = self.incoming(
+                relation, h_dict[src], targets[dst], edge_index_dict[edge_type]
+            )
             # Divided by a number of the schema, not of the sub-graph: a node's vector must not
             # depend on which relations other nodes have.
-            out[dst] = out[dst] + incoming / self.share(dst)
+            share = self.share(dst)
+            out[dst] = out[dst] + (incoming if share == 1 else incoming / share)
         return out
 
     def as_a_whole(self, on: Pass) -> Any:

@@ -28,13 +28,15 @@ from pagelink.measure.held_out import HeldOutShare
 from pagelink.models.architectures import make_model
 from pagelink.models.calibration import FEWEST_SOURCES, MOST_PAIRS, Calibration, calibrate
 from pagelink.models.checkpoint import Checkpoint, save_checkpoint
-from pagelink.models.feeds import scorer
+from pagelink.models.feeds import available, scorer
 from pagelink.models.link_model import LinkModel, node_inputs
 from pagelink.models.links import LinkSplit, Negatives, pairs_of_relations, split_graph
 from pagelink.models.messages import message_graph
 from pagelink.models.reliability import reliability_svg
 from pagelink.models.training import Epoch, TrainReport, TrainSettings, train
 from pagelink.runtime.files import write_text
+from pagelink.store.graph_store import GraphStore
+from pagelink.store.manifest import is_store
 from pagelink.tables.load import load_graph
 from pagelink.tables.triples import HELD_OUT, read_held_out
 from pagelink.views.text import count
@@ -156,12 +158,15 @@ def train_and_save(
     options: Mapping[str, Any],
     settings: Mapping[str, Any],
     figure: Path | None = None,
+    device: str | None = None,
 ) -> TrainReport:
     """Train a model on a graph, print how it does, and write it to a file.
 
-    `figure` is where to write the reliability figure, an SVG.
+    `figure` is where to write the reliability figure, an SVG; `device` is where to train.
     """
-    data = load_graph(graph)
+    place = None if device is None else available(device)  # refused before the graph is read
+    source = GraphStore.open(graph) if is_store(graph) else load_graph(graph)
+    data = source.data if isinstance(source, GraphStore) else source
     info = _dataset_info(graph)
     as_paper = settings.get("paper_split", bool(info.get("paper_split")))
     defaults = TrainSettings.paper() if as_paper else TrainSettings()
@@ -177,7 +182,9 @@ def train_and_save(
         f"{split.test.shape[1]} to test."
     )
     with training_bar(console, chosen.epochs) as step:
-        report = train(predictor, data, link_type, split, chosen, seed=seed, progress=step)
+        report = train(
+            predictor, source, link_type, split, chosen, seed=seed, progress=step, device=place
+        )
     console.print(str(report), markup=False)
     calibration = calibrated(predictor, data, link_type, split, chosen, seed=seed)
     console.print(NOT_CALIBRATED if calibration is None else str(calibration), markup=False)

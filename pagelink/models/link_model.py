@@ -19,7 +19,7 @@ from torch_geometric.data import HeteroData
 
 from pagelink.errors import ModelError, did_you_mean
 from pagelink.graph.schema import EdgeType
-from pagelink.models.messages import Adjacency, message_relations
+from pagelink.models.messages import Adjacency, Block, message_relations
 from pagelink.runtime.undo import Undo
 
 T = TypeVar("T")
@@ -102,7 +102,8 @@ def one_of(what: str, known: Mapping[str, T], name: str) -> T:
     return known[name]
 
 
-Relations = Mapping[EdgeType, Tensor] | Mapping[EdgeType, Adjacency]
+Relations = Mapping[EdgeType, Tensor] | Mapping[EdgeType, Adjacency] | Sequence[Block]
+"""The edges that a model is given: of each relation, or of each layer."""
 
 
 def node_inputs(data: HeteroData) -> dict[str, Tensor]:
@@ -218,7 +219,8 @@ class LinkModel(nn.Module, ABC):
     """
 
     takes_adjacency: ClassVar[bool] = False
-    """The layers take an `Adjacency` for an `edge_index`: training is then many times as fast."""
+    """The layers take an `Adjacency` for an `edge_index`, and a `Block` for all edges: training is
+    then many times as fast."""
     samples_neighbours: ClassVar[bool] = True
     """Mini-batches are trained on sampled neighbourhoods; else on the whole graph."""
     ranks_only: ClassVar[bool] = False
@@ -366,7 +368,8 @@ class TowerModel(LinkModel):
                 h_dict = {
                     t: functional.dropout(h, self.dropout, self.training) for t, h in h_dict.items()
                 }
-            h_dict = layer(h_dict, edge_index_dict)
+            of_layer = edge_index_dict
+            h_dict = layer(h_dict, of_layer if isinstance(of_layer, Mapping) else of_layer[depth])
         return h_dict
 
     def on_graph(

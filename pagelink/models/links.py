@@ -21,6 +21,7 @@ from pagelink.models.messages import fact_codes, pair_codes
 from pagelink.runtime.arrays import Bools, Longs
 
 _MOST_DRAWS = 51
+_PAIRS_PER_NODE, _FEWEST_NODES = 4, 256
 
 
 class Negatives:
@@ -73,6 +74,27 @@ class Negatives:
         before = np.searchsorted(self._codes - np.arange(len(self._codes)), ranks, side="right")
         drawn = ranks + before
         return torch.from_numpy(np.stack([drawn // self.num_dst, drawn % self.num_dst]))
+
+    def pooled(self, count: int, rng: np.random.Generator) -> Tensor:
+        """Draw pairs of few nodes; [2, count].
+
+        Some sources and as many targets are drawn uniformly, and then pairs of them. A pair of any
+        two nodes is as likely as of any other two, but of many pairs the neighbourhoods of a
+        quarter as many nodes are sampled. Pairs may repeat.
+
+        Raises:
+            GraphError: there are not that many pairs.
+        """
+        size = max(count // _PAIRS_PER_NODE, _FEWEST_NODES)
+        pools = [rng.integers(0, end, size=size) for end in (self.num_src, self.num_dst)]
+        pairs, known = np.empty((2, count), dtype=np.int64), np.ones(count, dtype=np.bool_)
+        for _ in range(_MOST_DRAWS):
+            if not known.any():
+                break
+            pairs[:, known] = [rng.choice(pool, size=int(known.sum())) for pool in pools]
+            known = self.are_known(*pairs)
+        rest = self.uniform(int(known.sum()), rng)
+        return torch.cat([torch.from_numpy(pairs[:, ~known]), rest], dim=1)
 
     def matched(self, links: Tensor, targets: Tensor, rng: np.random.Generator) -> Tensor:
         """Draw a pair per link: the same source with a target of another link, drawn at random.

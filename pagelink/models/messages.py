@@ -13,7 +13,9 @@ messages and scattering them.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -27,6 +29,7 @@ from pagelink.graph.reverse_relations import reverse_name
 from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.runtime.arrays import Longs
+from pagelink.runtime.csr import Csr
 
 
 def reverse_of(data: HeteroData, link_type: EdgeType) -> EdgeType:
@@ -127,12 +130,15 @@ class Messages:
         self.link_type = link_type
         self.edges: dict[EdgeType, Tensor] = dict(graph.edge_index_dict)
         self._num_dst = int(graph[link_type[2]].num_nodes)
-        self._codes: dict[EdgeType, Longs] = {}
+        # Codes in order, and their columns: the links of a step are found by bisection.
+        self._codes: dict[EdgeType, tuple[Longs, Longs]] = {}
         for edge_type in dict.fromkeys((link_type, reverse)):
             if edge_type in self.edges:
                 edge_index = self.edges[edge_type]
                 pairs = edge_index if edge_type == link_type else edge_index.flip(0)
-                self._codes[edge_type] = fact_codes(pairs, link_type, self._num_dst)
+                codes = fact_codes(pairs, link_type, self._num_dst)
+                order = np.argsort(codes, kind="stable")
+                self._codes[edge_type] = codes[order], order
 
     def columns_of(self, pairs: Tensor) -> dict[EdgeType, Longs]:
         """Return where these links are stated: columns of the predicted relation and its reverse.
@@ -140,8 +146,14 @@ class Messages:
         All copies are among them, and within one node type also the links as seen from their
         targets: (u, v) and (v, u) are one fact.
         """
-        wanted = fact_codes(pairs, self.link_type, self._num_dst)
-        return {t: np.flatnonzero(np.isin(codes, wanted)) for t, codes in self._codes.items()}
+        wanted = np.unique(fact_codes(pairs, self.link_type, self._num_dst))
+        found = {}
+        for edge_type, (codes, columns) in self._codes.items():
+            first, last = (np.searchsorted(codes, wanted, side=side) for side in ("left", "right"))
+            ptr = np.concatenate([[0], np.cumsum(last - first)])
+            place = np.arange(ptr[-1]) + np.repeat(first - ptr[:-1], last - first)
+            found[edge_type] = np.sort(columns[place])
+        return found
 
     def without(self, pairs: Tensor) -> dict[EdgeType, Tensor]:
         """Return the edges with all copies and reverses of these links taken out.
@@ -178,31 +190,49 @@ class Adjacency:
     """The edges of one relation; stands in for `edge_index` where a layer takes means only.
 
     Args:
-        edge_index: [2, num_edges].
+        src: sources of the edges, in the order of their targets.
+        in_ptr: where the edges of each target begin, and the end, [num_dst + 1].
         num_src: number of source nodes.
-        num_dst: number of target nodes.
 
     Example:
-        >>> adjacency = Adjacency(torch.tensor([[0, 1, 1], [0, 0, 2]]), num_src=2, num_dst=3)
+        >>> edges = torch.tensor([[0, 1, 1], [0, 0, 2]])
+        >>> adjacency = Adjacency.of_edges(edges, num_src=2, num_dst=3)
         >>> adjacency.mean(torch.tensor([[1.0], [3.0]])).tolist()
         [[2.0], [0.0], [3.0]]
     """
 
-    def __init__(self, edge_index: Tensor, num_src: int, num_dst: int) -> None:
-        src, dst = edge_index
-        self.src, self.in_ptr = _sorted_by(dst, src, num_dst)
-        self.dst, self.out_ptr = _sorted_by(src, dst, num_src)
-        self.in_degree = self.in_ptr.diff()
+    def __init__(self, src: Tensor, in_ptr: Tensor, num_src: int) -> None:
+        self.src, self.in_ptr, self.num_src = src, in_ptr, num_src
+        self.in_degree = in_ptr.diff()
+
+    @classmethod
+    def of_edges(cls, edge_index: Tensor, num_src: int, num_dst: int) -> Adjacency:
+        """Sort the edges of a relation, [2, num_edges]."""
+        src, dst = edge_index.cpu()
+        return cls(*_sorted_by(dst, src, num_dst), num_src)
+
+    @cached_property
+    def outgoing(self) -> tuple[Tensor, Tensor]:
+        """The same by source: targets, and where those of each source begin. For gradients."""
+        dst = torch.repeat_interleave(self.in_degree.cpu())
+        dst, out_ptr = _sorted_by(self.src.cpu(), dst, self.num_src)
+        return dst.to(self.src.device), out_ptr.to(self.src.device)
+
+    def to(self, device: torch.device) -> Adjacency:
+        """Return the same on a device."""
+        return Adjacency(self.src.to(device), self.in_ptr.to(device), self.num_src)
 
     def mean_mapped(self, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         """Return the mean of `weight @ x_u + bias` over the in-neighbours u of every target.
 
         The linear map is applied on the side that has fewer nodes; the result is the same.
         """
-        if len(self.out_ptr) <= len(self.in_ptr):
+        if self.num_src < len(self.in_ptr):
             return self.mean(functional.linear(x, weight, bias))
         out = functional.linear(self.mean(x), weight)
-        return out if bias is None else out + (self.in_degree > 0)[:, None] * bias
+        if bias is None:
+            return out
+        return torch.addmm(out, (self.in_degree > 0)[:, None].to(out.dtype), bias[None])
 
     def mean(self, x: Tensor) -> Tensor:
         """Return the mean of x over the in-neighbours of every target, 0 where there are none."""
@@ -210,20 +240,54 @@ class Adjacency:
         return out
 
 
+@dataclass(frozen=True)
+class Block:
+    """What one layer computes of a sampled graph: the vectors of the nodes that come first."""
+
+    relations: Mapping[EdgeType, Adjacency]
+    """Those with edges, from all rows that the layer is given to those that it computes."""
+    rows: Mapping[str, int]
+    """Number of nodes of each type whose vectors are computed."""
+
+    def to(self, device: torch.device) -> Block:
+        """Return the same on a device."""
+        return Block({t: each.to(device) for t, each in self.relations.items()}, self.rows)
+
+
 def adjacencies(
     x_dict: Mapping[str, Tensor], edge_index_dict: Mapping[EdgeType, Tensor]
 ) -> dict[EdgeType, Adjacency]:
-    """Return all relations of a graph as adjacencies."""
-    return {
-        edge_type: Adjacency(edge_index, len(x_dict[edge_type[0]]), len(x_dict[edge_type[2]]))
-        for edge_type, edge_index in edge_index_dict.items()
-    }
+    """Return all relations of a graph as adjacencies, where its nodes are."""
+    return dict(OneByOne(x_dict, edge_index_dict))
+
+
+class OneByOne(Mapping[EdgeType, Adjacency]):
+    """The relations of a graph as adjacencies, each made whenever it is looked up.
+
+    A pass without gradients then needs memory for one relation at a time.
+    """
+
+    def __init__(
+        self, x_dict: Mapping[str, Tensor], edge_index_dict: Mapping[EdgeType, Tensor]
+    ) -> None:
+        self._x_dict, self._edges = x_dict, edge_index_dict
+
+    def __getitem__(self, edge_type: EdgeType) -> Adjacency:
+        src, dst = (self._x_dict[end] for end in edge_type[::2])
+        made = Adjacency.of_edges(self._edges[edge_type], len(src), len(dst))
+        return made.to(src.device)
+
+    def __iter__(self) -> Iterator[EdgeType]:
+        return iter(self._edges)
+
+    def __len__(self) -> int:
+        return len(self._edges)
 
 
 def _sorted_by(key: Tensor, other: Tensor, size: int) -> tuple[Tensor, Tensor]:
-    pointers = torch.zeros(size + 1, dtype=torch.long)
-    torch.cumsum(torch.bincount(key, minlength=size), dim=0, out=pointers[1:])
-    return other[torch.argsort(key, stable=True)], pointers
+    """Return values in the order of their keys, and where those of each key begin."""
+    groups = Csr.grouped(key.numpy(), size)
+    return other[torch.from_numpy(groups.values)], torch.from_numpy(groups.ptr)
 
 
 class _Mean(torch.autograd.Function):
@@ -232,15 +296,14 @@ class _Mean(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, adjacency: Adjacency) -> Tensor:
         ctx.adjacency = adjacency
-        return functional.embedding_bag(
-            adjacency.src, x, adjacency.in_ptr, mode="mean", include_last_offset=True
+        return functional.embedding_bag(  # detached: it then keeps nothing for a gradient
+            adjacency.src, x.detach(), adjacency.in_ptr, mode="mean", include_last_offset=True
         )
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> tuple[Tensor, None]:
         adjacency: Adjacency = ctx.adjacency
         shared = gradients[0] / adjacency.in_degree.clamp(min=1)[:, None]
-        out = functional.embedding_bag(
-            adjacency.dst, shared, adjacency.out_ptr, mode="sum", include_last_offset=True
-        )
+        dst, out_ptr = adjacency.outgoing
+        out = functional.embedding_bag(dst, shared, out_ptr, mode="sum", include_last_offset=True)
         return out, None

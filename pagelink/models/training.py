@@ -22,12 +22,15 @@ from torch_geometric.data import HeteroData
 
 from pagelink.errors import ModelError, SettingsError
 from pagelink.graph.schema import EdgeType
-from pagelink.models.feeds import Feed, FullGraph, Inputs, NeighbourSampler, scorer
+from pagelink.models.feeds import Feed, FullGraph, Inputs, available, device_of, on_device, scorer
 from pagelink.models.figures import EvaluationPairs, Separation, TestFigures, link_metrics, measure
 from pagelink.models.link_model import LinkModel, node_inputs
 from pagelink.models.links import LinkSplit, Negatives, check_split, taken_pairs
 from pagelink.models.messages import Messages, message_graph, reverse_of
+from pagelink.models.row_adam import RowAdam
+from pagelink.models.sampling import make_sampler
 from pagelink.runtime.undo import Undo
+from pagelink.store.graph_store import GraphStore
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,9 +60,9 @@ class TrainSettings:
     matched_negatives: float = 0.0
     """Share of the training negatives that are degree-matched, 0..1; the others are uniform."""
     batch_size: int | None = None
-    """Links per step of mini-batch training, on sampled neighbourhoods; `nbf` has no other than the
-    full graph. None: full graph."""
-    fanout: tuple[int, ...] = (10, 5)
+    """Links per step of mini-batch training, on one sampled neighbourhood of all of them; `nbf` has
+    no other than the full graph. None: full graph."""
+    fanout: tuple[int, ...] = (4, 2)
     """Mini-batch training: in-edges taken per node and relation, hop by hop; one per layer."""
     max_candidates: int = 1000
     """Targets that a test link's target is ranked among; all, if there are no more than these."""
@@ -170,13 +173,14 @@ Progress = Callable[[Epoch], None]
 
 def train(
     model: nn.Module,
-    data: HeteroData,
+    data: HeteroData | GraphStore,
     link_type: EdgeType,
     split: LinkSplit,
     settings: TrainSettings | None = None,
     *,
     seed: int = 0,
     progress: Progress | None = None,
+    device: torch.device | str | None = None,
 ) -> TrainReport:
     """Train a model in place with Adam on cross-entropy, and test it.
 
@@ -190,20 +194,43 @@ def train(
     Args:
         model: called as `model(x_dict, edge_index_dict, edge_label_index)`; a `LinkModel` must be
             made with the same `paper_split`.
-        data: the whole graph; it may or may not hold the links of the split.
+        data: the whole graph; it may or may not hold the links of the split. Of a store, steps
+            read what they sample, and tests one relation at a time.
         link_type: the relation to predict.
         split: its links.
         settings: how to train.
         seed: seed of the negatives, the order of the links, the samples and the dropout.
         progress: called after every epoch.
+        device: where the model is while it is trained and tested. None: where it is now.
 
     Raises:
         GraphError: the split does not fit the graph, or there are too few pairs to draw negatives.
         ModelError: the loss is not finite, or the model was made for other relations.
-        SettingsError: the fanout does not fit the number of layers.
+        SettingsError: the fanout does not fit the number of layers, or the device is not there.
     """
-    settings = settings or TrainSettings()
+    before = device_of(model)
+    model.to(available(device or before))
+    try:
+        with Undo() as undo:
+            settings = settings or TrainSettings()
+            return _train(model, data, link_type, split, settings, seed, progress, undo)
+    finally:
+        model.to(before)
+
+
+def _train(
+    model: nn.Module,
+    source: HeteroData | GraphStore,
+    link_type: EdgeType,
+    split: LinkSplit,
+    settings: TrainSettings,
+    seed: int,
+    progress: Progress | None,
+    undo: Undo,
+) -> TrainReport:
+    """Train a model where it is; what else is changed in it can be undone."""
     began = time.process_time()
+    data = source.whole_data() if isinstance(source, GraphStore) else source
     check_split(data, link_type, split)
     num_src, num_dst = (int(data[node_type].num_nodes) for node_type in link_type[::2])
     known = Negatives.for_links(num_src, num_dst, link_type, split.all)
@@ -215,19 +242,26 @@ def train(
     reverse = reverse_of(data, link_type)
     messages = Messages(graph, link_type, reverse)
     fast = isinstance(model, LinkModel) and model.takes_adjacency
-    feed: Feed = FullGraph(graph, messages, fast)
-    if settings.batch_size is not None and _samples(model):
-        feed = NeighbourSampler(graph, messages, settings.fanout, fast)
-    history, best = _Training(model, feed, split, known, settings, seed).run(progress)
+    x_dict = {t: x.to(device_of(model)) for t, x in node_inputs(graph).items()}
+    sampled = settings.batch_size is not None and _samples(model)
+    feed: Feed = (
+        make_sampler(source, graph, messages, reverse, split.train, settings.fanout, fast)
+        if sampled
+        else FullGraph(x_dict, messages, fast)
+    )
+    lr, weight_decay = settings.lr, settings.weight_decay
+    # The nodes of a sample are distinct, and a `LinkModel` looks each up once.
+    distinct = isinstance(model, LinkModel)
+    rows = RowAdam(model, lr, weight_decay, distinct, undo) if sampled else None
+    history, best = _Training(model, feed, split, known, settings, seed, rows).run(progress)
 
-    x_dict = node_inputs(graph)
     no_edges = {t: torch.empty(2, 0, dtype=torch.long) for t in messages.edges}
     retrained = None
     if untrained is not None:
         edgeless = copy.copy(graph)
         for edge_type, edge_index in no_edges.items():
             edgeless[edge_type].edge_index = edge_index
-        nodes_alone = FullGraph(edgeless, Messages(edgeless, link_type, reverse), fast)
+        nodes_alone = FullGraph(x_dict, Messages(edgeless, link_type, reverse), fast)
         _Training(untrained, nodes_alone, split, known, settings, seed).run()
         retrained = scorer(untrained, x_dict, no_edges)
     figures = measure(
@@ -281,15 +315,17 @@ class _Training:
     known: Negatives
     settings: TrainSettings
     seed: int
+    by_row: RowAdam | None = None
+    """The optimizer of sampled neighbourhoods; else it is Adam."""
 
     def run(self, progress: Progress | None = None) -> tuple[tuple[Epoch, ...], Epoch]:
         """Train, put the best weights back, and return all epochs and the best one."""
         model, settings = self.model, self.settings
-        rng = np.random.default_rng([self.seed, 2])
-        valid_negatives = EvaluationPairs.draw(self.split, self.known, self.seed).valid
-        optimizer = torch.optim.Adam(
+        optimizer = self.by_row or torch.optim.Adam(
             model.parameters(), lr=settings.lr, weight_decay=settings.weight_decay
         )
+        rng = np.random.default_rng([self.seed, 2])
+        valid_negatives = EvaluationPairs.draw(self.split, self.known, self.seed).valid
         best, best_weights = Epoch(0, float("inf"), -1.0), copy.deepcopy(model.state_dict())
         history: list[Epoch] = []
         for number in range(1, settings.epochs + 1):
@@ -297,7 +333,7 @@ class _Training:
             for positive in self._parts(rng):
                 pairs = torch.cat([positive, self._negatives(positive, rng)], dim=1)
                 step_seed = int(rng.integers(2**62))
-                inputs = self.feed.inputs(pairs, positive, step_seed)
+                inputs = self._inputs(pairs, positive, step_seed)
                 losses.append(self._step(optimizer, inputs, positive.shape[1], step_seed))
             history.append(Epoch(number, float(np.mean(losses)), self._valid_auc(valid_negatives)))
             if progress is not None:
@@ -326,10 +362,14 @@ class _Training:
         count = positive.shape[1]
         num_matched = round(self.settings.matched_negatives * count)
         matched = self.known.matched(positive[:, :num_matched], self.split.train[1], rng)
-        return torch.cat([matched, self.known.uniform(count - matched.shape[1], rng)], dim=1)
+        draw = self.known.uniform if self.by_row is None else self.known.pooled
+        return torch.cat([matched, draw(count - matched.shape[1], rng)], dim=1)
+
+    def _inputs(self, pairs: Tensor, held_out: Tensor, seed: int) -> Inputs:
+        return on_device(self.feed.inputs(pairs, held_out, seed), device_of(self.model))
 
     def _step(
-        self, optimizer: torch.optim.Optimizer, inputs: Inputs, num_positive: int, seed: int
+        self, optimizer: RowAdam | torch.optim.Adam, inputs: Inputs, num_positive: int, seed: int
     ) -> float:
         self.model.train()
         optimizer.zero_grad()
@@ -354,6 +394,6 @@ class _Training:
         pairs = torch.cat([positive, negative], dim=1)
         # Neighbourhoods are sampled as in training, the same in every epoch.
         chunks = pairs.split(2 * (self.settings.batch_size or pairs.shape[1]), dim=1)
-        inputs = (self.feed.inputs(part, part[:, :0], self.seed) for part in chunks)
+        inputs = (self._inputs(part, part[:, :0], self.seed) for part in chunks)
         logits = torch.cat([self.model(*each) for each in inputs])
         return link_metrics(logits[: positive.shape[1]], logits[positive.shape[1] :])[0]

@@ -249,6 +249,34 @@ class GraphStore:
             **flat,
         )
 
+    def whole_graph(self, link_types: Sequence[EdgeType] = ()) -> TypedGraph:
+        """Return `graph` to be used as a whole: what it says of in-edges is read, and checked.
+
+        Raises:
+            StoreError: a file is damaged; or as of `graph`.
+        """
+
+        def in_range(array: Array, size: int) -> bool:
+            return bool(array.min(initial=0) >= 0 and array.max(initial=-1) < size)
+
+        graph = self.graph(link_types)
+        fits = {
+            "in_ptr": graph.in_ptr[0] == 0
+            and graph.in_ptr[-1] == graph.num_edges
+            and (np.diff(graph.in_ptr) >= 0).all(),
+            "src": in_range(graph.src, graph.num_nodes),
+            "relation": in_range(graph.relation, graph.num_relations),
+            "node_type": (np.diff(graph.node_type_of) >= 0).all()
+            and in_range(graph.node_type_of, len(graph.node_types)),
+        }
+        for name, whole in fits.items():
+            if not whole:
+                raise StoreError(
+                    f"{self.folder / name}.npy: damaged, a number in it does not fit the rest of "
+                    "the graph. Copy the store anew, or build it again."
+                )
+        return graph
+
     def _values(self, part: str, key: str) -> dict[Any, Any]:
         """Return one of the values of all node types (`nodes`) or `relations` that have it."""
         return {

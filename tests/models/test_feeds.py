@@ -10,9 +10,11 @@ from torch_geometric.data import HeteroData
 
 from pagelink.errors import SettingsError
 from pagelink.graph.schema import EdgeType
+from pagelink.graph.typed_graph import TypedGraph
 from pagelink.models import MODELS, make_model, node_inputs
-from pagelink.models.feeds import Inputs, NeighbourSampler
+from pagelink.models.feeds import Inputs
 from pagelink.models.messages import Messages, reverse_of
+from pagelink.models.sampling import NeighbourSampler
 
 LIKES: EdgeType = ("user", "likes", "item")
 REV_LIKES: EdgeType = ("item", "rev_likes", "user")
@@ -43,8 +45,9 @@ def graph(seed: int = 0) -> HeteroData:
     return data
 
 
-def sampler_of(data: HeteroData, fanout: tuple[int, ...]) -> NeighbourSampler:
-    return NeighbourSampler(data, Messages(data, LIKES, reverse_of(data, LIKES)), fanout)
+def sampler_of(data: HeteroData, fanout: tuple[int, ...], fast: bool = False) -> NeighbourSampler:
+    messages = Messages(data, LIKES, reverse_of(data, LIKES))
+    return NeighbourSampler(TypedGraph.from_data(data), node_inputs(data), messages, fanout, fast)
 
 
 def parts_of(data: HeteroData, inputs: Inputs) -> tuple[set[Node], list[Edge]]:
@@ -160,3 +163,28 @@ def test_the_sample_depends_on_the_seed_alone() -> None:
 def test_a_fanout_must_be_positive() -> None:
     with pytest.raises(SettingsError, match="fanout must be numbers from 1 up"):
         sampler_of(graph(), (2, 0))
+
+
+@pytest.mark.parametrize("kind", [kind for kind, model in MODELS.items() if model.takes_adjacency])
+def test_a_layer_computes_only_the_rows_that_the_next_one_needs(kind: str) -> None:
+    data = graph()
+    model = make_model(kind, data, LIKES, hidden=8).eval()
+    pairs = data[LIKES].edge_index[:, 5:9]
+    plain = sampler_of(data, (2, 1)).inputs(pairs, pairs, seed=3)
+    by_layer = sampler_of(data, (2, 1), fast=True).inputs(pairs, pairs, seed=3)
+    torch.testing.assert_close(model(*by_layer), model(*plain))
+    first, last = by_layer[1]
+    assert last.rows == {"user": len(set(pairs[0].tolist())), "item": len(set(pairs[1].tolist())),
+                         "tag": 0}  # fmt: skip
+    assert sum(first.rows.values()) < sum(len(x) for x in by_layer[0].values())
+
+
+def test_nodes_choose_the_same_sources_where_they_can() -> None:
+    data = HeteroData()
+    data["user"].num_nodes, data["item"].num_nodes = 200, 50
+    both = torch.cartesian_prod(torch.arange(200), torch.arange(50)).T
+    data[LIKES].edge_index = both
+    pairs = torch.stack([torch.zeros(50, dtype=torch.long), torch.arange(50)])
+    x_dict, edges, _ = sampler_of(data, (4,)).inputs(pairs, NONE, seed=0)
+    assert edges[LIKES].shape[1] == 4 * 50
+    assert len(x_dict["user"]) <= 1 + 4  # the end of the links, and four for all items

@@ -123,6 +123,27 @@ def test_matched_negatives_keep_the_source_and_the_popularity_of_the_target() ->
     assert full.matched(known[:, :2], known[1], np.random.default_rng(0))[0].tolist() == [1]
 
 
+def test_pooled_negatives_are_of_few_nodes_and_never_known() -> None:
+    rng = np.random.default_rng(0)
+    links = torch.from_numpy(rng.integers(0, 500, size=(2, 4000)))
+    negatives = Negatives(500, 500, links)
+    pairs = negatives.pooled(1200, rng)
+    assert pairs.shape == (2, 1200)
+    assert not negatives.are_known(*pairs.numpy()).any()
+    assert all(len(torch.unique(end)) <= 300 for end in pairs)
+    sources = torch.cat([negatives.pooled(1200, rng)[0] for _ in range(100)])
+    # 120,000 draws of 500 sources are 240 each; in pools of 300, with a deviation of about 34.
+    counts = torch.bincount(sources, minlength=500)
+    assert int(counts.min()) > 80
+    assert int(counts.max()) < 400
+
+
+def test_where_nearly_all_pairs_are_known_pooled_negatives_are_the_others() -> None:
+    known = torch.cartesian_prod(torch.arange(9), torch.arange(10)).T
+    pairs = Negatives(10, 10, known).pooled(6, np.random.default_rng(0))
+    assert pairs[0].tolist() == [9] * 6
+
+
 def test_negatives_within_one_type_are_no_loops_and_no_turned_links() -> None:
     links = torch.tensor([[0, 1], [1, 2]])
     drawn = Negatives.for_links(3, 3, KNOWS, links).uniform(2, np.random.default_rng(0))

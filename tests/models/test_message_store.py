@@ -1,18 +1,22 @@
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 import torch
-from support.learnable import DEFAULT, LIKES, PAPER, REV_LIKES, graph, learnable, stored
+from support.learnable import DEFAULT, LIKES, PAPER, REV_LIKES, as_set, graph, learnable, stored
 from torch_geometric.data import HeteroData
 
 from pagelink import PaGELink
 from pagelink.cli.main import main
-from pagelink.errors import CheckpointError
-from pagelink.models import TrainSettings, make_model, split_links, train
+from pagelink.errors import CheckpointError, StoreError
+from pagelink.models import TrainSettings, make_model, message_graph, split_links, train
 from pagelink.models.checkpoint import load_checkpoint, save_checkpoint, save_message_store
+from pagelink.models.messages import Messages
+from pagelink.models.sampling import make_sampler
 from pagelink.store.graph_store import FLAT_ARRAYS, GraphStore
 from pagelink.store.writer import save_store
 
@@ -93,3 +97,47 @@ def test_what_cannot_be_used_is_refused_before_the_graph_is_read(
     assert "no checkpoint" in run(tmp_path / "no-model", tmp_path / "new" / "out")
     assert "not empty" in run(tmp_path / "no-model", tmp_path / "full")
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("settings", [DEFAULT, PAPER])
+@pytest.mark.parametrize("make", [graph, with_likes])
+def test_a_store_trains_the_same_model_as_the_graph_in_memory(
+    tmp_path: Path, settings: TrainSettings, make: type
+) -> None:
+    data, split = make(), split_links(learnable()[1])
+    # Large enough to take all: only the order of the edges may differ.
+    settings = dataclasses.replace(settings, batch_size=16, fanout=(100, 100), epochs=2)
+    reports = {}
+    for source in (data, save_store(data, tmp_path / "store")):
+        model = make_model("sage", data, LIKES, hidden=8, paper_split=settings.paper_split)
+        reports[type(source)] = train(model, source, LIKES, split, settings)
+    one, other = reports.values()
+    assert [e.loss for e in one.history] == pytest.approx([e.loss for e in other.history])
+    assert one.test_auc == pytest.approx(other.test_auc, abs=0.02)
+
+
+def test_a_sample_of_a_store_reads_it_and_leaves_held_out_links_alone(tmp_path: Path) -> None:
+    data, split = with_likes(), split_links(learnable()[1])
+    store = save_store(data, tmp_path / "store")
+    seen = message_graph(store.data, LIKES, split.train)
+    sampler = make_sampler(
+        store, seen, Messages(seen, LIKES, REV_LIKES), REV_LIKES, split.train, (100, 100), False
+    )
+    assert sampler._graph.src.base is not None, "mapped, not copied"
+    pairs = split.train[:, :5]
+    for _ in range(2):  # what a batch holds out is there again in the next one
+        x_dict, edges, _ = sampler.inputs(torch.cat([split.test, split.train], dim=1), pairs, 0)
+        # Every item is an end of a link, and so comes first and in order.
+        src, item = edges[LIKES]
+        found = torch.stack([x_dict["user"][src], item])
+        assert as_set(found) == as_set(split.train) - as_set(pairs)
+        pairs = split.train[:, 5:9]
+
+
+def test_a_damaged_store_is_refused_before_it_is_sampled(tmp_path: Path) -> None:
+    store = save_store(with_likes(), tmp_path / "store")
+    damaged = np.load(tmp_path / "store" / "src.npy")
+    damaged[3] = 10**6
+    np.save(tmp_path / "store" / "src.npy", damaged)
+    with pytest.raises(StoreError, match=r"src\.npy: damaged"):
+        store.whole_graph([LIKES])

@@ -30,7 +30,7 @@ def by_hand(edge_index: Tensor, x: Tensor, num_dst: int) -> Tensor:
 @pytest.mark.parametrize(("num_src", "num_dst", "count"), [(5, 9, 20), (9, 5, 20), (4, 3, 0)])
 def test_means_and_their_gradients(num_src: int, num_dst: int, count: int) -> None:
     edge_index = random_relation(num_src, num_dst, count)  # with repeated edges
-    adjacency = Adjacency(edge_index, num_src, num_dst)
+    adjacency = Adjacency.of_edges(edge_index, num_src, num_dst)
     generator = torch.Generator().manual_seed(0)
     x, weight = (
         torch.randn(size, 3, generator=generator, dtype=torch.double, requires_grad=True)
@@ -47,8 +47,8 @@ def test_means_and_their_gradients(num_src: int, num_dst: int, count: int) -> No
 
 def test_there_may_be_no_nodes() -> None:
     none = torch.empty(2, 0, dtype=torch.long)
-    assert Adjacency(none, 0, 3).mean(torch.ones(0, 2)).tolist() == [[0.0, 0.0]] * 3
-    assert Adjacency(none, 3, 0).mean(torch.ones(3, 2)).shape == (0, 2)
+    assert Adjacency.of_edges(none, 0, 3).mean(torch.ones(0, 2)).tolist() == [[0.0, 0.0]] * 3
+    assert Adjacency.of_edges(none, 3, 0).mean(torch.ones(3, 2)).shape == (0, 2)
 
 
 @pytest.mark.parametrize("kind", [kind for kind, model in MODELS.items() if model.takes_adjacency])

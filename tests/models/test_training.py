@@ -115,6 +115,17 @@ def test_same_seed_same_model_and_no_global_randomness(settings: TrainSettings) 
     assert not torch.equal(other.get_parameter(OWN), first.get_parameter(OWN))
 
 
+def test_the_device_is_checked_and_the_cpu_is_one() -> None:
+    data, likes = learnable()
+    model = make_model("rgcn", data, LIKES, hidden=8)
+    for device in ("nowhere", "cuda:77"):
+        with pytest.raises(SettingsError, match="device must be one that torch can use here"):
+            train(model, data, LIKES, split_links(likes), device=device)
+    settings = TrainSettings(epochs=2)
+    report = train(model, data, LIKES, split_links(likes), settings, device="cpu")
+    assert report == trained(settings)[1]
+
+
 def test_training_stops_when_validation_does_not_rise() -> None:
     _, report, _ = trained(TrainSettings(lr=0.0, patience=4))
     assert (report.best_epoch, len(report.history)) == (1, 5)

@@ -32,6 +32,7 @@ from pagelink.bench.speed.rows import (
 from pagelink.bench.speed.setup import setup_times
 from pagelink.bench.speed.spared import spared_rows
 from pagelink.bench.speed.starting import cold, command, imports
+from pagelink.bench.speed.training import training
 from pagelink.datasets.folders import DataNotFoundError, find_data
 from pagelink.explain.building import versions
 from pagelink.runtime.files import write_text
@@ -115,6 +116,7 @@ ROWS: dict[str, tuple[Callable[[Rows, str], Iterator[Figure]], tuple[str, ...]]]
     "first": (Rows.first, (USERITEMATTR, MOVIELENS)),
     "cold": (lambda rows, name: cold(rows.sizes, rows.seed, name), (USERITEMATTR,)),
     "import": (lambda rows, _: imports(rows.sizes), GENERATED),
+    "training": (lambda rows, _: training(rows.sizes, rows.seed), GENERATED),
     "command": (lambda rows, name: command(rows.sizes, rows.seed, name), (MOVIELENS,)),
 }
 """The rows by name: what measures one on a data set, and the data sets it is measured on."""

@@ -35,9 +35,9 @@ def memory(dataset: str, links: int, seed: int, tiny: bool) -> dict[str, float]:
     explainer = workload.explainer(Settings(), seed)
     heaviest = _heaviest(explainer, workload.pairs[:CANDIDATES], min(HEAVIEST, links // 3))
     between = workload.links(links - 2 * len(heaviest))
-    before = _peak()
+    before = peak()
     with_paths = explain_all(explainer, [*heaviest, *between, *heaviest])
-    return {"before": before, "with paths": with_paths, "peak": _peak()}
+    return {"before": before, "with paths": with_paths, "peak": peak()}
 
 
 def _heaviest(explainer: PaGELink, links: Links, count: int) -> Links:
@@ -52,7 +52,8 @@ def _heaviest(explainer: PaGELink, links: Links, count: int) -> Links:
     return [links[i] for i in sorted(range(len(links)), key=lambda i: -edges[i])[:count]]
 
 
-def _peak() -> float:
+def peak() -> float:
+    """Peak memory of this process, in bytes."""
     return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _UNIT)
 
 

@@ -110,6 +110,8 @@ class Sizes:
 
     memory_links: tuple[int, int] = (200, 1_000)
     first_repeats: int = 3
+    training_edges: int = 4_000_000
+    training_seconds: float = 30.0
 
 
 FULL = Sizes()
@@ -123,6 +125,7 @@ QUICK = Sizes(
     linear_copies=2, large_repeats=2, setup_nodes=60, setup_edges=240, setup_layers=(1, 2),
     setup_relations=(2, 3), setup_link_types=(1, 3), setup_repeats=1,
     relations=20, relation_nodes=40, relation_edges=240, relation_links=4, relation_repeats=1,
+    training_edges=4_000, training_seconds=0.5,
     kg_links=2, attention_nodes=100, attention_edges=400, attention_links=2,
     memory_links=(6, 9), first_repeats=1,
 )  # fmt: skip
