@@ -211,11 +211,11 @@ def measured_so_far(trials: Trials, members: Longs) -> dict[int, Measured]:
 
 def _errors(trials: Trials, selection: Selection, sets: Edits) -> Doubles | None:
     """The standard errors of the influences of the chosen sets; None: they are exact."""
-    removed = trials.model.errors(trials.graphs.whole, sets)
-    if removed is None:
+    graphs = trials.graphs
+    removed, added = (trials.model.errors(each, sets) for each in (graphs.whole, graphs.bare))
+    if removed is None or added is None:
         return None
-    inserted = trials.model.errors(trials.graphs.bare, sets)
-    return np.where(selection.inserted[sets.link], inserted, removed)
+    return np.where(selection.inserted[sets.link], added, removed)
 
 
 def _verdict(

@@ -138,7 +138,7 @@ def test_pagelink_points_to_this_for_models_without_messages() -> None:
     data = HeteroData()
     data["a"].num_nodes = 2
     data["a", "to", "a"].edge_index = torch.tensor([[0], [1]])
-    with pytest.raises(ModelError, match="DistMult passes no messages.*explain_trained"):
+    with pytest.raises(ModelError, match=r"DistMult passes no messages.*explain_trained"):
         pagelink.PaGELink(model, data, ("a", "to", "a"))
 
 
