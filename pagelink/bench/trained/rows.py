@@ -82,7 +82,7 @@ class LinkSets:
 
     def _edge(self, edge_type: object, column: int) -> int:
         graph = self.explainer.graph
-        position = graph.edge_types.index(edge_type)  # type: ignore[arg-type]
+        position = graph.edge_types.index(edge_type)
         (edge,) = np.flatnonzero((graph.relation == position) & (graph.column == column))
         return int(edge)
 

@@ -20,7 +20,7 @@ UMLS, FREEBASE, TINY = "UMLS", "FB15k-237", "tiny"
 MODELS: dict[str, Kind] = {"ComplEx": "complex", "TransE": "translation"}
 SIZE = 64
 SHARED_ENDS = 256
-"""Ends that the true one is told from, in each step; all, if there are no more."""
+"""Random ends beside the true one, in each step; all ends, if there are no more."""
 
 
 @dataclass(frozen=True)
