@@ -27,9 +27,10 @@ from pagelink.bench.runs import (
     check_names,
     mean_cell,
     plain,
+    plain_list,
     shown_progress,
 )
-from pagelink.bench.trained.rows import ROWS, LinkSets
+from pagelink.bench.trained.rows import OURS, ROWS, LinkSets
 from pagelink.bench.trained.subjects import (
     FREEBASE,
     MODELS,
@@ -47,6 +48,8 @@ from pagelink.trained.explainer import TrainedExplainer
 
 NAME = "trained"
 AGREEMENT, DELETION = "agreement", "deletion"
+SETS, RANKS, LINKS = "trained-sets", "trained-ranks", "trained-links"
+"""Parts of the run store: explanations, trainings for the deletion, links for the agreement."""
 FIRST_SEED = 1000
 """Seed of the model that is explained; the trainings again have 0, 1, ..."""
 
@@ -82,29 +85,34 @@ def run_and_print(
     with shown_progress(console) as step:
         for graph in wanted:
             for model in check_names("model", models, MODELS):
-                subject = _Subject(graph, model, seeds)
-                key = {"data": graph, "model": model, "seeds": seeds}
-                todo: dict[str, tuple[int, Callable[[int], Figures]]] = {
-                    DELETION: (predictions, subject.deletion)
-                }
+                subject = _Subject(graph, model, seeds, store, step)
+                subject.deletion(predictions)
                 if links and graph != FREEBASE:
-                    todo[AGREEMENT] = (links, subject.agreement)
-                for part, (count, work) in todo.items():
-                    step(f"{graph}, {model}: {part}")
-                    full = {**key, "links": count, "part": part}
-                    name = f"{part} {graph} {model}"
-                    store.do(NAME, name, full, partial(work, count))
+                    subject.agreement(links)
     runs = sorted(store.all(NAME), key=lambda run: run.key["part"], reverse=True)
     say_tables(tables(runs), out, NAME, console, quick=quick)
     return runs
 
 
 class _Subject:
-    """A model on a graph, its explanations, and trainings of it."""
+    """A model on a graph, its explanations, and trainings of it.
 
-    def __init__(self, graph: str, model: str, seeds: int) -> None:
+    Every explanation and every training is a run of its own, so that little is lost when the
+    benchmark is interrupted.
+    """
+
+    def __init__(
+        self, graph: str, model: str, seeds: int, store: RunStore, step: Callable[[str], None]
+    ) -> None:
         self._graph, self._kind, self._seeds = graph, MODELS[model], seeds
+        self._key: Figures = {"data": graph, "model": model}
+        self._name, self._store, self._step = f"{graph} {model}", store, step
         self._made: tuple[Facts, EmbeddingModel, TrainedExplainer, Longs] | None = None
+        self._trained: dict[int, EmbeddingModel] = {}
+
+    def _do(self, part: str, name: str, key: Figures, work: Callable[[], Figures]) -> Figures:
+        self._step(f"{self._name}: {name}")
+        return self._store.do(part, f"{self._name} {name}", {**self._key, **key}, work).figures
 
     def _ready(self) -> tuple[Facts, EmbeddingModel, TrainedExplainer, Longs]:
         """The facts, the model, its explainer, and its correct predictions in random order."""
@@ -137,76 +145,104 @@ class _Subject:
         found: Bools = ~np.isin(facts.codes(facts.train), facts.codes(rows))
         return found
 
-    def _sets(self, count: int) -> list[tuple[Longs, LinkSets, dict[str, frozenset[int]]]]:
-        """The first predictions that have paths, with the facts of every row."""
-        _, _, explainer, right = self._ready()
-        found: list[tuple[Longs, LinkSets, dict[str, frozenset[int]]]] = []
-        for link in right:
+    def _links(self, count: int) -> list[tuple[int, Longs, dict[str, frozenset[int]]]]:
+        """The first correct predictions that have paths: number, link, facts of every row."""
+        found: list[tuple[int, Longs, dict[str, frozenset[int]]]] = []
+        right = self._ready()[3]
+        for number, link in enumerate(right):
             if len(found) == count:
                 break
-            offered = LinkSets.of(explainer, link, 0)
-            if offered is None:
-                continue
-            head, relation, tail = link.tolist()
-            rows = offered.all_rows(
-                explainer.explain(head, tail, explainer.link_types[relation][1]), 0
-            )
+            key = {"link": link.tolist()}
+            rows = self._do(SETS, f"sets {number}", key, partial(self._rows, link))["rows"]
             if rows:
-                found.append((link, offered, rows))
+                found.append((number, link, {row: frozenset(rows[row]) for row in ROWS}))
         return found
 
-    def deletion(self, count: int) -> Figures:
+    def _rows(self, link: Longs) -> Figures:
+        """The facts of every row, of a link; none if no path joins its ends."""
+        explainer = self._ready()[2]
+        offered = LinkSets.of(explainer, link, 0)
+        if offered is None:
+            return {"rows": {}}
+        head, relation, tail = link.tolist()
+        answer = explainer.explain(head, tail, explainer.link_types[relation][1])
+        rows = offered.all_rows(answer, 0)
+        return {"rows": {row: sorted(map(int, facts)) for row, facts in rows.items()}}
+
+    def deletion(self, count: int) -> None:
         """MRR and Hits@1 of predictions, with all facts and without the explanations of a row."""
-        facts = self._ready()[0]
-        sets = self._sets(count)
-        links = np.array([link for link, _, _ in sets])
+        chosen = self._links(count)
+        links = np.array([link for _, link, _ in chosen])
         gone = {"none": frozenset[int]()}
-        gone |= {row: frozenset().union(*(rows[row] for _, _, rows in sets)) for row in ROWS}
+        gone |= {row: frozenset().union(*(rows[row] for *_, rows in chosen)) for row in ROWS}
         figures: Figures = {"predictions": len(links)}
         for row, out in gone.items():
             ranks = [
-                tail_ranks(self._again(seed, out), facts, links) for seed in range(self._seeds)
-            ]
+                self._do(
+                    RANKS, f"ranks {row} {seed}",
+                    {"links": links.tolist(), "seed": seed, "gone": sorted(out)},
+                    partial(self._ranked, links, seed, out),
+                )["ranks"]
+                for seed in range(self._seeds)
+            ]  # fmt: skip
+            every = np.array(ranks)
             figures[row] = {
-                "mrr": [plain(float((1 / each).mean())) for each in ranks],
-                "hits": [plain(float((each <= 1).mean())) for each in ranks],
+                "mrr": plain_list((1 / every).mean(1)),
+                "hits": plain_list((every <= 1).mean(1)),
                 "facts": len(out),
             }
-        return figures
+        self._finish(DELETION, count, figures)
 
-    def agreement(self, count: int) -> Figures:
+    def _ranked(self, links: Longs, seed: int, gone: frozenset[int]) -> Figures:
+        return {"ranks": tail_ranks(self._again(seed, gone), self._ready()[0], links).tolist()}
+
+    def agreement(self, count: int) -> None:
         """Per link, how the effects of its rows by mimics and by training agree."""
-        sets = self._sets(count)
-        ends = np.array([link for link, _, _ in sets])
+        found = [
+            self._do(
+                LINKS, f"effects {number}", {"link": link.tolist(), "seeds": self._seeds},
+                partial(self._effects, link, rows),
+            )
+            for number, link, rows in self._links(count)
+        ]  # fmt: skip
+        half = self._seeds // 2
+        figures: Figures = {"links": len(found), "mimics": [], "ends only": [], "ceiling": []}
+        for each in found:
+            lost = np.array(each["lost"])
+            for name in ("mimics", "ends only"):
+                figures[name].append(plain(_correlation(np.array(each[name]), lost.mean(1))))
+            halves = lost[:, :half].mean(1), lost[:, half:].mean(1)
+            figures["ceiling"].append(plain(_correlation(*halves)))
+        self._finish(AGREEMENT, count, figures)
 
-        def scores(seed: int, gone: frozenset[int], link: Longs) -> float:
-            model = self._again(seed, gone)
-            return _score(model, link)
-
-        whole = [self._again(seed) for seed in range(self._seeds)]
-        correlations, ceilings, by_ends = [], [], []
-        for link, offered, rows in sets:
-            different = list(dict.fromkeys(rows.values()))
-            # Parts of the sets, too: of one size, sets hardly differ.
-            different += [frozenset([fact]) for fact in sorted(different[0])][:SINGLE]
-            different = list(dict.fromkeys(different))
-            before = np.array([_score(model, link) for model in whole])
-            lost = np.array(
-                [[before[seed] - scores(seed, each, link) for seed in range(self._seeds)]
-                 for each in different]
-            )  # fmt: skip
-            mimics = [offered.effect(each) for each in different]
-            only = [offered.effect(each, ends_only=True) for each in different]
-            correlations.append(_correlation(np.array(mimics), lost.mean(1)))
-            by_ends.append(_correlation(np.array(only), lost.mean(1)))
-            half = self._seeds // 2
-            ceilings.append(_correlation(lost[:, :half].mean(1), lost[:, half:].mean(1)))
+    def _effects(self, link: Longs, rows: dict[str, frozenset[int]]) -> Figures:
+        """The effects of sets of facts of a link: by mimics, and by training, per seed."""
+        offered = LinkSets.of(self._ready()[2], link, 0)
+        assert offered is not None
+        # Single facts of our paths, too: of one size, sets hardly differ.
+        single = [frozenset([fact]) for fact in sorted(rows[OURS])][:SINGLE]
+        sets = list(dict.fromkeys([*rows.values(), *single]))
+        lost = [
+            [self._whole(seed, link) - _score(self._again(seed, each), link)
+             for seed in range(self._seeds)]
+            for each in sets
+        ]  # fmt: skip
         return {
-            "links": len(ends),
-            "mimics": [plain(value) for value in correlations],
-            "ends only": [plain(value) for value in by_ends],
-            "ceiling": [plain(value) for value in ceilings],
+            "mimics": [offered.effect(each) for each in sets],
+            "ends only": [offered.effect(each, ends_only=True) for each in sets],
+            "lost": lost,
         }
+
+    def _whole(self, seed: int, link: Longs) -> float:
+        """The score of a link after training on all facts."""
+        if seed not in self._trained:
+            self._trained[seed] = self._again(seed)
+        return _score(self._trained[seed], link)
+
+    def _finish(self, part: str, count: int, figures: Figures) -> None:
+        """Store what a table is made of."""
+        key = {"seeds": self._seeds, "links": count, "part": part}
+        self._do(NAME, part, key, lambda: figures)
 
 
 def _score(model: EmbeddingModel, link: Longs) -> float:
