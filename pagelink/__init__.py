@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pagelink.store.graph_store import GraphStore
     from pagelink.tables.load import load_graph, save_graph
     from pagelink.tables.words import Words
+    from pagelink.trained.explainer import TrainedExplainer, explain_trained
 
 __version__ = "0.1.0"
 
@@ -30,11 +31,14 @@ _HOME = {
     "load_graph": "pagelink.tables.load",
     "save_graph": "pagelink.tables.load",
     "Words": "pagelink.tables.words",
+    "TrainedExplainer": "pagelink.trained.explainer",
+    "explain_trained": "pagelink.trained.explainer",
 }
 
 __all__ = [
     "Explanation", "GraphStore", "PaGELink", "PaGELinkExplainer", "PageLinkError", "Path",
-    "PathEdge", "Settings", "Words", "load_graph", "save_graph",
+    "PathEdge", "Settings", "TrainedExplainer", "Words", "explain_trained", "load_graph",
+    "save_graph",
 ]  # fmt: skip
 
 

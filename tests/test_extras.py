@@ -70,7 +70,7 @@ def test_the_project_says_the_same() -> None:
     assert names(extras["ray"]) == {"ray"}
     assert names(extras["notebook"]) < NOTEBOOK
     assert set(re.findall(r"\w+", extras["all"][0])) - {"pagelink"} == {
-        "bench", "notebook", "ray", "study", "web",
+        "bench", "notebook", "pykeen", "ray", "study", "web",
     }  # fmt: skip
 
 

@@ -17,8 +17,8 @@ PACKAGE = Path(__file__).parent.parent / "pagelink"
 # link through the method; those from `views` on use it and are never used by it.
 ORDER = (
     "errors", "settings", "runtime", "layers", "graph", "store", "tables", "model", "search",
-    "measure", "explain", "views", "models", "datasets", "rivals", "metrics", "checks", "engine",
-    "audit", "web", "study", "bench", "cli", "__main__",
+    "measure", "explain", "trained", "views", "models", "datasets", "rivals", "metrics", "checks",
+    "engine", "audit", "web", "study", "bench", "cli", "__main__",
 )  # fmt: skip
 # A result says and draws itself, so that a user need not know the views, and an explainer has its
 # links explained by workers and its model audited, so that a user need not know the engine nor the

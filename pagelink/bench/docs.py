@@ -35,19 +35,21 @@ from pagelink.bench.runs import RunStore, layout
 from pagelink.bench.speed import report as speed
 from pagelink.bench.speed.bench import ROWS as SPEED_ROWS
 from pagelink.bench.speed.figures import plot
+from pagelink.bench.trained import bench as trained
 from pagelink.errors import PageLinkError
 from pagelink.runtime.files import write_text
 
 RESULTS = Path("docs") / "results"
 FILES = (
     Path("README.md"), Path("docs") / "benchmark.md", Path("docs") / "faithfulness.md",
-    Path("docs") / "paper.md", Path("docs") / "speed.md", Path("docs") / "your-model.md",
+    Path("docs") / "paper.md", Path("docs") / "speed.md", Path("docs") / "trained.md",
+    Path("docs") / "your-model.md",
 )  # fmt: skip
 IMAGES = Path("docs") / "images"
 MOST_BYTES = 1_500_000
 TABLES = (
     planted.NAME, FAITHFULNESS, strongest.NAME, sides.NAME, experts.NAME, robust.NAME,
-    pyg_examples.NAME,
+    pyg_examples.NAME, trained.NAME,
 )  # fmt: skip
 SPEED_PLOT = "speed.svg"
 README = {

@@ -321,3 +321,33 @@ def examples(
     one_thread()
     with locked(out):
         run_and_print(folder, out, console, only or [], links)
+
+
+@bench.command()
+def trained(
+    data: Annotated[Many, repeatable("UMLS or FB15k-237; default: UMLS.", "NAME")] = None,
+    model: Annotated[Many, repeatable("ComplEx or TransE; default: both.", "NAME")] = None,
+    predictions: Annotated[
+        int, typer.Option(min=1, help="Predictions whose explanations are deleted.")
+    ] = 100,
+    links: Annotated[
+        int, typer.Option(min=0, help="UMLS: links of which single sets are deleted.")
+    ] = 20,
+    seeds: Annotated[int, typer.Option(min=2, help="Number of trainings of each model.")] = 5,
+    out: Annotated[Path, output("Folder for results.")] = Path("out"),
+    quick: Quick = False,
+) -> None:
+    """Compare explanations of models without messages with really training again.
+
+    pagelink bench trained --data UMLS --out out
+
+    What was done before is not done again.
+    """
+    from pagelink.bench.trained.bench import run_and_print
+
+    one_thread()
+    with locked(out):
+        run_and_print(
+            out, console, data=data or ["UMLS"], models=model or [], predictions=predictions,
+            links=links, seeds=seeds, quick=quick,
+        )  # fmt: skip

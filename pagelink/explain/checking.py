@@ -67,7 +67,7 @@ def check_links(scored: Scored, at: At, *, on_disk: bool) -> list[Check]:
     hops = hops if hops is None else max(hops, setup.settings.num_hops or 0)
     fine = Check(hops)
     checks = [fine] * len(scored.requested)
-    if hops is None or setup.receptive_field.sees_nothing:
+    if hops is None or setup.receptive_field.sees_nothing or not setup.passes_messages:
         return checks
     is_full = setup.settings.check == "full" or (
         setup.settings.check == "auto" and not on_disk and setup.graph.num_edges <= MOST_EDGES

@@ -12,10 +12,9 @@ from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.edited_graphs import Edits
 from pagelink.measure.trials import ReferenceGraphs
 from pagelink.measure.verdict import TENTH
-from pagelink.model.edited_logits import EditedLogits
 from pagelink.runtime.arrays import Bools
 from pagelink.runtime.timer import OutOfTimeError
-from pagelink.search.work import MEASURING, Scored, Setup, score_links
+from pagelink.search.work import Scored, Setup, score_links
 
 Method = Callable[[Scored, int], list[Explanation]]
 """From links with their computation graphs and scores, and a seed, to one explanation each."""
@@ -135,7 +134,7 @@ def _is_carried(scored: Scored) -> Bools:
     """
     setup, batch, timer = scored.setup, scored.batch, scored.timer
     graphs = ReferenceGraphs.of(setup, batch, timer.search_end())
-    model = EditedLogits(setup.predictor, batch, scored.relation, timer, MEASURING)
+    model = setup.edited(batch, scored.relation, timer)
     without = Edits.towards(batch, graphs.whole & graphs.on_path, np.arange(batch.num_links))
     bare = model.logits(graphs.whole, without)
     if not model.complete:

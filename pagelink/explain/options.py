@@ -27,7 +27,7 @@ from pagelink.graph.lookup import fact_of
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.measure.candidates import CandidateFinder, Candidates
 from pagelink.measure.held_out import HeldOutShares
-from pagelink.model.edited_logits import EditedLogits, edge_gradient
+from pagelink.model.edited_logits import EditedLogits
 from pagelink.model.receptive_field import ReceptiveField
 from pagelink.runtime.arrays import Doubles, Longs
 from pagelink.runtime.timer import UNLIMITED, OutOfTimeError, Timer
@@ -254,17 +254,17 @@ def _for_and_against(
     Raises:
         OutOfTimeError: the time was over before the model was asked about paths.
     """
-    predictor, count = setup.predictor, setup.settings.candidates
+    count = setup.settings.candidates
     size, until = setup.size(batch), timer.until
-    whole, paths = predictor.needed(batch), setup.path_graphs(batch, None, until)
+    whole, paths = setup.predictor.needed(batch), setup.path_graphs(batch, None, until)
     has_path = np.flatnonzero(paths.has_path(until))
     if not timer.allows(2 * size, SPEAKING):
         raise OutOfTimeError
     logits, recorded = setup.logits(batch, relation, timer)
     even = np.zeros(len(batch.edges), dtype=np.float32)
     with timer.step(size):
-        gradient = edge_gradient(predictor, recorded, len(batch.edges))
-    model = EditedLogits(predictor, batch, relation, timer, SPEAKING)
+        gradient = setup.gradient(batch, recorded)
+    model = setup.edited(batch, relation, timer, SPEAKING)
     finder = CandidateFinder(setup.graph, batch, paths, has_path, even, timer)
     sides = [
         (sign, finder.taken(finder.most_concise(count), finder.steepest(sign * gradient, count)))

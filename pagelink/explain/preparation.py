@@ -13,7 +13,7 @@ import numpy as np
 from torch import Tensor, nn
 from torch_geometric.data import Data, HeteroData
 
-from pagelink.errors import GraphError
+from pagelink.errors import GraphError, ModelError
 from pagelink.explain.building import ResultBuilder
 from pagelink.explain.longer import Method
 from pagelink.explain.notes import warnings_about
@@ -33,10 +33,13 @@ from pagelink.model.kept_proof import kept_field
 from pagelink.model.model_checks import inspect_model
 from pagelink.model.predictor import Forward, LinkPredictor
 from pagelink.model.receptive_field import extractor_for
-from pagelink.search.constraints import compile_constraints
+from pagelink.search.constraints import Constraints, compile_constraints
 from pagelink.search.work import Scored, Setup
 from pagelink.settings import Settings
 from pagelink.store.graph_store import GraphStore
+
+WITHOUT_MESSAGES = ("pykeen.models", "torch_geometric.nn.kge")
+"""Modules whose models score links by embeddings alone."""
 
 
 class Prepared:
@@ -60,6 +63,12 @@ class Prepared:
         proof: Path | None = None,
     ) -> None:
         check_arguments(settings, seed, threshold)
+        if any(kind.__module__.startswith(WITHOUT_MESSAGES) for kind in type(model).__mro__):
+            raise ModelError(
+                f"{type(model).__name__} passes no messages: its score rests on embeddings. What "
+                "the facts that it was trained on put into these is explained by "
+                "pagelink.explain_trained(model, triples, links)."
+            )
         self._given: dict[str, Any] = {
             "link_type": link_type, "forward": forward, "output": output, "threshold": threshold,
             "reverse": reverse, "relation_names": relation_names, "held_out": held_out,
@@ -104,9 +113,7 @@ class Prepared:
         constraints = compile_constraints(self.graph, settings)
         if settings.prefer is not None:
             fact_weights(self.graph, settings.prefer)  # an unknown column ends it here
-        self.setup = Setup(
-            self.predictor, self.receptive_field, batches, settings, constraints, self.threshold
-        )
+        self.setup = self._setup(batches, settings, constraints, seed)
         self.builder = ResultBuilder(self.setup, seed, self.warnings)
         self.pipeline = Pipeline(
             self.setup, self.builder, self._method, seed, self._pipeline_at, self.known,
@@ -114,6 +121,14 @@ class Prepared:
         )  # fmt: skip
         self._wider: dict[int | None, Prepared] = {self.extractor.num_hops: self}
         self._of_length: dict[int, Self] = {}
+
+    def _setup(
+        self, batches: Batches, settings: Settings, constraints: Constraints, seed: int
+    ) -> Setup:
+        """What the steps of the method share; a model without messages is measured otherwise."""
+        return Setup(
+            self.predictor, self.receptive_field, batches, settings, constraints, self.threshold
+        )
 
     def _pipeline_at(self, num_hops: int | None) -> Pipeline:
         """The same method with computation graphs of another radius; None: on the full graph."""

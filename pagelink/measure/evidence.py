@@ -31,8 +31,7 @@ from pagelink.measure.verdict import (
     verdict_of,
 )
 from pagelink.measure.what_else import what_else
-from pagelink.model.edited_logits import EditedLogits
-from pagelink.runtime.arrays import Longs
+from pagelink.runtime.arrays import Doubles, Longs
 from pagelink.runtime.csr import Csr
 from pagelink.search.paths import allowed_facts, build_path_graphs
 from pagelink.search.work import Work
@@ -86,6 +85,7 @@ def measure_chosen(trials: Trials, selection: Selection) -> dict[int, Measured]:
     only = Edits.towards(work.batch, others, work.links)
     answers = trials.logits(trials.graphs.whole, Edits.joined([sets, only]))
     gone, alone = answers.reshape(2, -1)
+    errors = _errors(trials, selection, sets)
 
     # 2. Controls by swaps, where the verdict hangs on them.
     carried = [i for i in work.links.tolist() if _verdict(trials, selection, i) == "supported"]
@@ -116,6 +116,7 @@ def measure_chosen(trials: Trials, selection: Selection) -> dict[int, Measured]:
                 num_sets=int(selection.num_sets[link]),
                 max_length=work.setup.settings.max_length,
                 control=controls.degree.get(link),
+                influence_error=None if errors is None else float(errors[i]),
                 ends=ends.get(link),
             ),
             _paths(trials, selection, controls, verdicts[link], link),
@@ -183,10 +184,9 @@ def trials_of_parts(work: Work) -> Trials:
 
 def logit_without_edges(work: Work, link: int) -> float:
     """Return the logit of a link of a batch on a graph without any edge."""
-    predictor = work.setup.predictor
-    every = predictor.needed(work.batch)
+    every = work.setup.predictor.needed(work.batch)
     removal = Edits.towards(work.batch, every, np.array([link]))
-    return float(EditedLogits(predictor, work.batch, work.relation).logits(every, removal)[0])
+    return float(work.setup.edited(work.batch, work.relation).logits(every, removal)[0])
 
 
 def measured_so_far(trials: Trials, members: Longs) -> dict[int, Measured]:
@@ -207,6 +207,15 @@ def measured_so_far(trials: Trials, members: Longs) -> dict[int, Measured]:
         link: Measured(None, tuple(so_far(member) for member in row[row >= 0].tolist()))
         for link, row in zip(trials.work.links.tolist(), members, strict=True)
     }
+
+
+def _errors(trials: Trials, selection: Selection, sets: Edits) -> Doubles | None:
+    """The standard errors of the influences of the chosen sets; None: they are exact."""
+    graphs = trials.graphs
+    removed, added = (trials.model.errors(each, sets) for each in (graphs.whole, graphs.bare))
+    if removed is None or added is None:
+        return None
+    return np.where(selection.inserted[sets.link], added, removed)
 
 
 def _verdict(

@@ -18,11 +18,10 @@ from pagelink.graph.extension import extended, positions, slots_of, with_edges
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.measure.swap_kernels import draw_swaps
 from pagelink.measure.trials import ReferenceGraphs
-from pagelink.model.edited_logits import EditedLogits
 from pagelink.runtime.arrays import Doubles, Ints, Longs
 from pagelink.runtime.csr import Csr
 from pagelink.runtime.timer import UNLIMITED, OutOfTimeError, Timer
-from pagelink.search.work import MEASURING, Setup
+from pagelink.search.work import Setup
 
 
 class SwapArrays(NamedTuple):
@@ -246,7 +245,7 @@ def swapped_logits(
         Csr(np.searchsorted(owner, draws), np.arange(len(edge))),
         table,
     )
-    model = EditedLogits(setup.predictor, wider, relation, timer, MEASURING)
+    model = setup.edited(wider, relation, timer)
     answers = model.logits(shown, edits)
     if not model.complete:
         raise OutOfTimeError

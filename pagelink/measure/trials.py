@@ -19,7 +19,7 @@ from pagelink.model.edited_logits import EditedLogits
 from pagelink.runtime.arrays import Bools, Doubles, Longs
 from pagelink.runtime.timer import OutOfTimeError
 from pagelink.search.paths import build_path_graphs
-from pagelink.search.work import MEASURING, Setup, Work
+from pagelink.search.work import Setup, Work
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Trials:
         setup, batch, links = work.setup, work.batch, work.links
         graphs = ReferenceGraphs.of(setup, batch, work.timer.search_end())
         whole = graphs.whole
-        model = EditedLogits(setup.predictor, batch, work.relation, work.timer, MEASURING)
+        model = setup.edited(batch, work.relation, work.timer)
         each = candidates.removal(candidates.link, np.arange(len(candidates.lengths))[:, None])
         paths = Edits.towards(batch, whole & graphs.on_path, links)
         edges = Edits.towards(batch, whole, links)

@@ -295,6 +295,9 @@ class Evidence:
     """The number of facts of the longest paths that were looked at."""
     control: DegreeControl | None = None
     """Whether it matters what the facts lead to; None: not measured, or no swap is possible."""
+    influence_error: float | None = None
+    """The standard error of the influence, where it is a mean over random starts (models without
+    messages); None: it is exact."""
     ends: Ends | None = None
     """Under `degree_only`, the end of which only the number of facts counts; `either` if every fact
     of the paths is at both ends, so that this is not known. Under `supported`, the end that

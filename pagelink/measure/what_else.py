@@ -125,10 +125,12 @@ def what_else(trials: Trials, links: Longs) -> dict[int, tuple[Part, ...]]:
     found = {}
     for link in links.tolist():
         parts = LinkParts.of(trials, link)
-        effects = [(effect, None) for effect in _facts(parts)] + _features(parts)
+        effects: list[tuple[float, float | None]] = [(each, None) for each in _facts(parts)]
+        if trials.work.setup.passes_messages:  # else features are what facts put there
+            effects += _features(parts)
         found[link] = tuple(
             Part(name, size, *effect)
-            for name, size, effect in zip(PARTS, parts.sizes, effects, strict=True)
+            for name, size, effect in zip(PARTS, parts.sizes, effects, strict=False)
         )
     return found
 

@@ -101,6 +101,10 @@ class EditedLogits:
                 answers[order[first:last]] = logits.cpu().double().numpy()
         return answers
 
+    def errors(self, graph: Bools, edits: Edits) -> Doubles | None:
+        """Return the standard error of what each edit does; None: that is exact."""
+        return None
+
     def _inputs(self, graph: Bools, edits: Edits) -> ModelInput:
         if self._editor is None:
             wanted = graph.copy()

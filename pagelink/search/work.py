@@ -17,7 +17,7 @@ from pagelink.graph.batches import Batches
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.links import Link
 from pagelink.graph.typed_graph import TypedGraph, spaced
-from pagelink.model.edited_logits import edge_gradient
+from pagelink.model.edited_logits import EditedLogits, edge_gradient
 from pagelink.model.inputs import ModelInput
 from pagelink.model.predictor import LinkPredictor
 from pagelink.model.receptive_field import ReceptiveField
@@ -65,6 +65,11 @@ class Setup:
         """Tau: the largest change of a score that is not noticed."""
         return self.receptive_field.noise.tau
 
+    @property
+    def passes_messages(self) -> bool:
+        """Whether the score rests on messages along the edges of the graph."""
+        return True
+
     @cached_property
     def hub_bars(self) -> Longs:
         """Per node type, the degree above which an inner node of a path is a hub."""
@@ -108,6 +113,28 @@ class Setup:
             logits, recorded, _ = predictor.record(inputs)
             return logits.cpu().double().numpy(), recorded
 
+    def edited(
+        self,
+        batch: ComputationGraphs,
+        relation: Longs,
+        timer: Timer = UNLIMITED,
+        doing: str = MEASURING,
+    ) -> EditedLogits:
+        """Return what scores the links of a batch on edited graphs."""
+        return EditedLogits(self.predictor, batch, relation, timer, doing)
+
+    def gradient(
+        self, batch: ComputationGraphs, recorded: ModelInput, without: Longs | None = None
+    ) -> Floats:
+        """Return the gradient of each link's logit by the weights of its edges.
+
+        Args:
+            batch: the links.
+            recorded: the same, as they went through the model.
+            without: edges of the batch to leave out.
+        """
+        return edge_gradient(self.predictor, recorded, len(batch.edges), without)
+
     def size(self, batch: ComputationGraphs) -> int:
         """Return the number of edges of a batch that go through the model."""
         return int(self.predictor.needed(batch).sum())
@@ -148,8 +175,7 @@ class Scored:
         if not self.timer.allows(self.size, MEASURING):
             raise OutOfTimeError
         with self.timer.step(self.size):
-            num_edges = len(self.batch.edges)
-            return edge_gradient(self.setup.predictor, self.recorded, num_edges, without)
+            return self.setup.gradient(self.batch, self.recorded, without)
 
 
 @dataclass(frozen=True)

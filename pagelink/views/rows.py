@@ -31,7 +31,8 @@ SCHEMA = pa.schema([
     ("dst", pa.string()), ("dst_index", pa.int64()), ("probability", pa.float64()),
     ("logit", pa.float64()), ("reason", pa.string()), ("message", pa.string()),
     ("verdict", pa.string()), ("ends", pa.string()), ("influence", pa.float64()),
-    ("inserted", pa.bool_()), ("gain", pa.float64()), ("worth", pa.float64()),
+    ("influence_error", pa.float64()), ("inserted", pa.bool_()), ("gain", pa.float64()),
+    ("worth", pa.float64()),
     ("logit_without_these", pa.float64()), ("logit_without_paths", pa.float64()),
     ("logit_without_edges", pa.float64()), ("sufficiency", pa.float64()),
     ("rho_reached", pa.float64()), ("max_length", pa.int64()),
@@ -65,7 +66,8 @@ the path; a fact that was added to the graph has `"added": true` in it.
 
 What was measured, null where it was not: of the returned paths together, `verdict`, `ends` (under
 `degree_only`), `influence` (how much they add to the logit: by removal, or if `inserted` by
-insertion into the graph without paths), `gain`, `worth`, `logit_without_these`,
+insertion into the graph without paths), `influence_error` (its standard error, for models without
+messages), `gain`, `worth`, `logit_without_these`,
 `logit_without_paths`, `logit_without_edges`, `sufficiency` (null too if without the paths the logit
 is not lower), `rho_reached` and `max_length`, as `Evidence` has them; `control_effect`,
 `control_low`, `control_high`, `control_draws` and `control_placebo`, as `DegreeControl` has them.
@@ -88,8 +90,9 @@ VERSION = 4
 means; a change of the columns shows by itself."""
 _OF_THE_LINK = ("probability", "logit", "reason", "seed", "seconds")
 _OF_ITS_EVIDENCE = (
-    "verdict", "ends", "influence", "inserted", "gain", "worth", "logit_without_these",
-    "logit_without_paths", "logit_without_edges", "sufficiency", "rho_reached", "max_length",
+    "verdict", "ends", "influence", "influence_error", "inserted", "gain", "worth",
+    "logit_without_these", "logit_without_paths", "logit_without_edges", "sufficiency",
+    "rho_reached", "max_length",
 )  # fmt: skip
 _OF_THE_CONTROL = {
     "effect": "effect", "low": "low", "high": "high", "draws": "num_draws",

@@ -1,0 +1,1 @@
+"""How explanations of models without messages fare against really training again."""

@@ -1,0 +1,319 @@
+"""`pagelink bench trained`: explanations of models without messages, against training again.
+
+Two questions. *Agreement*: of single links, does the mimics' effect of a set of facts agree with
+what the score really loses when a model is trained without it? Beside it the ceiling: how well the
+losses by two halves of the training seeds agree with each other. *Deletion*, the protocol of Kelpie
+(Rossi et al., SIGMOD 2022): of correct predictions, the facts of all explanations are deleted at
+once, the model is trained again, and MRR and Hits@1 of these predictions fall.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from rich.console import Console
+
+from pagelink.bench.paper.report import Table, say_tables
+from pagelink.bench.runs import (
+    Figures,
+    Run,
+    RunStore,
+    cell,
+    check_names,
+    mean_cell,
+    plain,
+    plain_list,
+    shown_progress,
+)
+from pagelink.bench.trained.rows import OURS, ROWS, LinkSets
+from pagelink.bench.trained.subjects import (
+    FREEBASE,
+    MODELS,
+    PLANS,
+    TINY,
+    UMLS,
+    Facts,
+    fit,
+    load_facts,
+    tail_ranks,
+)
+from pagelink.runtime.arrays import Bools, Doubles, Longs
+from pagelink.trained.embeddings import EmbeddingModel
+from pagelink.trained.explainer import TrainedExplainer
+
+NAME = "trained"
+AGREEMENT, DELETION = "agreement", "deletion"
+SETS, RANKS, LINKS = "trained-sets", "trained-ranks", "trained-links"
+"""Parts of the run store: explanations, trainings for the deletion, links for the agreement."""
+FIRST_SEED = 1000
+"""Seed of the model that is explained; the trainings again have 0, 1, ..."""
+
+SINGLE = 5
+"""Single facts of our paths that are deleted to compare effects, at most."""
+
+
+def run_and_print(
+    out: Path,
+    console: Console,
+    *,
+    data: Sequence[str] = (UMLS,),
+    models: Sequence[str] = (),
+    predictions: int = 100,
+    links: int = 20,
+    seeds: int = 5,
+    quick: bool = False,
+) -> list[Run]:
+    """Do what was not done before, print the tables of all that was and write them.
+
+    Args:
+        out: folder for results.
+        console: where to print.
+        data: the graphs, `UMLS` or `FB15k-237`.
+        models: `ComplEx`, `TransE`; none: both.
+        predictions: whose explanations are deleted, at most.
+        links: of which single sets are deleted, at most; only on UMLS. 0: none.
+        seeds: trainings of everything that is trained again. 2 or more for the agreement.
+        quick: a tiny graph.
+    """
+    wanted = [TINY] if quick else check_names("graph", data, (UMLS, FREEBASE))
+    store = RunStore(out / "runs")
+    with shown_progress(console) as step:
+        for graph in wanted:
+            for model in check_names("model", models, MODELS):
+                subject = _Subject(graph, model, seeds, store, step)
+                subject.deletion(predictions)
+                if links and graph != FREEBASE:
+                    subject.agreement(links)
+    runs = sorted(store.all(NAME), key=lambda run: run.key["part"], reverse=True)
+    say_tables(tables(runs), out, NAME, console, quick=quick)
+    return runs
+
+
+class _Subject:
+    """A model on a graph, its explanations, and trainings of it.
+
+    Every explanation and every training is a run of its own, so that little is lost when the
+    benchmark is interrupted.
+    """
+
+    def __init__(
+        self, graph: str, model: str, seeds: int, store: RunStore, step: Callable[[str], None]
+    ) -> None:
+        self._graph, self._kind, self._seeds = graph, MODELS[model], seeds
+        self._key: Figures = {"data": graph, "model": model}
+        self._name, self._store, self._step = f"{graph} {model}", store, step
+        self._made: tuple[Facts, EmbeddingModel, TrainedExplainer, Longs] | None = None
+        self._trained: dict[int, EmbeddingModel] = {}
+
+    def _do(self, part: str, name: str, key: Figures, work: Callable[[], Figures]) -> Figures:
+        self._step(f"{self._name}: {name}")
+        return self._store.do(part, f"{self._name} {name}", {**self._key, **key}, work).figures
+
+    def _ready(self) -> tuple[Facts, EmbeddingModel, TrainedExplainer, Longs]:
+        """The facts, the model, its explainer, and its correct predictions in random order."""
+        if self._made is None:
+            facts = load_facts(self._graph)
+            model = fit(self._kind, facts, PLANS[self._graph], FIRST_SEED)
+            explainer = TrainedExplainer(
+                model, facts.train, entity_names=facts.entities, relation_names=facts.relations
+            )
+            test = facts.test[facts.test[:, 0] != facts.test[:, 2]]
+            right = test[tail_ranks(model, facts, test) == 1]
+            order = np.random.default_rng(0).permutation(len(right))
+            self._made = facts, model, explainer, right[order]
+        return self._made
+
+    def _again(self, seed: int, gone: frozenset[int] = frozenset()) -> EmbeddingModel:
+        """Train without some facts of the graph."""
+        facts = self._ready()[0]
+        kept = self._kept(gone)
+        return fit(self._kind, facts, PLANS[self._graph], seed, kept)
+
+    def _kept(self, gone: frozenset[int]) -> Bools:
+        """The facts for training that are none of some facts of the graph."""
+        facts, _, explainer, _ = self._ready()
+        graph = explainer.graph
+        forward = explainer.facts.is_forward[graph.relation]
+        edges = np.flatnonzero(np.isin(graph.fact, list(gone)) & forward)
+        number = explainer.facts.model_relation[graph.relation[edges]]
+        rows = np.stack([graph.src[edges], number, graph.dst[edges]], axis=1).astype(np.int64)
+        found: Bools = ~np.isin(facts.codes(facts.train), facts.codes(rows))
+        return found
+
+    def _links(self, count: int) -> list[tuple[int, Longs, dict[str, frozenset[int]]]]:
+        """The first correct predictions that have paths: number, link, facts of every row."""
+        found: list[tuple[int, Longs, dict[str, frozenset[int]]]] = []
+        right = self._ready()[3]
+        for number, link in enumerate(right):
+            if len(found) == count:
+                break
+            key = {"link": link.tolist()}
+            rows = self._do(SETS, f"sets {number}", key, partial(self._rows, link))["rows"]
+            if rows:
+                found.append((number, link, {row: frozenset(rows[row]) for row in ROWS}))
+        return found
+
+    def _rows(self, link: Longs) -> Figures:
+        """The facts of every row, of a link; none if no path joins its ends."""
+        explainer = self._ready()[2]
+        offered = LinkSets.of(explainer, link, 0)
+        if offered is None:
+            return {"rows": {}}
+        head, relation, tail = link.tolist()
+        answer = explainer.explain(head, tail, explainer.link_types[relation][1])
+        rows = offered.all_rows(answer, 0)
+        return {"rows": {row: sorted(map(int, facts)) for row, facts in rows.items()}}
+
+    def deletion(self, count: int) -> None:
+        """MRR and Hits@1 of predictions, with all facts and without the explanations of a row."""
+        chosen = self._links(count)
+        links = np.array([link for _, link, _ in chosen])
+        gone = {"none": frozenset[int]()}
+        gone |= {row: frozenset().union(*(rows[row] for *_, rows in chosen)) for row in ROWS}
+        figures: Figures = {"predictions": len(links)}
+        for row, out in gone.items():
+            ranks = [
+                self._do(
+                    RANKS, f"ranks {row} {seed}",
+                    {"links": links.tolist(), "seed": seed, "gone": sorted(out)},
+                    partial(self._ranked, links, seed, out),
+                )["ranks"]
+                for seed in range(self._seeds)
+            ]  # fmt: skip
+            every = np.array(ranks)
+            figures[row] = {
+                "mrr": plain_list((1 / every).mean(1)),
+                "hits": plain_list((every <= 1).mean(1)),
+                "facts": len(out),
+            }
+        self._finish(DELETION, count, figures)
+
+    def _ranked(self, links: Longs, seed: int, gone: frozenset[int]) -> Figures:
+        return {"ranks": tail_ranks(self._again(seed, gone), self._ready()[0], links).tolist()}
+
+    def agreement(self, count: int) -> None:
+        """Per link, how the effects of its rows by mimics and by training agree."""
+        found = [
+            self._do(
+                LINKS, f"effects {number}", {"link": link.tolist(), "seeds": self._seeds},
+                partial(self._effects, link, rows),
+            )
+            for number, link, rows in self._links(count)
+        ]  # fmt: skip
+        half = self._seeds // 2
+        figures: Figures = {"links": len(found), "mimics": [], "ends only": [], "ceiling": []}
+        for each in found:
+            lost = np.array(each["lost"])
+            for name in ("mimics", "ends only"):
+                figures[name].append(plain(_correlation(np.array(each[name]), lost.mean(1))))
+            halves = lost[:, :half].mean(1), lost[:, half:].mean(1)
+            figures["ceiling"].append(plain(_correlation(*halves)))
+        self._finish(AGREEMENT, count, figures)
+
+    def _effects(self, link: Longs, rows: dict[str, frozenset[int]]) -> Figures:
+        """The effects of sets of facts of a link: by mimics, and by training, per seed."""
+        offered = LinkSets.of(self._ready()[2], link, 0)
+        assert offered is not None
+        # Single facts of our paths, too: of one size, sets hardly differ.
+        single = [frozenset([fact]) for fact in sorted(rows[OURS])][:SINGLE]
+        sets = list(dict.fromkeys([*rows.values(), *single]))
+        lost = [
+            [self._whole(seed, link) - _score(self._again(seed, each), link)
+             for seed in range(self._seeds)]
+            for each in sets
+        ]  # fmt: skip
+        return {
+            "mimics": [offered.effect(each) for each in sets],
+            "ends only": [offered.effect(each, ends_only=True) for each in sets],
+            "lost": lost,
+        }
+
+    def _whole(self, seed: int, link: Longs) -> float:
+        """The score of a link after training on all facts."""
+        if seed not in self._trained:
+            self._trained[seed] = self._again(seed)
+        return _score(self._trained[seed], link)
+
+    def _finish(self, part: str, count: int, figures: Figures) -> None:
+        """Store what a table is made of."""
+        key = {"seeds": self._seeds, "links": count, "part": part}
+        self._do(NAME, part, key, lambda: figures)
+
+
+def _score(model: EmbeddingModel, link: Longs) -> float:
+    """The score of a link, less the mean over all tails: a constant in all scores says nothing."""
+    head, relation, tail = torch.from_numpy(link)
+    count = len(model.nodes)
+    every = model.scores(head.expand(count), relation.expand(count), torch.arange(count))
+    return float(every[int(tail)] - every.mean())
+
+
+def _correlation(one: Doubles, other: Doubles) -> float:
+    """The rank correlation of two lists; NaN if one of them is constant."""
+    if len(one) < 3 or np.ptp(one) == 0 or np.ptp(other) == 0:
+        return float("nan")
+    first, second = (np.argsort(np.argsort(each)).astype(np.float64) for each in (one, other))
+    return float(np.corrcoef(first, second)[0, 1])
+
+
+def tables(runs: Sequence[Run]) -> list[Table]:
+    """Return the tables of runs."""
+    found = []
+    for run in runs:
+        title = f"{run.key['data']}, {run.key['model']}: {run.key['part']}"
+        figures = run.figures
+        if run.key["part"] == DELETION:
+            found.append(Table(title, _COLUMNS, _deletion_rows(figures), _deletion_note(run)))
+        else:
+            rows = [
+                (words, *_mean_and_error(figures[name]))
+                for name, words in (
+                    ("mimics", "mimics of all nodes on the paths"),
+                    ("ends only", "mimics of source and target (Kelpie)"),
+                    ("ceiling", "one half of the trainings (ceiling)"),
+                )
+            ]
+            note = (
+                "Rank correlation, per link, of the effects of its sets of facts with those of "
+                f"training again without them, {run.key['seeds']} seeds; the mean over "
+                f"{figures['links']} links, with its standard error."
+            )
+            found.append(Table(title, ("effects by", "correlation", "standard error"), rows, note))
+    return found
+
+
+_COLUMNS = ("deleted", "facts", "MRR", "fall of MRR", "Hits@1", "fall of Hits@1")
+
+
+def _deletion_rows(figures: Figures) -> list[tuple[str, ...]]:
+    whole: dict[str, Any] = figures["none"]
+    rows = []
+    for row in ("none", *ROWS):
+        mine = figures[row]
+        cells = []
+        for name in ("mrr", "hits"):
+            fall = [a - b for a, b in zip(whole[name], mine[name], strict=True)]
+            cells += [mean_cell(mine[name]), "" if row == "none" else mean_cell(fall)]
+        rows.append((row, str(mine["facts"]), *cells))
+    return rows
+
+
+def _deletion_note(run: Run) -> str:
+    return (
+        f"{run.figures['predictions']} correct predictions; the facts of all their explanations "
+        f"are deleted at once, and the model is trained again with {run.key['seeds']} seeds: mean "
+        "and spread over these."
+    )
+
+
+def _mean_and_error(values: Sequence[float | None]) -> tuple[str, str]:
+    known = np.array([value for value in values if value is not None])
+    if not len(known):
+        return "-", "-"
+    error = known.std(ddof=1) / np.sqrt(len(known)) if len(known) > 1 else None
+    return cell(float(known.mean())), cell(None if error is None else float(error))
