@@ -157,6 +157,14 @@ def ratings() -> HeteroData:
     return made
 
 
+def ratings_with_ids() -> HeteroData:
+    """The same with the ids of users and films beside their features."""
+    data = ratings()
+    for kind in data.node_types:
+        data[kind].n_id = torch.arange(data[kind].num_nodes)
+    return data
+
+
 def ratings_by_id() -> HeteroData:
     """The same with user ids and a relation between similar films."""
     data = ratings()
@@ -278,7 +286,7 @@ EXAMPLES = {
             lambda of, data: of.Model(*_num(data, "user", "item"), 64, 64), TO,
         ),
         Example(
-            "hetero/recommender_system.py", "SAGE of three layers by to_hetero", ratings,
+            "hetero/recommender_system.py", "SAGE of three layers by to_hetero", ratings_with_ids,
             lambda of, data: of.Model(*_num(data, "user", "movie"), 64), RATES, with_ids,
         ),
     )
