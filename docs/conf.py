@@ -24,7 +24,8 @@ nitpick_ignore_regex = [
     ("py:class", r"ArrayLike|LinkLike|Engine|End"),
     (
         "py:class",
-        r"pagelink\..*\.(TypedGraph|Adjacency|Opening|Engine|RelationalEdges|SortedEdges)",
+        r"pagelink\..*\.(TypedGraph|Adjacency|Block|Opening|Engine|Metrics|RelationalEdges|"
+        r"SortedEdges)",
     ),
 ]
 # A page shows names, not where they live.
