@@ -367,7 +367,7 @@ def table(store: RunStore) -> Table:
     runs = {run.key["example"]: run.figures for run in store.all(NAME)}
     rows = [
         (
-            f"`{EXAMPLES[name].file}`", found["what"], str(found["lines"]),
+            EXAMPLES[name].file, found["what"], str(found["lines"]),
             f"{found['mode']}, {found['hops']} hops", cell(found["setup"], 1),
             cell(1000 * found["seconds per link"], 0), f"{found['with paths']} of {found['links']}",
         )
