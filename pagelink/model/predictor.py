@@ -239,8 +239,7 @@ class LinkPredictor:
             flow: follows the pass.
             on: of layers that are done as a whole while there is a listener. None: none is.
         """
-        if on is None and listen is None and self.fuses:
-            on = Pass(flow=flow)
+        on = Pass(flow=flow) if on is None and listen is None and self.fuses else on
         whole = () if on is None else self._whole
 
         def prepare(undo: Undo) -> None:
@@ -264,7 +263,7 @@ class LinkPredictor:
                 raise
         try:
             return self.logits(inputs, flow=flow)
-        except Exception:  # so do the layers themselves: with nodes that the model has not, say
+        except Exception:  # the layers fail by themselves: too many nodes for the model, say
             self._whole = known
             raise
 
@@ -386,15 +385,13 @@ class LinkPredictor:
         """One graph of these edges; ends count the nodes of the batch, then the new ones."""
         graph = self.graph
         placed = place_nodes(graph, batch, edges, ends, new, looks, self.shares_rim)
-        kinds = graph.relation[batch.edges[edges[0]]]
-        order = Csr.grouped(kinds, len(graph.edge_types)).values
+        order = Csr.grouped(graph.relation[batch.edges[edges[0]]], len(graph.edge_types)).values
         slots, src, dst = edges[:, order]
-        number = placed.number
-        worth_it = self.by_rows and placed.num_outermost >= self.least_spared
+        number, far = placed.number, placed.num_outermost
         return self.maker.assemble(
             self._ids_by_type(placed.nodes, placed.start), batch.edges[slots],
             np.stack([number[src], number[dst]]), slots, number[ends], relation,
-            rings=placed.rings if worth_it else (),
+            rings=placed.rings if self.by_rows and far >= self.least_spared else (),
         )  # fmt: skip
 
     def _ids_by_type(self, nodes: Longs, start: Longs) -> list[Longs]:

@@ -22,7 +22,7 @@ from pagelink.tables.load import save_graph
 
 INPUTS = {
     "graph", "model", "links", "store_path", "source", "aminer", "data", "results", "root", "names",
-    "relations", "many",
+    "relations", "many", "compare_model", "audit", "folder",
 }  # fmt: skip
 """Options and arguments that name what a command reads."""
 
