@@ -127,7 +127,7 @@ def test_nodes_that_no_message_comes_from_do_not_come_nearer(
             seen.append(batch)
             super().__init__(predictor, batch, *others)
 
-    monkeypatch.setattr("pagelink.measure.swaps.EditedLogits", Noted)
+    monkeypatch.setattr("pagelink.search.work.EditedLogits", Noted)
     for place in (3, 4):
         explainer, ground, jobs, swaps = drawn("HeteroConv SAGE", place)
         swapped_logits(explainer.setup, ground.batch, ground.relation, jobs, swaps)
