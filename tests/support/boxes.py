@@ -68,6 +68,7 @@ def opened(browser: Browser, width: int, scheme: Any, **options: Any) -> Page:
 
 
 def check_boxes(page: Page) -> None:
+    page.evaluate("scrollTo(0, 0)")  # what sticks to the top lies over what is scrolled below it
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert page.evaluate(LEAVES_THE_WINDOW) == []
     assert page.evaluate(CUT) == []
