@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 import torch
 from rich.console import Console
-from scipy import sparse
 from torch import Tensor, nn
 from torch.nn import functional
 from torch_geometric.data import Data, HeteroData
@@ -136,12 +135,14 @@ def _films() -> tuple[HeteroData, Tensor]:
     return stored, stored["user", "likes", "movie"].edge_index
 
 
-def _similar(likes: Tensor, users: int, films: int) -> Tensor:
-    ones = np.ones(likes.shape[1], dtype=np.float32)
-    liked = sparse.csr_matrix((ones, likes.numpy()), shape=(users, films))
-    pairs = (liked.T @ liked >= SIMILAR).tolil()
-    pairs.setdiag(False)
-    return torch.from_numpy(np.stack(pairs.nonzero()).astype(np.int64))
+def _similar(likes: Tensor, users: int) -> Tensor:
+    # Of the films that enough users like at all, the matrix is small.
+    known = (likes[1].bincount() >= SIMILAR).nonzero().view(-1)
+    kept = torch.isin(likes[1], known)
+    liked = torch.zeros(users, len(known))
+    liked[likes[0, kept], torch.searchsorted(known, likes[1, kept])] = 1.0
+    both = (liked.T @ liked).fill_diagonal_(0.0) >= SIMILAR
+    return known[both.nonzero().T]
 
 
 def ratings() -> HeteroData:
@@ -169,9 +170,7 @@ def ratings_by_id() -> HeteroData:
     """The same with user ids and a relation between similar films."""
     data = ratings()
     users = data["user"].num_nodes
-    data["movie", "sims", "movie"].edge_index = _similar(
-        data[RATES].edge_index, users, data["movie"].num_nodes
-    )
+    data["movie", "sims", "movie"].edge_index = _similar(data[RATES].edge_index, users)
     data["user"].x = torch.arange(users)
     return data
 
@@ -185,9 +184,7 @@ def purchases() -> HeteroData:
         data[kind].name = stored[source].name
     data[TO].edge_index = likes
     made: HeteroData = ToUndirected()(data)
-    made["item", "to", "item"].edge_index = _similar(
-        likes, stored["user"].num_nodes, stored["movie"].num_nodes
-    )
+    made["item", "to", "item"].edge_index = _similar(likes, stored["user"].num_nodes)
     return made
 
 

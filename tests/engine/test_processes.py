@@ -270,7 +270,7 @@ def test_what_cannot_be_done_is_refused_at_once(explainer: PaGELink) -> None:
         ({"engine": "spark"}, "processes and ray; got 'spark'"),
         ({"workers": 2}, "go with an engine"),
         ({"engine": "processes", "workers": 0}, "from 1 up"),
-        ({"engine": "processes", "address": "auto"}, "goes with the engine ray"),
+        ({"engine": "processes", "address": "auto"}, "go with the engine ray"),
         ({"engine": Processes(1), "workers": 2}, "not with an engine"),
     ):
         with pytest.raises(SettingsError, match=words):
@@ -287,7 +287,7 @@ def test_what_cannot_be_done_is_refused_at_once(explainer: PaGELink) -> None:
     [
         (["--out", "o.parquet", "--workers", "2"], "go with --links and a folder"),
         (["--out", "out", "--engine", "spark"], "processes and ray"),
-        (["--out", "out", "--address", "auto"], "goes with the engine ray"),
+        (["--out", "out", "--address", "auto"], "go with the engine ray"),
         (["--out", "out", "--chunk", "100000"], "1 to 65536 links"),
         (["--out", "graph"], "is not the folder of a job"),
         (["--out", "out", "--engine", "ray"], "pip install 'pagelink[ray]'"),
