@@ -73,7 +73,7 @@ def test_one_file_takes_its_parts_and_itself(
     file = forecast(Sent(explainer), links, tmp_path / "out.csv", chunk=CHUNK)
     explain_table(Sent(explainer), links, tmp_path / "out.csv", chunk=CHUNK)
     of_file = (tmp_path / "out.csv").stat().st_size
-    assert (file.disk - folder.disk) * 1e9 == pytest.approx(of_file, rel=0.15)
+    assert (file.disk - folder.disk) * 1e9 == pytest.approx(of_file, rel=0.25)  # of few links
 
 
 def test_a_slow_sample_is_cut_short_but_from_all_over_the_table(
