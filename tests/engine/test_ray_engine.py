@@ -11,7 +11,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.engine_world import (
@@ -40,6 +42,17 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_shop(tmp_path_factory.mktemp("shop"))
 
 
+@contextmanager
+def started(arguments: list[str], **options: Any) -> Iterator[subprocess.Popen[str]]:
+    """A process that does not outlive a test that fails: it would be waited for without end."""
+    with subprocess.Popen(arguments, **options) as driver:
+        try:
+            yield driver
+        except BaseException:
+            driver.kill()
+            raise
+
+
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
     made = LocalCluster()
@@ -56,7 +69,7 @@ def test_an_actor_a_node_and_the_driver_die(
     code = "import sys; from pathlib import Path; from support.engine_world import slow_job\n"
     code += "slow_job(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3])"
     driver = [sys.executable, "-c", code, str(shop), str(out), cluster.address]
-    with subprocess.Popen(driver, env=cluster.env) as first:
+    with started(driver, env=cluster.env) as first:
         wait_until(lambda: parts_of(out) >= 2)
         actors = cluster.processes("ray::Worker")
         assert actors
@@ -94,7 +107,7 @@ def test_a_head_without_cores_and_a_node_that_joins_later(shop: Path, tmp_path: 
         assert "No machine of the Ray cluster has a core. Give --workers" in refused.stderr
         waiting = command(shop, out, *options, "--workers", "2", "--worker-memory", "0.5")
         waiting[1:3] = ["-c", silent]
-        with subprocess.Popen(
+        with started(
             waiting, env=cluster.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         ) as driver:
             assert driver.stderr is not None
@@ -120,7 +133,7 @@ def test_asked_to_end_a_driver_keeps_its_parts_and_goes_on(
         shop, out, "--engine", "ray", "--workers", "1", "--address", cluster.address
     )
     slow = [sys.executable, "-c", code, *arguments[arguments.index("explain") :]]
-    with subprocess.Popen(
+    with started(
         slow, env=cluster.env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     ) as driver:
         wait_until(lambda: parts_of(out) >= 2)
@@ -144,7 +157,7 @@ def test_workers_are_started_on_a_node_that_joins_a_job(
     code = "import sys; from pathlib import Path; from support.engine_world import slow_job\n"
     code += "slow_job(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3])"
     driver = [sys.executable, "-c", code, str(shop), str(out), cluster.address]
-    with subprocess.Popen(driver, env=cluster.env) as job:
+    with started(driver, env=cluster.env) as job:
         wait_until(lambda: parts_of(out) >= 1)
         before = len(cluster.processes("ray::Worker"))
         cluster.add_node()
@@ -187,7 +200,7 @@ def test_a_head_that_is_gone_ends_the_job_with_what_to_run(
         monkeypatch.setattr(tempfile, "tempdir", temporary)
         with LocalCluster() as cluster:
             cluster.env["PYTHONPATH"] += os.pathsep + str(TESTS)
-            with subprocess.Popen(
+            with started(
                 [sys.executable, "-c", code, str(shop), str(out), cluster.address],
                 env=cluster.env, stderr=subprocess.PIPE, text=True,
             ) as driver:  # fmt: skip
@@ -206,7 +219,9 @@ def test_a_head_that_is_gone_ends_the_job_with_what_to_run(
 def test_explain_many_on_a_cluster_of_its_own(shop: Path, tmp_path: Path) -> None:
     code = """
 import sys
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from support.engine_world import shop_explainer
 from pagelink.views.rows import to_rows
 explainer, _ = shop_explainer(Path(sys.argv[1]))
