@@ -1,8 +1,9 @@
 """`make kernels`: writes the kernels that come with pagelink, see `runtime/prebuilt.py`.
 
 Which ones, and for which types of arguments, is found by doing what users do first: load tables,
-make a store, explain links of a graph in memory and of a store, ask for counterfactuals and ranks.
-What is not met here is compiled when it is first needed.
+make a store, explain links of a graph in memory and of a store, ask for counterfactuals and ranks,
+train a model for all relations of a file of triples and explain one of its links. What is
+not met here is compiled when it is first needed.
 """
 
 from __future__ import annotations
@@ -12,12 +13,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import torch
+from rich.console import Console
 
 from pagelink.bench.runs import measured
 from pagelink.bench.speed.graphs import LIKES, HeteroSAGE, random_graph
 from pagelink.datasets.books import generate_books
 from pagelink.explain.explainer import PaGELink
 from pagelink.models.architectures import make_model
+from pagelink.models.knowledge.checkpoint import open_predictor
+from pagelink.models.knowledge.commands import train_all_and_save
+from pagelink.models.knowledge.encoders import LAYERS
 from pagelink.runtime import prebuilt
 from pagelink.runtime.kernels import KERNELS
 from pagelink.settings import Settings
@@ -44,10 +49,30 @@ def rehearse() -> None:
         explainer = PaGELink(model, data, link_type, threshold=None)
         explainer.explain(*links[0], rank=True)
         explainer.counterfactual(*links[0], top_k=5, at="paths")
+        _knowledge(Path(folder))
     # A dense graph, in which facts on no path count too.
     dense = random_graph(nodes=400, edges=3_000, num_features=16, links=NUM_LINKS, seed=3)
     explainer = PaGELink(HeteroSAGE(dense.data, 16, 0), dense.data, LIKES, threshold=None)
     list(explainer.explain_many(dense.links))
+
+
+def _knowledge(folder: Path) -> None:
+    """A file of triples, a model for all its relations, and a link of one of them."""
+    triples = folder / "triples.txt"
+    rows = [
+        f"r{i % 12}\t{name}\tb{i % 7}\n"
+        for i in range(84)
+        for name in ("read", "owns")[: 1 + i % 2]
+    ]
+    triples.write_text("".join(rows), encoding="utf-8")
+    for layer in LAYERS:
+        file = folder / f"{layer}.pt"
+        train_all_and_save(
+            triples, (), file, model=layer, seed=0, console=Console(quiet=True),
+            options={}, settings={"epochs": 1},
+        )  # fmt: skip
+        stored = open_predictor(file, triples, link="read")
+        PaGELink(stored.model, stored.data, stored.link_type, threshold=None).explain(0, 12)
 
 
 def write() -> int:

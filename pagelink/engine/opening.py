@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -26,6 +26,7 @@ from pagelink.settings import Settings
 from pagelink.store.addresses import fetched, is_address
 from pagelink.store.graph_store import GraphStore
 from pagelink.store.manifest import MANIFEST, is_store
+from pagelink.tables.reader import is_part_of_graph
 from pagelink.tables.words import Words
 from pagelink.views.rows import SCHEMA
 from pagelink.views.rows import VERSION as ROWS_VERSION
@@ -36,8 +37,12 @@ _MISSING = object()
 
 def fingerprint(path: Path) -> str:
     """Return a hash of a file, or of the files of a folder, by content."""
+    return _hash_of(_files_of(path))
+
+
+def _hash_of(files: Iterable[Path]) -> str:
     digest = hashlib.sha256()
-    for file in _files_of(path):
+    for file in files:
         with file.open("rb") as opened:
             digest.update(file.name.encode() + hashlib.file_digest(opened, "sha256").digest())
     return digest.hexdigest()
@@ -50,7 +55,15 @@ def _files_of(path: Path) -> list[Path]:
 
 def graph_fingerprint(path: Path) -> str:
     """Return a hash of a graph: of a store only of its manifest, which has those of its files."""
-    return fingerprint(path / MANIFEST if is_store(path) else path)
+    return _hash_of([path / MANIFEST] if is_store(path) else _files_of_graph(path))
+
+
+def _files_of_graph(path: Path) -> list[Path]:
+    """The files that a graph is read from; a folder may have others, results among them."""
+    files = _files_of(path)
+    if not path.is_dir() or is_store(path):
+        return files
+    return [file for file in files if is_part_of_graph(file, path)]
 
 
 def job_identity(links: Path, opening: Opening, asked: ExplainOptions) -> dict[str, Any]:
@@ -248,9 +261,9 @@ def _absolute(path: Path) -> Path:
     return path if is_address(path) else path.absolute()
 
 
-def _stats_of(*paths: Path) -> dict[str, tuple[int, int, int]]:
+def _stats_of(graph: Path, model: Path) -> dict[str, tuple[int, int, int]]:
     """Inode, size and time of each file, by its path."""
-    files = (file for path in paths for file in _files_of(path) if file.is_file())
+    files = (file for file in (*_files_of_graph(graph), model) if file.is_file())
     stats = {str(file): file.stat() for file in files}
     return {file: (stat.st_ino, stat.st_size, stat.st_mtime_ns) for file, stat in stats.items()}
 

@@ -35,7 +35,10 @@ from pagelink.search.mask_learning import LearnedMasks
 from pagelink.search.paths import FoundPaths, PathGraphs, allowed_facts, build_path_graphs
 from pagelink.search.work import EXTRACTING, SEARCHING, Setup, Work
 
-_OF_A_PATH = ("influence", "gain", "marginal", "share", "connection", "is_evidence", "bundle")
+_OF_A_PATH = (
+    "influence", "influence_error", "gain", "marginal", "share", "connection", "is_evidence",
+    "bundle",
+)  # fmt: skip
 
 
 def named_paths(

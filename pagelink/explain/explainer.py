@@ -63,7 +63,8 @@ class PaGELink(Prepared):
             they are left out of rankings: no one would recommend them.
         proof: a file that keeps what is found out about a model of `pagelink.models`. The next
             explainer of the same model, graph and versions takes it from there; for any other it is
-            written anew. None, or a store, or any other model: nothing is kept.
+            written anew. None, or any other model: nothing is kept. Of a store it is kept beside
+            it, in the folder `STORE.proofs`, whatever is given here.
 
     Raises:
         PageLinkError: the graph, the link type or the model cannot be used; the message says why.

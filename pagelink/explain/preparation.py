@@ -40,6 +40,8 @@ from pagelink.store.graph_store import GraphStore
 
 WITHOUT_MESSAGES = ("pykeen.models", "torch_geometric.nn.kge")
 """Modules whose models score links by embeddings alone."""
+PROOFS = ".proofs"
+"""What the folder is called, beside a store, that keeps what was proved about models on it."""
 
 
 class Prepared:
@@ -92,11 +94,15 @@ class Prepared:
         on_patch = self.store is not None
         with self.graph.naming_damage():
             prove = partial(inspect_model, self.predictor, self.link_types, seed, on_patch=on_patch)
-            if proof is None or on_patch or forward is not None:
+            if self.store is not None:
+                folder = self.store.folder.absolute()
+                proof = folder.with_name(f"{folder.name}{PROOFS}")
+            if proof is None or forward is not None:
                 self.receptive_field = prove()
             else:
+                known_by = None if self.store is None else self.store.digest
                 self.receptive_field = kept_field(
-                    proof, self.predictor, self.link_types, seed, prove
+                    proof, self.predictor, self.link_types, seed, prove, known_by
                 )
         self.reader = LinkReader(self.graph, self.link_types)
         self.warnings = self._warnings()

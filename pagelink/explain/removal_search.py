@@ -114,6 +114,53 @@ def smallest_removal(
     return result(best, complete)
 
 
+def minimal_removal(measure: Measure, members: Set) -> FoundRemoval:
+    """Leave members of a set out, while the figure without the rest of it stays below 0.
+
+    Large pieces are tried first. Where things stand in for each other, a few of them do nothing,
+    and this finds what the search from small sets upwards does not. Of what is found no member can
+    be left out, but there may be a smaller set.
+
+    Args:
+        measure: measures sets, as for `smallest_removal`.
+        members: a set.
+
+    Example:
+        >>> either = [{0, 1}, {2, 3}, {4, 5}]  # one of three pairs is enough
+        >>> found = minimal_removal(
+        ...     lambda sets: np.array([
+        ...         max(0.5 if not pair & set(s) else -0.5 for pair in either) for s in sets]),
+        ...     (0, 1, 2, 3, 4, 5))
+        >>> found.members, found.reached
+        ((1, 3, 5), True)
+    """
+    num_sets, is_cut = 0, False
+
+    def figure(members: Set) -> float:
+        nonlocal num_sets, is_cut
+        try:
+            value = float(measure([members])[0])
+        except OutOfTimeError:
+            is_cut = True
+            return np.inf
+        num_sets += 1
+        return np.inf if np.isnan(value) else value
+
+    found, value = members, figure(members)
+    size = len(found) // 2 if value < 0 else 0
+    while size and not is_cut:
+        first = 0
+        while first < len(found):
+            rest = found[:first] + found[first + size :]
+            without = figure(rest) if rest else np.inf
+            if without < 0:
+                found, value = rest, without
+            else:
+                first += size
+        size //= 2
+    return FoundRemoval(found, value, value < 0, False, num_sets, is_cut)
+
+
 def _extended(beam: list[Set], strongest: list[int], most: int) -> list[Set]:
     """Sets of one more member: of each in turn by the strongest, at most `most` of them."""
     found: dict[Set, None] = {}

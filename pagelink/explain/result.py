@@ -68,6 +68,9 @@ class Path:
     """Score(p) of the paper: the sum over its edges of log sigmoid(M_e) - log D_v."""
     influence: float | None = None
     """How much the logit falls when the facts of this path alone are removed."""
+    influence_error: float | None = None
+    """The standard error of the influence, where it is a mean over random starts (models without
+    messages); None: it is exact."""
     gain: float | None = None
     """How much the logit of the graph without any path rises when the facts of this path alone are
     put into it."""

@@ -15,10 +15,9 @@ from functools import reduce
 import numpy as np
 
 from pagelink.graph.computation_graph import ComputationGraphs
+from pagelink.graph.edit_kernels import changed_sums, edited_graphs, most_edges
 from pagelink.runtime.arrays import Bools, Ints, Longs
 from pagelink.runtime.csr import Csr
-from pagelink.runtime.kernels import kernel
-from pagelink.runtime.rooms import grown
 
 
 @dataclass(frozen=True)
@@ -97,6 +96,27 @@ class EditedGraphs:
     """[2, num_graphs]: source and target of the link, in each edited graph."""
 
 
+@dataclass(frozen=True)
+class ChangedSums:
+    """Edited graphs by what is different in what their new nodes collect.
+
+    A new node collects, by each relation, what the node that it is a copy of collects in the graph
+    that is edited, plus and minus what the edges here bring. So a node with very many in-edges has
+    no more edges here than those that are different.
+    """
+
+    node_of: Ints
+    """Per new node, its position among the nodes of the batch."""
+    ends: Longs
+    """[2, num_graphs]: source and target of the link, as numbers of new nodes."""
+    edges: Longs
+    """[4, num_edges]: the position among the edges of the batch, the source, the target (a new
+    node), and what it is: NEW (the source is a new node, too), PLUS or MINUS (it is a node of the
+    batch, and comes or goes)."""
+    afresh: Longs
+    """[2, num_afresh]: new nodes, and relations by which they collect nothing but these edges."""
+
+
 class GraphEditor:
     """Edits the graphs of a batch.
 
@@ -120,7 +140,7 @@ class GraphEditor:
 
     def most_edges(self, edits: Edits) -> Longs:
         """Number of edges of each edited graph at most, where the model sees at most two hops."""
-        counts: Longs = _most_edges(
+        counts: Longs = most_edges(
             edits.link, edits.slots.ptr, edits.slots.values, *self._moved(edits), self._batch,
             self._in_ptr, self._ends,
         )  # fmt: skip
@@ -129,9 +149,18 @@ class GraphEditor:
     def edit(self, edits: Edits, graph: Bools) -> EditedGraphs:
         """Edit a graph, given as which edges of the batch it has."""
         return EditedGraphs(
-            *_edit(
+            *edited_graphs(
                 edits.link, edits.slots.ptr, edits.slots.values, *self._moved(edits), graph,
                 self._batch, self._in_ptr, self._ends, *self._near, self._num_hops,
+            )
+        )  # fmt: skip
+
+    def changed_sums(self, edits: Edits, graph: Bools, relation: Ints) -> ChangedSums:
+        """Edit a graph, given as which edges of the batch it has; `relation` is that of each."""
+        return ChangedSums(
+            *changed_sums(
+                edits.link, edits.slots.ptr, edits.slots.values, *self._moved(edits), graph,
+                relation, self._batch, self._in_ptr, self._ends, *self._near, self._num_hops,
             )
         )  # fmt: skip
 
@@ -141,121 +170,3 @@ class GraphEditor:
         moved = edits.moved_edges
         # In one order: NumPy would give either, and kernels are compiled for each.
         return moved.ptr, np.ascontiguousarray(edits.table[:, moved.values])
-
-
-@kernel
-def _most_edges(  # type: ignore[no-untyped-def]
-    link_of, change_ptr, changes, moved_ptr, moved, batch, in_ptr, ends
-):
-    counts = np.zeros(len(link_of), dtype=np.int64)
-    seen = np.full(batch.node_ptr[-1], -1, dtype=np.int64)  # the last graph that counted a node
-    for g in range(len(link_of)):
-        # The in-edges of s and t (numbers -2 and -1), and of the targets of the changed edges.
-        num_changed = change_ptr[g + 1] - change_ptr[g]
-        counts[g] += moved_ptr[g + 1] - moved_ptr[g]
-        for i in range(-2, num_changed + moved_ptr[g + 1] - moved_ptr[g]):
-            if i < 0:
-                v = ends[i + 2, link_of[g]]
-            elif i < num_changed:
-                v = batch.node_ptr[link_of[g]] + batch.dst[changes[change_ptr[g] + i]]
-            else:
-                v = moved[2, moved_ptr[g] + i - num_changed]
-            if seen[v] != g:
-                seen[v] = g
-                counts[g] += in_ptr[v + 1] - in_ptr[v]
-    return counts
-
-
-@kernel
-def _edit(  # type: ignore[no-untyped-def]
-    link_of, change_ptr, changes, moved_ptr, moved, graph, batch, in_ptr, ends, near_ptr, near,
-    num_hops,
-):  # fmt: skip
-    node_ptr, hops, src = batch.node_ptr, batch.hops, batch.src
-    total_nodes = node_ptr[-1]
-    mine = np.full(total_nodes, -1, dtype=np.int64)  # the new node of each node, in this graph
-    changed = np.zeros(len(graph), dtype=np.bool_)
-    node_of = np.empty(1024, dtype=np.int32)
-    out_slots = np.empty(4096, dtype=np.int64)
-    out_src = np.empty(4096, dtype=np.int64)
-    out_dst = np.empty(4096, dtype=np.int64)
-    out_ends = np.empty((2, len(link_of)), dtype=np.int64)
-    num_nodes = np.int64(0)
-    num_edges = np.int64(0)
-    for g in range(len(link_of)):
-        link = link_of[g]
-        shift = node_ptr[link]
-        first = num_nodes
-        most = num_nodes + 2 + change_ptr[g + 1] - change_ptr[g] + moved_ptr[g + 1] - moved_ptr[g]
-        most += near_ptr[link + 1] - near_ptr[link]
-        if most > len(node_of):
-            node_of = grown(node_of, num_nodes, 2 * most)
-        # 1. s and t are new nodes of every edited graph: the score is read off them.
-        for side in range(2):
-            v = ends[side, link]
-            if mine[v] < 0:
-                mine[v] = num_nodes
-                node_of[num_nodes] = v
-                num_nodes += 1
-            out_ends[side, g] = total_nodes + mine[v]
-        # 2. So are the targets of the changed edges, where they are near enough to count.
-        for i in range(change_ptr[g], change_ptr[g + 1]):
-            e = changes[i]
-            changed[e] = True
-            v = shift + batch.dst[e]
-            if hops[v] < num_hops and mine[v] < 0:
-                mine[v] = num_nodes
-                node_of[num_nodes] = v
-                num_nodes += 1
-        for i in range(moved_ptr[g], moved_ptr[g + 1]):
-            v = moved[2, i]
-            if hops[v] < num_hops and mine[v] < 0:
-                mine[v] = num_nodes
-                node_of[num_nodes] = v
-                num_nodes += 1
-        # 3. And the nodes downstream of these. A change that is `step` hops behind reaches nodes
-        # that are near enough to count.
-        for step in range(1, num_hops):
-            for i in range(near_ptr[link], near_ptr[link + 1]):
-                v = near[i]
-                if hops[v] > num_hops - 1 - step:
-                    break
-                if mine[v] >= 0:
-                    continue
-                for e in range(in_ptr[v], in_ptr[v + 1]):
-                    if graph[e] != changed[e] and mine[shift + src[e]] >= 0:
-                        mine[v] = num_nodes
-                        node_of[num_nodes] = v
-                        num_nodes += 1
-                        break
-        # 4. The in-edges that new nodes have after the edit, from new nodes where there are such.
-        for i in range(first, num_nodes):
-            v = node_of[i]
-            needed = num_edges + in_ptr[v + 1] - in_ptr[v] + moved_ptr[g + 1] - moved_ptr[g]
-            if needed > len(out_slots):
-                out_slots = grown(out_slots, num_edges, 2 * needed)
-                out_src = grown(out_src, num_edges, 2 * needed)
-                out_dst = grown(out_dst, num_edges, 2 * needed)
-            for e in range(in_ptr[v], in_ptr[v + 1]):
-                if graph[e] != changed[e]:
-                    u = shift + src[e]
-                    out_slots[num_edges] = e
-                    out_src[num_edges] = u if mine[u] < 0 else total_nodes + mine[u]
-                    out_dst[num_edges] = total_nodes + i
-                    num_edges += 1
-            for j in range(moved_ptr[g], moved_ptr[g + 1]):
-                if moved[2, j] == v:
-                    u = moved[1, j]
-                    out_slots[num_edges] = moved[0, j]
-                    out_src[num_edges] = u if mine[u] < 0 else total_nodes + mine[u]
-                    out_dst[num_edges] = total_nodes + i
-                    num_edges += 1
-        # 5. Clean the scratch for the next graph.
-        for i in range(first, num_nodes):
-            mine[node_of[i]] = -1
-        for i in range(change_ptr[g], change_ptr[g + 1]):
-            changed[changes[i]] = False
-    return (
-        node_of[:num_nodes], out_slots[:num_edges], out_src[:num_edges], out_dst[:num_edges],
-        out_ends,
-    )  # fmt: skip

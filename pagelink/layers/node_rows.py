@@ -48,7 +48,7 @@ _IS_IN_PLACE = re.compile(
     r"[a-z].*[^_]_|__setitem__|__i(add|sub|mul|(true|floor)?div|mod|pow|and|x?or|[lr]shift)__"
 )
 # What a tensor says of itself without its numbers:
-_FACTS = frozenset(
+FACTS = frozenset(
     vars(torch._C.TensorBase)[name].__get__
     for name in ("shape", "dtype", "device", "ndim", "layout", "requires_grad", "is_sparse",
                  "is_cuda", "is_nested", "is_quantized", "is_meta", "_version", "is_leaf")
@@ -134,7 +134,7 @@ class NodeRows(Tensor):
     ) -> Any:
         """Put the function off if it works row by row, else run it on all rows."""
         kwargs = kwargs or {}
-        if func in _FACTS:
+        if func in FACTS:
             with torch._C.DisableTorchFunctionSubclass():
                 return func(*args, **kwargs)
         name = getattr(func, "__name__", "")

@@ -56,6 +56,9 @@ class RelationEdges:
         self.targets = Neighbours.between(
             np.arange(len(target)), target.astype(np.int64), len(target), num_dst
         )
+        size = np.bincount(target, weights=np.diff(by_pair[0]), minlength=num_dst)
+        self.share = torch.from_numpy((1 / size[target]).astype(np.float32))
+        """Per pair, one over the number of all edges of its target."""
         starts = np.flatnonzero(np.diff(relation, prepend=-1)).tolist()
         self.ranges: list[Range] = [
             (int(relation[first]), first, last)
@@ -99,7 +102,12 @@ class RelationEdges:
 
 
 def relation_sum(
-    x: Tensor, weights: Tensor | None, edges: RelationEdges, maps: Tensor, mean: bool
+    x: Tensor,
+    weights: Tensor | None,
+    edges: RelationEdges,
+    maps: Tensor,
+    mean: bool,
+    mean_of_all: bool = False,
 ) -> Tensor:
     """Return, per target, the sum over relations of the mapped sum over its edges.
 
@@ -107,31 +115,35 @@ def relation_sum(
         x: [num_src, d], float32.
         weights: one per edge. None: 1.
         edges: the edges.
-        maps: [num_relations, d, e]; [num_relations, d + 1, e] if each has a vector to add.
+        maps: [num_relations, d, e]; [num_relations, d + 1, e] if each has a vector to add;
+            [num_relations, d] if each multiplies number by number.
         mean: what comes in by one relation is averaged, not summed.
+        mean_of_all: the sum over all relations is divided by the number of edges of the target.
 
     Returns:
-        [num_dst, e]
+        [num_dst, e], or [num_dst, d].
     """
     if isinstance(x, NodeRows):
         source = x.cell
 
         def make(count: int) -> Tensor:
             some = edges.within(count)
-            return relation_sum(source.rows(some.num_src), weights, some, maps, mean)
+            rows = source.rows(some.num_src)
+            return relation_sum(rows, weights, some, maps, mean, mean_of_all)
 
-        return NodeRows.collected(make, edges.num_dst, x, maps.shape[2])
+        return NodeRows.collected(make, edges.num_dst, x, maps.shape[-1])
     if maps.shape[1] > x.shape[1]:
         x = F.pad(x, (0, 1), value=1.0)
     if weights is None:
         weights = x.new_ones(edges.num_edges)
     collected = weighted_sum(x, weights, edges.pairs, mean)
-    mapped = cast(Tensor, _Mapped.apply(collected, maps, edges.ranges))  # type: ignore[no-untyped-call]
-    return weighted_sum(mapped, x.new_ones(mapped.shape[0]), edges.targets, False)
+    mapped = cast(Tensor, Mapped.apply(collected, maps, edges.ranges))  # type: ignore[no-untyped-call]
+    of_pairs = edges.share if mean_of_all else x.new_ones(mapped.shape[0])
+    return weighted_sum(mapped, of_pairs, edges.targets, False)
 
 
-class _Mapped(torch.autograd.Function):
-    """Rows times the matrix of their relation; gradients by the rows."""
+class Mapped(torch.autograd.Function):
+    """Rows times the matrix, or the vector, of their relation; gradients by the rows."""
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, maps: Tensor, ranges: list[Range]) -> Tensor:
@@ -142,13 +154,18 @@ class _Mapped(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
         """Return the gradient by the rows."""
-        return _mapped(gradients[0], ctx.maps.transpose(1, 2), ctx.ranges), None, None
+        maps = ctx.maps if ctx.maps.dim() == 2 else ctx.maps.transpose(1, 2)
+        return _mapped(gradients[0], maps, ctx.ranges), None, None
 
 
 def _mapped(rows: Tensor, maps: Tensor, ranges: list[Range]) -> Tensor:
     rows = rows.detach().contiguous()
-    out = torch.empty(rows.shape[0], maps.shape[2])
-    given, matrices, made = rows.numpy(), maps.numpy(), out.numpy()
+    out = torch.empty(rows.shape[0], maps.shape[-1])
+    given, matrices, made = rows.numpy(), maps.detach().numpy(), out.numpy()
+    if maps.dim() == 2:
+        for relation, first, last in ranges:
+            np.multiply(given[first:last], matrices[relation], out=made[first:last])
+        return out
     most = FOR_TORCH // max(maps.shape[1] * maps.shape[2], 1)
     for relation, first, last in ranges:
         if last - first <= most:

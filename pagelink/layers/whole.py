@@ -67,6 +67,7 @@ class Pass:
         mean: bool,
         relation: Tensor | Sequence[int],
         ends: tuple[int, int] = (0, 1),
+        mean_of_all: bool = False,
     ) -> Tensor:
         """Sum over in-neighbours, with a map per relation; see `relation_sum`.
 
@@ -78,6 +79,7 @@ class Pass:
             mean: average what comes in by one relation.
             relation: of each edge, if there is one part, else of each part.
             ends: the rows of the indices that have the sources and the targets.
+            mean_of_all: average what comes in by all relations.
         """
         if not fits(x) or not all(isinstance(index, Tensor) for index in indices):
             raise NotWholeError("vectors that are not float32 on the CPU, or edges of no tensor")
@@ -92,10 +94,10 @@ class Pass:
                 self._known[key] = plain, made
             edges = self._known[key][1]
             if self._flow is not None:
-                out = relation_sum(x, weights, edges, maps, mean)
+                out = relation_sum(x, weights, edges, maps, mean, mean_of_all)
                 self._flow.passed([x, *plain], out)
                 return out
-        return relation_sum(x, weights, edges, maps, mean)
+        return relation_sum(x, weights, edges, maps, mean, mean_of_all)
 
 
 def _arranged(

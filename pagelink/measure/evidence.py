@@ -42,6 +42,8 @@ class PathWorth:
     """What one chosen path is worth; None: there was no time to measure it."""
 
     influence: float | None = None
+    influence_error: float | None = None
+    """None: the influence is exact."""
     gain: float | None = None
     marginal: float | None = None
     share: float | None = None
@@ -201,7 +203,7 @@ def measured_so_far(trials: Trials, members: Longs) -> dict[int, Measured]:
     def so_far(member: int) -> PathWorth:
         unknown = (None,) * int(lengths[member])
         effect, gain = _or_none(trials.alone[member]), _or_none(trials.gains[member])
-        return PathWorth(effect, gain, facts=unknown, active=unknown)
+        return PathWorth(effect, gain=gain, facts=unknown, active=unknown)
 
     return {
         link: Measured(None, tuple(so_far(member) for member in row[row >= 0].tolist()))
@@ -216,6 +218,14 @@ def _errors(trials: Trials, selection: Selection, sets: Edits) -> Doubles | None
     if removed is None or added is None:
         return None
     return np.where(selection.inserted[sets.link], added, removed)
+
+
+def _errors_alone(trials: Trials, members: Longs, link: int) -> dict[int, float] | None:
+    """The standard errors of the influences of chosen paths alone; None: they are exact."""
+    chosen = members[members >= 0]
+    removal = trials.candidates.removal(np.full(len(chosen), link), chosen[:, None])
+    errors = trials.model.errors(trials.graphs.whole, removal)
+    return None if errors is None else dict(zip(chosen.tolist(), errors.tolist(), strict=True))
 
 
 def _verdict(
@@ -270,6 +280,7 @@ def _paths(
 ) -> tuple[PathWorth, ...]:
     """What each chosen path of a link is worth."""
     activity, found = selection.activity, []
+    errors = _errors_alone(trials, selection.members[link], link)
     for place, member in enumerate(selection.members[link].tolist()):
         if member < 0:
             continue
@@ -280,6 +291,7 @@ def _paths(
         found.append(
             PathWorth(
                 influence=float(trials.alone[member]),
+                influence_error=None if errors is None else float(errors[member]),
                 gain=float(trials.gains[member]),
                 marginal=float(selection.marginal[link, place]),
                 share=share,

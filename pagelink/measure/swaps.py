@@ -8,6 +8,7 @@ short path from source to target. So a score that falls by swapping rests on wha
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -231,25 +232,38 @@ def swapped_logits(
     shown = setup.predictor.needed(wider)
 
     # 3. Each draw: edges are taken out where they were, if they are there, and put in where they
-    #    lead.
-    gone = jobs.without.take(swaps.job)
-    of_gone = np.repeat(np.arange(num_draws), np.diff(gone.ptr))
-    removed = slots_of(wider, jobs.link[swaps.job][of_gone], batch.edges[gone.values])
-    taken = np.stack([np.concatenate([owner, of_gone]), np.concatenate([slot, removed])])
-    taken = np.unique(taken[:, shown[taken[1]]], axis=1)
-    draws = np.arange(num_draws + 1)
+    #    lead. Draws of a link in the same graph are measured together.
+    draws, size = np.arange(num_draws + 1), len(shown)
+    taken = np.divmod(np.unique(owner * size + slot), size)
+    moved = Csr(np.searchsorted(owner, draws), np.arange(len(edge)))
     table = np.stack([slot, positions(wider, link, src), positions(wider, link, dst)])
-    edits = Edits(
-        jobs.link[swaps.job],
-        Csr(np.searchsorted(taken[0], draws), taken[1]),
-        Csr(np.searchsorted(owner, draws), np.arange(len(edge))),
-        table,
-    )
-    model = setup.edited(wider, relation, timer)
-    answers = model.logits(shown, edits)
+    model, answers = setup.edited(wider, relation, timer), np.empty(num_draws)
+    number = _numbered(jobs)
+    for same in np.unique(number[swaps.job]).tolist():
+        some = np.flatnonzero(number == same)
+        some = some[np.unique(jobs.link[some], return_index=True)[1]]
+        gone = jobs.without.take(some)
+        of_gone = np.repeat(jobs.link[some], np.diff(gone.ptr))
+        there = shown.copy()
+        there[slots_of(wider, of_gone, batch.edges[gone.values])] = False
+        owners, slots = (each[there[taken[1]]] for each in taken)
+        removed = Csr(np.searchsorted(owners, draws), slots)
+        mine = np.flatnonzero(number[swaps.job] == same)
+        edits = Edits(jobs.link[swaps.job], removed, moved, table).chosen(mine)
+        answers[mine] = model.logits(there, edits)
     if not model.complete:
         raise OutOfTimeError
     return answers
+
+
+def _numbered(jobs: Jobs) -> Longs:
+    """Per job, a number: jobs of a link have the same one if the same edges are taken out."""
+    known: dict[int, dict[bytes, int]] = {}
+    found = []
+    for link, (first, last) in zip(jobs.link.tolist(), pairwise(jobs.without.ptr), strict=True):
+        of_link = known.setdefault(link, {})
+        found.append(of_link.setdefault(jobs.without.values[first:last].tobytes(), len(of_link)))
+    return np.array(found, dtype=np.int64)
 
 
 def _moved(graph: TypedGraph, facts: Ints, partners: Longs) -> tuple[Longs, Longs, Longs, Longs]:

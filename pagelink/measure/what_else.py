@@ -8,9 +8,10 @@ removing them, features by those of random nodes of the same type and of similar
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
+import torch
 
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.edited_graphs import Edits
@@ -18,6 +19,8 @@ from pagelink.measure.swap_kernels import distances
 from pagelink.measure.trials import Trials
 from pagelink.measure.verdict import PARTS, Part
 from pagelink.model.edited_logits import EDGES_PER_PASS
+from pagelink.model.inputs import ModelInput
+from pagelink.model.predictor import LinkPredictor
 from pagelink.runtime.arrays import Bools, Doubles, Longs
 from pagelink.runtime.timer import OutOfTimeError
 from pagelink.search.work import MEASURING
@@ -40,6 +43,8 @@ class LinkParts:
     """Per part of facts, its edges among those of `alone`; together, all that the model sees."""
     nodes: tuple[Longs, ...]
     """Per part of features, its nodes among those of `alone`."""
+    drawn: dict[tuple[int, int], Longs] = field(default_factory=dict)
+    """Per part of features and draw, the nodes whose features its nodes get, once drawn."""
 
     @classmethod
     def of(cls, trials: Trials, link: int) -> LinkParts:
@@ -73,9 +78,10 @@ class LinkParts:
         """
         found: Longs = self.alone.nodes.astype(np.int64)
         for part in absent:
-            found[self.nodes[part]] = _alike(
-                self.trials, self.alone, self.nodes[part], part * DRAWS + draw
-            )
+            nodes, key = self.nodes[part], (part, draw)
+            if key not in self.drawn:
+                self.drawn[key] = _alike(self.trials, self.alone, nodes, part * DRAWS + draw)
+            found[nodes] = self.drawn[key]
         return found
 
     def logits(self, wanted: Bools, looks: Sequence[Longs]) -> Doubles:
@@ -97,19 +103,36 @@ class LinkParts:
             # Copies of the graph in a pass: as many as fit.
             fit = EDGES_PER_PASS // max(size, len(alone.nodes))
             at_once = max(1, fit) if predictor.shares_rim else 1
+        known = predictor.inputs(alone, wanted, [0], relation) if predictor.flat else None
         answers = [np.empty(0)]
         for first in range(0, len(looks), at_once):
             part = looks[first : first + at_once]
             if not timer.allows(size * len(part), MEASURING):
                 raise OutOfTimeError
             with timer.step(size * len(part)):
-                copies = ComputationGraphs.joined([alone] * len(part))
-                inputs = predictor.inputs(
-                    copies, np.tile(wanted, len(part)), np.arange(len(part)),
-                    np.repeat(relation, len(part)), looks=np.concatenate(part),
-                )  # fmt: skip
-                answers.append(predictor.logits(inputs).cpu().double().numpy())
+                answers.append(_logits(predictor, alone, wanted, relation, part, known))
         return np.concatenate(answers)
+
+
+def _logits(
+    predictor: LinkPredictor,
+    alone: ComputationGraphs,
+    wanted: Bools,
+    relation: Longs,
+    looks: Sequence[Longs],
+    known: ModelInput | None,
+) -> Doubles:
+    """The logits of a link with other features in each; `known`: where nothing else is new."""
+    if known is not None and known.flat is not None:
+        found = [known.flat.looking(alone.nodes, each).logits() for each in looks]
+        return torch.cat(found).double().numpy()
+    copies, count = ComputationGraphs.joined([alone] * len(looks)), len(looks)
+    inputs = predictor.inputs(
+        copies, np.tile(wanted, count), np.arange(count), np.repeat(relation, count),
+        looks=np.concatenate(looks),
+    )  # fmt: skip
+    logits: Doubles = predictor.logits(inputs).cpu().double().numpy()
+    return logits
 
 
 def what_else(trials: Trials, links: Longs) -> dict[int, tuple[Part, ...]]:

@@ -6,15 +6,21 @@ Many edited computation graphs of a batch go through the model in one pass. A ma
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor
 
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.edited_graphs import Edits, GraphEditor
+from pagelink.layers.node_rows import RowsError
+from pagelink.layers.whole import NotWholeError
 from pagelink.model.inputs import ModelInput
+from pagelink.model.kept_sums import KeptPass
 from pagelink.model.predictor import LinkPredictor
 from pagelink.runtime.arrays import Bools, Doubles, Longs
 from pagelink.runtime.csr import segment_sums
@@ -22,6 +28,12 @@ from pagelink.runtime.timer import UNLIMITED, Timer
 
 EDGES_PER_PASS = 400_000
 """Edges that go through the model at once, about."""
+CHANGES_PER_PASS = 100_000
+"""Edges that are different in all edited graphs that go through the model at once, about."""
+MOST_KEPT = 2
+"""Passes that are kept: G and G0, mostly."""
+WORTH_OF_A_CHANGE = 8
+"""An edge that is different takes as long as this number of edges of a pass that is kept, about."""
 
 
 def edge_gradient(
@@ -80,9 +92,12 @@ class EditedLogits:
         self._timer, self._doing = timer, doing
         self.complete = True
         """Whether there was time for all that was asked so far."""
-        self._editor = None
+        self._editor = self._flat = None
         if predictor.mode == "subgraphs" and predictor.shares_unedited and batch.num_hops:
             self._editor = GraphEditor(batch, batch.num_hops)
+            self._flat = predictor.flat_passes(batch)
+        self._kept: list[KeptPass] = []
+        """The latest passes on graphs that were edited."""
 
     def logits(self, graph: Bools, edits: Edits) -> Doubles:
         """Return the logit of the link of each edited graph, on that graph; NaN: there was no time.
@@ -91,29 +106,81 @@ class EditedLogits:
             graph: the graphs that are edited: which edges of the batch they have.
             edits: what is other in each edited graph.
         """
+        if self._predictor.keeps_sums and self._is_large(edits):
+            try:
+                return self._by_sums(graph, edits)
+            except (RowsError, NotWholeError, TypeError, RuntimeError):
+                # If it is the model's own, it comes again.
+                self._predictor.keeps_sums = False
         answers = np.full(edits.num_graphs, np.nan)
         order = np.argsort(edits.link, kind="stable")
         sorted_edits = edits.chosen(order)
         for first, last, size in self._passes(graph, sorted_edits):
             with self._timer.step(size):
-                inputs = self._inputs(graph, sorted_edits.part(first, last))
-                logits = self._predictor.logits(inputs)
+                logits = self._logits(graph, sorted_edits.part(first, last))
                 answers[order[first:last]] = logits.cpu().double().numpy()
         return answers
+
+    def _is_large(self, edits: Edits) -> bool:
+        """Whether the edited graphs have enough edges to be computed by sums that change."""
+        if self._editor is None or not edits.num_graphs:
+            return False
+        return int(self._editor.most_edges(edits).sum()) >= self._predictor.least_kept
+
+    def _by_sums(self, graph: Bools, edits: Edits) -> Doubles:
+        """The same, by the sums that are different in the edited graphs."""
+        answers = np.full(edits.num_graphs, np.nan)
+        kept = self._kept_pass(graph, edits)
+        if kept is None:
+            self.complete = False
+            return answers
+        edits = kept.edits_of(graph, edits)
+        changes = np.diff(edits.slots.ptr) + np.diff(edits.moved_edges.ptr)
+        number = np.cumsum(2 + changes) // CHANGES_PER_PASS
+        starts = np.flatnonzero(np.diff(number, prepend=-1)).tolist()
+        for first, last in pairwise([*starts, edits.num_graphs]):
+            # What it takes says nothing about passes on whole graphs: the timer does not note it.
+            if not self._timer.allows(float(changes[first:last].sum()), self._doing):
+                self.complete = False
+                break
+            answers[first:last] = kept.logits(edits.part(first, last)).double().numpy()
+        return answers
+
+    def _kept_pass(self, graph: Bools, edits: Edits) -> KeptPass | None:
+        """A pass on the graphs that are edited, or on nearly the same; None: there is no time."""
+        links = np.unique(edits.link)
+        size = float(segment_sums(graph, self._batch.edge_ptr)[links].sum())
+        near = [(kept.difference(graph, edits.link), kept) for kept in self._kept]
+        cost, nearest = min(near, key=lambda each: each[0], default=(math.inf, None))
+        if nearest is not None and (cost == 0 or cost * WORTH_OF_A_CHANGE <= size):
+            return nearest
+        if not self._timer.allows(size, self._doing):
+            return None
+        assert self._editor is not None
+        with self._timer.step(size):
+            made = KeptPass(
+                self._predictor, self._batch, graph, links, self._relation, self._editor
+            )
+        self._kept = [made, *self._kept[: MOST_KEPT - 1]]
+        return made
 
     def errors(self, graph: Bools, edits: Edits) -> Doubles | None:
         """Return the standard error of what each edit does; None: that is exact."""
         return None
 
-    def _inputs(self, graph: Bools, edits: Edits) -> ModelInput:
+    def _logits(self, graph: Bools, edits: Edits) -> Tensor:
+        predictor, batch, relation = self._predictor, self._batch, self._relation
         if self._editor is None:
             wanted = graph.copy()
             wanted[edits.slots.values] ^= True
             moved = edits.table[:, edits.moved_edges.values]
-            return self._predictor.inputs(self._batch, wanted, edits.link, self._relation, moved)
-        return self._predictor.edited_inputs(
-            self._batch, graph, self._editor.edit(edits, graph), edits.link, self._relation
-        )
+            return predictor.logits(predictor.inputs(batch, wanted, edits.link, relation, moved))
+        edited = self._editor.edit(edits, graph)
+        if self._flat is not None:
+            found = self._flat.logits(batch, graph, edited, edits.link)
+            if found is not None:
+                return found
+        return predictor.logits(predictor.edited_inputs(batch, graph, edited, edits.link, relation))
 
     def _passes(self, graph: Bools, edits: Edits) -> Iterator[tuple[int, int, float]]:
         """Cut edited graphs, in order of their links, into ranges that fit into one pass.
@@ -124,7 +191,9 @@ class EditedLogits:
         # Pass by pass, each graph has all nodes whatever its edges are, and takes about as long.
         whole = np.diff(self._batch.edge_ptr).tolist()
         if self._editor is not None:
-            whole = segment_sums(graph, self._batch.edge_ptr).tolist()
+            known = self._flat is not None and self._flat.covers(graph, np.unique(edits.link))
+            sizes = segment_sums(graph, self._batch.edge_ptr)
+            whole = (0 * sizes if known else sizes).tolist()
             costs = self._editor.most_edges(edits).tolist()
         first = 0
         while first < len(links):

@@ -8,10 +8,10 @@ from __future__ import annotations
 import copy
 import dataclasses
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from torch_geometric.data import Data, HeteroData
 from pagelink.errors import ModelError
 from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
+from pagelink.layers.flat import KnownAsWhole
 from pagelink.layers.fused import Call
 from pagelink.layers.node_rows import NodeRows, Rings
 from pagelink.runtime.arrays import Ints, Longs
@@ -28,13 +29,23 @@ from pagelink.runtime.arrays import Ints, Longs
 Output = Literal["logit", "probability"]
 
 
+class Assembled(NamedTuple):
+    """A graph with links, as a model takes it."""
+
+    data: Any
+    """Of the user's own class, with plain `edge_index` tensors."""
+    edge_label_index: Tensor
+    rings: tuple[Rings, ...]
+    """Per node type, the numbers of its nodes within 0, 1, ... hops of s and t, which come first;
+    empty: they are in no such order."""
+
+
 @dataclass(frozen=True)
 class ModelInput:
     """What the model is called with, for some links of a batch."""
 
-    data: Any
-    """A graph of the user's own class, with plain `edge_index` tensors."""
-    edge_label_index: Tensor
+    make: Callable[[], Assembled]
+    """Gives the graph, the same whenever it is called: it is made only if the model is."""
     slots: Tensor
     """For every input edge, in the order of `data`, its position in the batch's edges, or -1."""
     calls: tuple[Tensor, ...] = ()
@@ -43,9 +54,28 @@ class ModelInput:
     """Per propagation, how it is done without writing the messages out."""
     whole: tuple[nn.Module, ...] = ()
     """Layers that are done as a whole, as one propagation."""
-    rings: tuple[Rings, ...] = ()
-    """Per node type, the numbers of its nodes within 0, 1, ... hops of s and t, which come first;
-    empty: they are in no such order."""
+    flat: KnownAsWhole | None = None
+    """The same for a model that is known as a whole."""
+
+    @property
+    def data(self) -> Any:
+        """The graph."""
+        return self.make().data
+
+    @property
+    def edge_label_index(self) -> Tensor:
+        """The links."""
+        return self.make().edge_label_index
+
+    @property
+    def rings(self) -> tuple[Rings, ...]:
+        """In which order the nodes are."""
+        return self.make().rings
+
+    def with_data(self, data: Any) -> ModelInput:
+        """The same links on another graph."""
+        made = self.make()._replace(data=data)
+        return dataclasses.replace(self, make=lambda: made, flat=None)
 
     @cached_property
     def tensors(self) -> list[Tensor]:
@@ -53,7 +83,8 @@ class ModelInput:
         given = [self.edge_label_index]
         for store in self.data.stores:
             given += [value for value in store._mapping.values() if isinstance(value, Tensor)]
-        return [v if type(v) is Tensor else v.as_subclass(Tensor) for v in given]
+        plain = [v.whole() if isinstance(v, NodeRows) else v for v in given]
+        return [v if type(v) is Tensor else v.as_subclass(Tensor) for v in plain]
 
     def changes(self) -> list[int]:
         """Per tensor, how often it was changed in place; those of inference mode do not count."""
@@ -127,7 +158,7 @@ class InputMaker:
         graph: TypedGraph,
         origin: Mapping[str, Tensor] | None = None,
     ) -> None:
-        self._data, self._graph, self._origin = data, graph, origin
+        self._data, self.graph, self._origin = data, graph, origin
         self._hetero = isinstance(data, HeteroData)
         self.device = _device_of(data)
         self._copies: dict[int, tuple[Tensor, int, Tensor]] = {}
@@ -157,16 +188,16 @@ class InputMaker:
             same_type = not self._hetero or store._key[0] == store._key[2]
             loop = (src == dst) | (other == dst) if same_type else torch.zeros_like(src).bool()
             store.edge_index = torch.stack([torch.where(loop, src, other), dst])
-        return dataclasses.replace(inputs, data=data)
+        return inputs.with_data(data)
 
     def edge_stores(self, data: Any) -> list[Any]:
         """What holds an edge_index, in the order in which the edges of an input are counted."""
-        stored = self._graph.edge_types[: self._graph.num_relations]
+        stored = self.graph.edge_types[: self.graph.num_relations]
         return [data._edge_store_dict[t] for t in stored] if self._hetero else [data]
 
     def edge_attributes(self, data: Any, position: int) -> list[Tensor]:
         """All that is known of the edges of a relation, but for where they are."""
-        types = self._graph.edge_types
+        types = self.graph.edge_types
         store = data._edge_store_dict[types[position]] if self._hetero else data
         of_edges = [
             value
@@ -179,7 +210,7 @@ class InputMaker:
     def with_edges(self, data: Any, edge_index: Sequence[Tensor]) -> Any:
         """A copy of an input with other edges, in that order."""
         if self._hetero:
-            return with_edges(data, dict(zip(self._graph.edge_types, edge_index, strict=False)))
+            return with_edges(data, dict(zip(self.graph.edge_types, edge_index, strict=False)))
         data = copy.copy(data)
         (data.edge_index,) = edge_index
         return data
@@ -204,7 +235,7 @@ class InputMaker:
                 position in the edges of the batch, source and target.
             looks: per flat node, the one whose features it has. None: its own.
         """
-        graph = self._graph
+        graph = self.graph
         sizes = np.diff(graph.node_offset)
         edge_index = np.empty((2, len(edges)), dtype=np.int64)
         for row, flat in zip(edge_index, (graph.src, graph.dst), strict=True):
@@ -239,7 +270,7 @@ class InputMaker:
         rings: tuple[Rings, ...] = (),
     ) -> ModelInput:
         """Make a graph of the user's class of these nodes and edges (ordered by relation)."""
-        graph, device = self._graph, self.device
+        graph, device = self.graph, self.device
         column = torch.from_numpy(graph.column[edges].astype(np.int64)).to(device)
         index = torch.from_numpy(edge_index).to(device)
         if self._hetero:
@@ -268,12 +299,15 @@ class InputMaker:
             self._slice_homogeneous(data, None if all_nodes else keep, column)
             data.n_id, data.num_nodes, data.edge_index = keep, len(keep), index
         data.edge_label_type = torch.from_numpy(graph.label_value[relation]).to(device)
-        return ModelInput(
-            data=data,
-            edge_label_index=torch.from_numpy(label_index).to(device),
-            slots=torch.from_numpy(slots).to(device),
-            rings=rings,
-        )
+        made = Assembled(data, torch.from_numpy(label_index).to(device), rings)
+        return ModelInput(lambda: made, torch.from_numpy(slots).to(device))
+
+    def features(self, node_type: str, ids: Longs) -> Tensor:
+        """Return the features of nodes of a type, or what a model takes for their ids."""
+        keep, store = torch.from_numpy(ids).to(self.device), self._data[node_type]
+        if "x" in store:
+            return _rows(store["x"], keep)
+        return keep if self._origin is None else self._origin[node_type][keep]
 
     def _slice_store(self, store: Any, skip: str, keep: Tensor | None, size: int) -> None:
         """Cut every per-node (per-edge) tensor of a store down to the kept nodes (edges).

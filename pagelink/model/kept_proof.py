@@ -1,10 +1,11 @@
 """What was proved about a model, kept in a file for the next time.
 
 A proof holds for one model on one graph. The file has a key of all that it rests on: the modules
-of the model with their attributes and all their numbers, the graph with all its tensors, the link
-types, the versions of Python and of the libraries, and the code of pagelink that proves and runs.
-If anything is different, the file is not used, and is written anew. Nothing is kept for a model
-whose class is not pagelink's own: its code may change, and is not in the key.
+of the model with their attributes and all their numbers, the graph with all its tensors (a store by
+the checksum of its manifest, which has those of all its files), the link types, the versions of
+Python and of the libraries, and the code of pagelink that proves and runs. If anything is
+different, the file is not used, and is written anew. Nothing is kept for a model whose class is not
+pagelink's own: its code may change, and is not in the key.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ from pagelink.model.receptive_field import ReceptiveField
 from pagelink.runtime.files import write_text
 
 _CODE = ("runtime", "graph", "layers", "model", "models")
-_MODES = ("mode", "shares_rim", "shares_unedited", "fuses", "by_rows", "has_gradient")
+_MODES = ("mode", "shares_rim", "shares_unedited", "keeps_sums", "fuses", "by_rows", "flat",
+          "has_gradient")  # fmt: skip
 """How a predictor runs its model."""
 
 
@@ -40,19 +42,24 @@ def kept_field(
     link_types: Sequence[EdgeType],
     seed: int,
     prove: Callable[[], ReceptiveField],
+    stored: str | None = None,
 ) -> ReceptiveField:
     """Return what was proved about a model, from a file if it is of this very model and graph.
 
     Args:
-        file: the file; where it cannot be written, nothing is kept.
+        file: the file, or, for a graph in a store, a folder with a file for each model; where it
+            cannot be written, nothing is kept.
         predictor: the model; left as `prove` leaves it.
         link_types: the predicted relations.
         seed: what the proof is given.
         prove: proves it.
+        stored: what a store is known by. None: the graph is in memory, and known by its tensors.
     """
     if not type(predictor.model).__module__.startswith("pagelink.models."):
         return prove()
-    key = _digest(_rests_on(predictor, link_types, seed))
+    key = _digest(_rests_on(predictor, link_types, seed, stored))
+    if stored is not None:
+        file = file / f"{key[:32]}.json"
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         kept = json.loads(file.read_text(encoding="utf-8"))
         if kept["key"] == key:
@@ -82,7 +89,9 @@ def _restored(kept: dict[str, Any], predictor: LinkPredictor) -> ReceptiveField:
     return field
 
 
-def _rests_on(predictor: LinkPredictor, link_types: Sequence[EdgeType], seed: int) -> Iterator[Any]:
+def _rests_on(
+    predictor: LinkPredictor, link_types: Sequence[EdgeType], seed: int, stored: str | None
+) -> Iterator[Any]:
     """Everything that a proof rests on, as texts and arrays."""
     model, graph = predictor.model, predictor.graph
     yield [platform.python_version(), torch.__version__, torch_geometric.__version__]
@@ -98,6 +107,9 @@ def _rests_on(predictor: LinkPredictor, link_types: Sequence[EdgeType], seed: in
         yield name
         yield tensor
     yield [link_types, sorted(graph.reverse.items()), graph.node_types, graph.edge_types]
+    if stored is not None:
+        yield stored
+        return
     for store in predictor.data.stores:
         yield [str(store._key), store.num_nodes if hasattr(store, "num_nodes") else None]
         for key, value in sorted(store._mapping.items(), key=lambda item: str(item[0])):

@@ -320,7 +320,8 @@ class Weighting:
 
         def propagate(edge_index: Any, size: Any = None, **arguments: Any) -> Tensor:
             number = self._next
-            call = self._plain[number] if number < len(self._plain) else None
+            there = number < min(len(self._plain), len(self._calls))
+            call = self._plain[number] if there else None
             known = call is not None and edge_index.shape[1] == self._calls[number].shape[-1]
             x = call.sources(arguments) if call is not None and known else None
             if call is None or x is None:

@@ -14,6 +14,7 @@ from pagelink.graph.lookup import edge_at, edges_of_facts
 from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.model.predictor import LinkPredictor
+from pagelink.model.side_by_side import ids_by_type
 from pagelink.runtime.arrays import Longs
 
 MOST_EDGES = 8_000
@@ -41,7 +42,7 @@ def patch_predictor(
     edges = _grown(graph, _seeds(graph, link_types, rng), rng)
     edges = np.unique(np.concatenate([edges, *_examples(predictor, edges, rng)]))
     # A fact goes both ways, or not at all.
-    return predictor.on_part(edges_of_facts(graph, graph.fact[edges]), link_types)
+    return predictor_on_part(predictor, edges_of_facts(graph, graph.fact[edges]), link_types)
 
 
 def _seeds(graph: TypedGraph, link_types: Sequence[EdgeType], rng: np.random.Generator) -> Longs:
@@ -56,6 +57,39 @@ def _seeds(graph: TypedGraph, link_types: Sequence[EdgeType], rng: np.random.Gen
         receives = graph.in_ptr[nodes + 1] > graph.in_ptr[nodes]
         drawn.append(np.concatenate([nodes[receives], nodes[~receives]])[:SEEDS])
     return np.unique(np.concatenate(drawn)) if drawn else np.empty(0, dtype=np.int64)
+
+
+def predictor_on_part(
+    predictor: LinkPredictor, edges: Longs, link_types: Sequence[EdgeType]
+) -> LinkPredictor:
+    """Return the same model on a graph of its own: some edges, with the nodes at them.
+
+    Args:
+        predictor: the model on the whole graph.
+        edges: flat edges, whole facts.
+        link_types: the predicted relations.
+    """
+    graph = predictor.graph
+    edges = edges[np.argsort(graph.relation[edges], kind="stable")]
+    nodes = np.unique(np.concatenate([graph.src[edges], graph.dst[edges]])).astype(np.int64)
+    kinds = graph.node_type_of[nodes]
+    first = np.searchsorted(kinds, np.arange(len(graph.node_types) + 1))
+    ends = np.searchsorted(nodes, np.stack([graph.src[edges], graph.dst[edges]]))
+    none = np.empty(0, dtype=np.int64)
+    made = predictor.maker.assemble(
+        ids_by_type(graph, nodes, first), edges, ends - first[kinds[ends]],
+        np.full(len(edges), -1), none.reshape(2, 0), none,
+    )  # fmt: skip
+    data = made.data
+    del data.edge_label_type
+    for store in (*data.node_stores, *data.edge_stores):
+        for key in {"name", "id", "attributes"} & set(store.keys()):
+            del store[key]  # of the whole graph, and nothing to a model
+    origin = {t: data[t].n_id for t in graph.node_types}
+    part = TypedGraph.from_data(data, link_types, graph.reverse)
+    return LinkPredictor(
+        predictor.model, data, part, predictor.forward, predictor.output, origin=origin
+    )
 
 
 def _grown(graph: TypedGraph, nodes: Longs, rng: np.random.Generator) -> Longs:

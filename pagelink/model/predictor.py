@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import Any, Literal
 
 import numpy as np
@@ -22,13 +22,14 @@ from torch_geometric.nn import MessagePassing
 from pagelink.errors import ModelError, SettingsError
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.edited_graphs import EditedGraphs
-from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.layers.fused import Call, sum_without_messages
+from pagelink.layers.kept import Sums
 from pagelink.layers.node_rows import NodeRows, RowsError
 from pagelink.layers.whole import NotWholeError, Pass, replace_forward, whole_layers
 from pagelink.model.borrowing import Borrowed
 from pagelink.model.data_flow import DataFlow, Flow
+from pagelink.model.flat_passes import FlatPasses, LastPasses
 from pagelink.model.inputs import (
     InputMaker,
     ModelInput,
@@ -38,7 +39,7 @@ from pagelink.model.inputs import (
     call_homogeneous,
 )
 from pagelink.model.masking import Tracer, Weighting, check_maskable
-from pagelink.model.side_by_side import place_nodes
+from pagelink.model.side_by_side import ids_by_type, place_nodes
 from pagelink.runtime.arrays import Bools, Ints, Longs
 from pagelink.runtime.csr import Csr
 from pagelink.runtime.undo import Undo
@@ -81,28 +82,31 @@ class LinkPredictor:
         if output not in ("logit", "probability"):
             raise SettingsError(f"output must be 'logit' or 'probability', got {output!r}.")
         check_maskable(model)
-        self.model = model
-        self.graph = graph
-        self.output = output
+        self.model, self.graph, self.output = model, graph, output
         self.mode: Mode = "subgraphs"
         self.shares_rim = True
         """Links side by side may share the nodes at the rim of the receptive field."""
         self.shares_unedited = True
         """Edited graphs of a link may share the nodes that their edits cannot change."""
+        self.keeps_sums = False
+        """They may be computed by the sums that they change."""
         self.fuses = True
         """Layers that only sum their neighbours are done without writing messages out."""
         self.by_rows = False
         """Vectors of nodes are computed when they are looked at."""
-        self.least_spared = 500
-        """Nodes at the rim from which on that is worth the effort."""
+        self.flat = False
+        """The model is known as a whole, and done without its own code; see `FlatModel`."""
+        self._last = LastPasses()
+        self.least_spared, self.least_kept = 500, 50_000
+        """Nodes at the rim, edges of edited graphs: from these on it is worth the effort."""
         self.has_gradient = True
         """The score has a gradient by the weights of edges, for some link."""
         self._plain_layers: Mapping[MessagePassing, Call] = {}
-        self._whole = whole_layers(model)
-        self.data = data
-        self._hetero = isinstance(data, HeteroData)
+        self._is_recorded, self._whole = False, whole_layers(model)
+        self.data, self._hetero = data, isinstance(data, HeteroData)
         self.before_pass: Callable[[], None] = _nothing
         """Called before each pass of the model: what shows progress or gives up listens here."""
+        self.forward = forward
         self._forward = forward or (call_hetero if self._hetero else call_homogeneous)
         self.described_call = "forward(model, data, edge_label_index)" if forward else (
             "model(x_dict, edge_index_dict, edge_label_index)" if self._hetero
@@ -116,41 +120,12 @@ class LinkPredictor:
         """All edges, relation by relation: made only where the model runs on the whole graph."""
         return Csr.grouped(self.graph.relation, len(self.graph.edge_types)).values
 
-    def on_part(self, edges: Longs, link_types: Sequence[EdgeType]) -> LinkPredictor:
-        """Return the same model on a graph of its own: some edges, with the nodes at them.
-
-        Args:
-            edges: flat edges, whole facts.
-            link_types: the predicted relations.
-        """
-        graph = self.graph
-        edges = edges[np.argsort(graph.relation[edges], kind="stable")]
-        nodes = np.unique(np.concatenate([graph.src[edges], graph.dst[edges]])).astype(np.int64)
-        kinds = graph.node_type_of[nodes]
-        first = np.searchsorted(kinds, np.arange(len(graph.node_types) + 1))
-        ends = np.searchsorted(nodes, np.stack([graph.src[edges], graph.dst[edges]]))
-        node_ids = self._ids_by_type(nodes, first)
-        none = np.empty(0, dtype=np.int64)
-        made = self.maker.assemble(
-            node_ids, edges, ends - first[kinds[ends]], np.full(len(edges), -1), none.reshape(2, 0),
-            none,
-        )  # fmt: skip
-        data = made.data
-        del data.edge_label_type
-        for store in (*data.node_stores, *data.edge_stores):
-            for key in {"name", "id", "attributes"} & set(store.keys()):
-                del store[key]  # of the whole graph, and nothing to a model
-        origin = {t: data[t].n_id for t in graph.node_types}
-        part = TypedGraph.from_data(data, link_types, graph.reverse)
-        forward = None if self._forward is call_hetero else self._forward
-        return LinkPredictor(self.model, data, part, forward, self.output, origin=origin)
-
     def adopt(self, other: LinkPredictor) -> None:
         """Run the model in the way that was found with another predictor of it."""
         self.mode = other.mode
         self.shares_rim, self.shares_unedited = other.shares_rim, other.shares_unedited
         self.fuses, self.has_gradient = other.fuses, other.has_gradient
-        self.by_rows = other.by_rows
+        self.by_rows, self.keeps_sums, self.flat = other.by_rows, other.keeps_sums, other.flat
 
     def inputs(
         self,
@@ -239,6 +214,8 @@ class LinkPredictor:
             flow: follows the pass.
             on: of layers that are done as a whole while there is a listener. None: none is.
         """
+        if inputs.flat is not None and self.flat and listen is None and flow is None:
+            return inputs.flat.logits()
         on = Pass(flow=flow) if on is None and listen is None and self.fuses else on
         whole = () if on is None else self._whole
 
@@ -267,6 +244,13 @@ class LinkPredictor:
             self._whole = known
             raise
 
+    def summed(self, inputs: ModelInput, data: Any, sums: Sums) -> Tensor:
+        """Return the same on `data`, the inputs with marked edges; layers sum by `layers.kept`."""
+        if not self._is_recorded:  # which layers are plain is found on the way
+            self.record(inputs)
+        listen = partial(sums.listen, self._plain_layers, self._whole)
+        return self.logits(inputs.with_data(data), listen, on=sums)
+
     def record(
         self, inputs: ModelInput, flow: DataFlow | None = None, *, by_message: bool = False
     ) -> tuple[Tensor, ModelInput, Tracer]:
@@ -277,8 +261,12 @@ class LinkPredictor:
             flow: follows what the logits rest on.
             by_message: every layer passes messages of its own, and none is done as a whole.
         """
-        whole = () if by_message or not self.fuses else self._whole
         tracer = Tracer()
+        if inputs.flat is not None and self.flat and flow is None and not by_message:
+            made = dataclasses.replace(inputs, calls=(inputs.slots,), whole=inputs.flat.whole)
+            return self.logits(inputs), made, tracer
+        inputs = dataclasses.replace(inputs, flat=None)
+        whole = () if by_message or not self.fuses else self._whole
         given = [store.edge_index for store in self.maker.edge_stores(inputs.data)]
         if flow is not None:
             given = [each.clone() for each in given]  # the relations are parts of one tensor
@@ -294,10 +282,10 @@ class LinkPredictor:
         listen = partial(tracer.listen, whole=whole)
         on = Pass(tracer.begin, flow) if whole else None
         try:
-            logits = self.logits(dataclasses.replace(inputs, data=data), listen, flow, on)
+            logits = self.logits(inputs.with_data(data), listen, flow, on)
         except NotWholeError:
             return self.record(inputs, flow)
-        self._plain_layers = tracer.plain_layers()
+        self._plain_layers, self._is_recorded = tracer.plain_layers(), True
         slots = torch.cat([inputs.slots, inputs.slots.new_tensor([-1])])
         calls = tuple(slots[numbers] for numbers in tracer.calls)
         made = dataclasses.replace(
@@ -312,6 +300,8 @@ class LinkPredictor:
 
         The model is borrowed for as long as the context is open; nothing else is to run it then.
         """
+        if recorded.flat is not None:
+            return recorded.flat.weighted(recorded.calls)
         weighting = Weighting(recorded.calls, recorded.plain if self.fuses else ())
 
         def run(weights: Tensor) -> Tensor:
@@ -326,6 +316,12 @@ class LinkPredictor:
             return run
 
         return Borrowed(self.model, prepare, recorded.whole)
+
+    def flat_passes(self, batch: ComputationGraphs) -> FlatPasses | None:
+        """What runs the model on graphs of a batch, if it is known as a whole."""
+        if not self.flat or self.mode != "subgraphs" or self.forward is not None:
+            return None
+        return self._last.of(batch, self.model, self.maker, self.output, lambda: self.before_pass())
 
     def _run_by_rows(self, inputs: ModelInput, begin: Callable[[], None] = _nothing) -> Tensor:
         """Run the model on vectors that are computed when they are looked at, where it can be."""
@@ -384,17 +380,21 @@ class LinkPredictor:
     ) -> ModelInput:
         """One graph of these edges; ends count the nodes of the batch, then the new ones."""
         graph = self.graph
-        placed = place_nodes(graph, batch, edges, ends, new, looks, self.shares_rim)
         order = Csr.grouped(graph.relation[batch.edges[edges[0]]], len(graph.edge_types)).values
-        slots, src, dst = edges[:, order]
-        number, far = placed.number, placed.num_outermost
-        return self.maker.assemble(
-            self._ids_by_type(placed.nodes, placed.start), batch.edges[slots],
-            np.stack([number[src], number[dst]]), slots, number[ends], relation,
-            rings=placed.rings if self.by_rows and far >= self.least_spared else (),
-        )  # fmt: skip
+        slots, src, dst = edges = edges[:, order]
 
-    def _ids_by_type(self, nodes: Longs, start: Longs) -> list[Longs]:
-        """Per node type, the indices of flat nodes within it; `start` is the range of each."""
-        shifted = nodes - np.repeat(self.graph.node_offset[:-1], np.diff(start))
-        return np.split(shifted, start[1:-1])
+        @cache
+        def make() -> ModelInput:
+            placed = place_nodes(graph, batch, edges, ends, new, looks, self.shares_rim)
+            number, far = placed.number, placed.num_outermost
+            return self.maker.assemble(
+                ids_by_type(graph, placed.nodes, placed.start), batch.edges[slots],
+                np.stack([number[src], number[dst]]), slots, number[ends], relation,
+                rings=placed.rings if self.by_rows and far >= self.least_spared else (),
+            )  # fmt: skip
+
+        passes = self.flat_passes(batch)
+        if passes is None:
+            return make()
+        flat = passes.run(batch, edges, ends, new, looks)
+        return ModelInput(lambda: make().make(), torch.from_numpy(slots), flat=flat)

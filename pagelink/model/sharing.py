@@ -9,15 +9,18 @@ from pagelink.errors import ModelError
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.edited_graphs import Edits
 from pagelink.model.edited_logits import EditedLogits, edge_gradient
+from pagelink.model.inputs import Output
 from pagelink.model.noise import Noise
 from pagelink.model.predictor import LinkPredictor
 from pagelink.model.probes import Probe
 from pagelink.model.receptive_field import ReceptiveField, extractor_for
-from pagelink.runtime.arrays import Longs
+from pagelink.runtime.arrays import Floats, Longs
 from pagelink.runtime.csr import Csr
 
 EDITS = 3
 """Edited graphs that share nodes are compared with this number of graphs edited by themselves."""
+Answers = tuple[torch.Tensor, Floats]
+"""Scores of links, and their gradients by the weights of edges."""
 GRID = 2
 """Links between this number of sources and of targets have parts of their graphs in common."""
 
@@ -59,9 +62,11 @@ def find_what_is_shared(
     else:
         raise _depends_on_others(alone[0], float(together[0]))
     is_turned = not np.array_equal(field.seen_relations, field.along_relations)
-    predictor.shares_unedited = predictor.shares_rim and not is_turned
-    predictor.shares_unedited &= _edited_graphs_agree(predictor, batch, relation, probe.noise)
+    agree = _edited_graphs_agree(predictor, batch, relation, probe.noise)
+    predictor.shares_unedited = predictor.shares_rim and not is_turned and agree
+    predictor.keeps_sums &= predictor.shares_unedited and predictor.fuses
     predictor.by_rows = _rows_agree(predictor, batch, relation, probe.noise)
+    predictor.flat = _flat_agrees(predictor, batch, relation, probe.noise)
 
 
 def _check_alone(predictor: LinkPredictor, probe: Probe) -> None:
@@ -90,7 +95,10 @@ def _depends_on_others(alone: float, together: float) -> ModelError:
 def _edited_graphs_agree(
     predictor: LinkPredictor, batch: ComputationGraphs, relation: Longs, noise: Noise
 ) -> bool:
-    """Whether edited graphs that share nodes have the scores of graphs edited by themselves."""
+    """Whether edited graphs that share nodes have the scores of graphs edited by themselves.
+
+    And, as a way of the predictor, whether they have if only sums that change are computed.
+    """
     rng = np.random.default_rng(0)
     links: list[int] = []
     slots: list[Longs] = []
@@ -101,11 +109,17 @@ def _edited_graphs_agree(
             chosen = rng.choice(here, min(len(here), 4), replace=False)
             slots.append(batch.edge_ptr[link] + chosen)
     edits = Edits(np.array(links, dtype=np.int64), Csr.of(slots))
-    shared = EditedLogits(predictor, batch, relation).logits(batch.visible, edits)
-    predictor.shares_unedited = False
-    alone = EditedLogits(predictor, batch, relation).logits(batch.visible, edits)
-    answers = torch.from_numpy(shared), torch.from_numpy(alone)
-    return bool(noise.same(*answers, predictor.output).all())
+    answers, usual = [], predictor.least_kept
+    predictor.least_kept = 0
+    for shares, keeps in ((False, False), (True, False), (True, True)):
+        predictor.shares_unedited, predictor.keeps_sums = shares, keeps
+        logits = EditedLogits(predictor, batch, relation).logits(batch.visible, edits)
+        answers.append(torch.from_numpy(logits))
+    predictor.least_kept = usual
+    alone, shared, by_sums = answers
+    same = bool(noise.same(shared, alone, predictor.output).all())
+    predictor.keeps_sums &= same and bool(noise.same(by_sums, alone, predictor.output).all())
+    return same
 
 
 def _rows_agree(
@@ -126,7 +140,26 @@ def _rows_agree(
                 return False  # there is nothing to spare, or the model cannot do it
     finally:
         predictor.least_spared = usual
-    (logits, gradient), (by_row, gradient_by_row) = found
-    largest = float(np.abs(gradient).max(initial=0.0))
-    same = np.allclose(gradient, gradient_by_row, rtol=1e-3, atol=1e-4 * largest)
-    return same and bool(noise.same(by_row, logits, predictor.output).all())
+    return _agree(found, noise, predictor.output)
+
+
+def _agree(found: list[Answers], noise: Noise, output: Output) -> bool:
+    """Whether two ways to run a model give the same scores and gradients."""
+    one, other = found
+    largest = float(np.abs(one[1]).max(initial=0.0))
+    same = np.allclose(one[1], other[1], rtol=1e-3, atol=1e-4 * largest)
+    return same and bool(noise.same(one[0], other[0], output).all())
+
+
+def _flat_agrees(
+    predictor: LinkPredictor, batch: ComputationGraphs, relation: Longs, noise: Noise
+) -> bool:
+    """Whether scores and gradients stay what they are without the model's own code."""
+    found = []
+    for predictor.flat in (False, True):
+        inputs = predictor.inputs(batch, batch.visible, np.arange(batch.num_links), relation)
+        if predictor.flat and inputs.flat is None:
+            return False
+        logits, recorded, _ = predictor.record(inputs)
+        found.append((logits, edge_gradient(predictor, recorded, len(batch.edges))))
+    return _agree(found, noise, predictor.output)

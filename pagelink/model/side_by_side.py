@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +11,7 @@ from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.ego_kernels import FAR
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.layers.node_rows import Rings
-from pagelink.runtime.arrays import Ints, Longs
+from pagelink.runtime.arrays import Bools, Ints, Longs
 from pagelink.runtime.csr import Csr
 
 SPARSE = 8
@@ -41,6 +42,7 @@ def place_nodes(
     new: Ints | None,
     looks: Longs | None,
     shares_rim: bool,
+    every: Bools | None = None,
 ) -> PlacedNodes:
     """Place the nodes that edges and links have.
 
@@ -53,6 +55,7 @@ def place_nodes(
         new: per new node, which node of the batch it is a copy of.
         looks: per node of the batch, the flat node whose features it has. None: its own.
         shares_rim: one node may stand for all copies of it at the rim of the receptive field.
+        every: per node of the batch, whether it is placed without edges, too. None: none is.
     """
     _, src, dst = edges
     own = batch.nodes if looks is None else looks
@@ -62,6 +65,8 @@ def place_nodes(
     #    same for every link: one node stands for all its copies.
     used = np.zeros(len(flat), dtype=np.bool_)
     used[src] = used[dst] = used[ends] = True
+    if every is not None:
+        used[: len(every)] |= every
     rim = np.zeros(len(flat), dtype=np.bool_)
     if shares_rim:
         rim[: len(batch.hops)] = batch.hops >= (batch.num_hops or FAR)
@@ -72,21 +77,40 @@ def place_nodes(
     outermost = batch.num_hops or 0
     ring = np.full(len(nodes), outermost, dtype=np.int64)
     ring[: len(own_at)] = np.minimum(hops[own_at], outermost)
+    placed = _in_order(graph, nodes, ring, outermost)
+    # 3. Where each of them is now.
+    number = np.zeros(len(flat), dtype=np.int64)
+    number[own_at] = placed.number[: len(own_at)]
+    number[shared_at] = placed.number[len(own_at) :][stands_for]
+    return dataclasses.replace(placed, number=number)
+
+
+def place_new_nodes(graph: TypedGraph, batch: ComputationGraphs, new: Ints) -> PlacedNodes:
+    """Place new nodes, and no others; `new` says which node of the batch each is a copy of."""
+    outermost = batch.num_hops or 0
+    ring = np.minimum(batch.hops[new], outermost).astype(np.int64)
+    return _in_order(graph, batch.nodes[new].astype(np.int64), ring, outermost)
+
+
+def _in_order(graph: TypedGraph, nodes: Longs, ring: Longs, outermost: int) -> PlacedNodes:
+    """Place nodes by type and distance; their numbers are in the order in which they are given."""
     num_rings, num_types = outermost + 1, len(graph.node_types)
-    grouped = Csr.grouped(graph.node_type_of[nodes] * num_rings + ring, num_types * num_rings)
+    kind = graph.node_type_of[nodes]
+    grouped = Csr.grouped(kind * num_rings + ring, num_types * num_rings)
     start = grouped.ptr[::num_rings]
     within = grouped.ptr[1:].reshape(num_types, num_rings) - start[:-1, None]
-    # 3. Where each of them is now.
     place = np.empty(len(nodes), dtype=np.int64)
     place[grouped.values] = np.arange(len(nodes))
-    place -= start[graph.node_type_of[nodes]]
-    number = np.zeros(len(flat), dtype=np.int64)
-    number[own_at] = place[: len(own_at)]
-    number[shared_at] = place[len(own_at) :][stands_for]
     return PlacedNodes(
-        nodes[grouped.values], start, number, tuple(map(tuple, within.tolist())),
+        nodes[grouped.values], start, place - start[kind], tuple(map(tuple, within.tolist())),
         int(np.sum(ring == outermost)) if outermost else 0,
     )  # fmt: skip
+
+
+def ids_by_type(graph: TypedGraph, nodes: Longs, start: Longs) -> list[Longs]:
+    """Per node type, the indices of flat nodes within it; `start` is the range of each."""
+    shifted = nodes - np.repeat(graph.node_offset[:-1], np.diff(start))
+    return np.split(shifted, start[1:-1])
 
 
 def _distinct(values: Ints | Longs, size: int) -> tuple[Longs, Longs]:

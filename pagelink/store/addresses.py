@@ -178,7 +178,6 @@ class Mirror:
 
 
 def _opened(path: Path | str) -> tuple[Any, str]:
-
     try:
         system, place = pa.fs.FileSystem.from_uri(address_of(path))
     except (ImportError, OSError, ValueError, pa.ArrowException) as error:

@@ -11,22 +11,15 @@ from typing import Any
 import fsspec
 import pytest
 from support.engine_world import CHUNK, NUM_LINKS, expected_rows, make_shop, opening, plain
+from typer.testing import CliRunner
 
 from pagelink import PaGELink, Settings
-from pagelink.datasets.useritemattr import generate_useritemattr
+from pagelink.cli.main import app
 from pagelink.engine import FromFiles, Sent, Summary, explain_table, forecast, read_parts
 from pagelink.errors import SettingsError
-from pagelink.models.architectures import RGCN
 from pagelink.store.addresses import fetched
 
-LINK_TYPE = ("user", "likes", "item")
 CHEAP, PART = 12, 2
-
-
-@pytest.fixture(scope="module")
-def explainer() -> PaGELink:
-    data = generate_useritemattr().data
-    return PaGELink(RGCN.for_data(data, LINK_TYPE), data, LINK_TYPE, Settings(), threshold=None)
 
 
 @pytest.fixture(autouse=True)
@@ -67,6 +60,21 @@ def test_graph_model_links_and_rows_at_addresses(tmp_path: Path, cache: Path) ->
     assert plain(read_parts(f"file://{far}/new/out")) == expected_rows(far)
     assert elsewhere.identity() == opening(far).identity()
     assert not list((cache / "results").iterdir())
+
+
+def test_what_is_kept_of_a_model_at_an_address_is_beside_its_copy(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    far, here = make_shop(tmp_path), tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    model = f"file://{far}/model.pt"
+    link = ("--src", "User 3", "--dst", "Item 35", "--rank-only")
+    done = CliRunner().invoke(app, ["explain", str(far / "graph"), "--model", model, *link])
+    assert done.exit_code == 0, done.output
+    assert not list(here.iterdir())
+    assert not (far / "model.pt.proof").exists()
+    assert len(list(cache.glob("inputs/*/model.pt.proof"))) == 1
 
 
 def test_an_input_is_copied_once_and_again_when_it_changes(tmp_path: Path, cache: Path) -> None:

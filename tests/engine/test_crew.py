@@ -287,10 +287,12 @@ def test_rows_of_other_links_are_not_counted() -> None:
         Count().add(task_of(0, 3), table)
 
 
-def test_a_store_is_known_by_its_manifest(tmp_path: Path) -> None:
-    (tmp_path / "edges.npy").write_bytes(b"a")
+def test_a_graph_is_known_by_its_tables_and_a_store_by_its_manifest(tmp_path: Path) -> None:
+    (tmp_path / "edges-a__of__a.csv").write_bytes(b"a")
     before = graph_fingerprint(tmp_path)
-    (tmp_path / "edges.npy").write_bytes(b"b")
+    (tmp_path / "extra-rows.csv").write_bytes(b"a")
+    assert graph_fingerprint(tmp_path) == before
+    (tmp_path / "edges-a__of__a.csv").write_bytes(b"b")
     assert graph_fingerprint(tmp_path) != before
     (tmp_path / "manifest.json").write_text('{"format": "pagelink store", "version": 1}')
     before = graph_fingerprint(tmp_path)

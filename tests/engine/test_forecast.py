@@ -14,21 +14,12 @@ from urllib.error import HTTPError
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from pagelink import PaGELink, Settings
-from pagelink.datasets.useritemattr import generate_useritemattr
+from pagelink import PaGELink
 from pagelink.engine import Metrics, Sent, explain_table, forecast, published
 from pagelink.engine.tasks import plan
 from pagelink.errors import GraphError, SettingsError
-from pagelink.models.architectures import RGCN
 
-LINK_TYPE = ("user", "likes", "item")
 NUM_LINKS, CHUNK = 42, 4
-
-
-@pytest.fixture(scope="module")
-def explainer() -> PaGELink:
-    data = generate_useritemattr().data
-    return PaGELink(RGCN.for_data(data, LINK_TYPE), data, LINK_TYPE, Settings(), threshold=None)
 
 
 @pytest.fixture

@@ -17,24 +17,15 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from pagelink import PaGELink, Settings
+from pagelink import PaGELink
 from pagelink.cli.link_tables import shown
-from pagelink.datasets.useritemattr import generate_useritemattr
 from pagelink.engine import Sent, Summary, explain_table, open_parts, read_parts
 from pagelink.engine.parts import PartFolder, claimed
 from pagelink.engine.tasks import plan
 from pagelink.errors import BusyError, EngineError, SettingsError
-from pagelink.models.architectures import RGCN
 from pagelink.views.rows import SCHEMA, is_one_file, to_table, write_rows
 
-LINK_TYPE = ("user", "likes", "item")
 NUM_LINKS, CHUNK = 12, 2
-
-
-@pytest.fixture(scope="module")
-def explainer() -> PaGELink:
-    data = generate_useritemattr().data
-    return PaGELink(RGCN.for_data(data, LINK_TYPE), data, LINK_TYPE, Settings(), threshold=None)
 
 
 @pytest.fixture

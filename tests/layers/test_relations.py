@@ -96,6 +96,32 @@ def test_gradients_equal_those_of_torch(
         assert torch.allclose(rows.rows(count), whole[:count], atol=1e-6)
 
 
+def test_vectors_of_relations_and_the_mean_of_all_edges() -> None:
+    x, edge_index, kinds = graph()
+    src, dst = edge_index
+    maps = seeded(lambda: torch.randn(RELATIONS, DIM))
+    edges = RelationEdges.of(src.numpy(), dst.numpy(), kinds.numpy(), NODES, NODES, RELATIONS)
+    weights = torch.linspace(0.1, 2, EDGES)
+
+    def plain(x: Tensor, weights: Tensor) -> Tensor:
+        sent = x[src] * maps[kinds] * (weights / torch.bincount(dst)[dst])[:, None]
+        return torch.zeros(NODES, DIM).index_add(0, dst, sent)
+
+    def ours(x: Tensor, weights: Tensor | None) -> Tensor:
+        return relation_sum(x, weights, edges, maps, mean=False, mean_of_all=True)
+
+    found = []
+    for way in (plain, ours):
+        given = x.clone().requires_grad_(), weights.clone().requires_grad_()
+        out = way(*given)
+        found.append((out.detach(), *torch.autograd.grad((out * out).sum(), given)))
+    for one, other in zip(*found, strict=True):
+        assert torch.allclose(one, other, rtol=1e-4, atol=1e-4)
+    rows: Any = ours(NodeRows.given(x, ()), weights)
+    for count in (1, 5, NODES):
+        assert torch.allclose(rows.rows(count), found[0][0][:count], atol=1e-5)
+
+
 def test_what_is_not_known_is_left_to_the_layer() -> None:
     x, edge_index, kinds = graph()
     layer = seeded(lambda: RGCNConv(NODES, OUT, RELATIONS))

@@ -13,13 +13,14 @@ from torch_geometric.data import HeteroData
 
 from pagelink import PaGELink, Settings
 from pagelink.graph.computation_graph import ComputationGraphs
-from pagelink.graph.edited_graphs import Edits
+from pagelink.graph.edited_graphs import Edits, GraphEditor
 from pagelink.graph.lookup import slots_of_same_facts
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.measure.trials import ReferenceGraphs
 from pagelink.model import edited_logits
 from pagelink.model.edited_logits import EditedLogits, edge_gradient
 from pagelink.model.predictor import LinkPredictor
+from pagelink.models import make_model
 from pagelink.runtime.csr import Csr
 from pagelink.search.paths import best_paths, build_path_graphs
 
@@ -111,6 +112,104 @@ def test_shared_copies_equal_graphs_edited_by_themselves(
             monkeypatch.setattr(edited_logits, "EDGES_PER_PASS", edges_per_pass)
             influence = EditedLogits(explainer.predictor, batch, relation)
             assert influence.logits(graph, edits) == pytest.approx(alone, abs=1e-4)
+
+
+def _hub_batch(size: int) -> tuple[ComputationGraphs, PaGELink]:
+    """The graph of a link to an item that everybody buys."""
+    data = HeteroData()
+    data["user"].x, data["item"].x = torch.ones(size, 4), torch.ones(3, 4)
+    everybody = torch.stack([torch.arange(size), torch.zeros(size, dtype=torch.long)])
+    edges = torch.cat([everybody, torch.tensor([[0, 1], [1, 1]])], dim=1)
+    data["user", "buys", "item"].edge_index = edges
+    data["item", "rev_buys", "user"].edge_index = edges.flip(0)
+    model = make_model("sage", data, ("user", "likes", "item"), hidden=8)
+    explainer = PaGELink(model, data, ("user", "likes", "item"), threshold=None)
+    links = [explainer.reader.read((0, 0))]
+    return ComputationGraphs.joined(explainer.setup.batches.extract(links)), explainer
+
+
+SUMMED = {
+    "HeteroConv SAGE", "HeteroConv GraphConv", "one conv for all relations", "to_hetero",
+    "to_hetero odd names", "embedding by n_id", "cosine head", "MLP head", "probability",
+}  # fmt: skip
+"""Models that do nothing with edges but to sum over neighbours."""
+
+
+def with_moved(batch: ComputationGraphs, edits: Edits, seed: int) -> Edits:
+    """The same edits, and in each an edge that is led to other nodes of the same types."""
+    rng = np.random.default_rng(seed)
+    table = []
+    for link in edits.link:
+        first, last = batch.edge_ptr[link : link + 2]
+        one, other = rng.integers(first, last, 2)
+        shift = batch.node_ptr[link]
+        table.append((one, shift + batch.src[one], shift + batch.dst[other]))
+    moved = Csr(np.arange(len(table) + 1), np.arange(len(table)))
+    return Edits(edits.link, edits.slots, moved, np.array(table).T.copy())
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_sums_that_change_give_the_scores_of_graphs_edited_by_themselves(name: str) -> None:
+    explainer = make(make_case(name))
+    predictor = explainer.predictor
+    assert predictor.keeps_sums == (name in SUMMED)
+    batch, relation = batch_of(explainer)
+    whole = predictor.needed(batch)
+    rng = np.random.default_rng(0)
+    edits = Edits.joined([
+        random_edits(batch, whole, 25, 2), Edits.towards(batch, whole, np.arange(LINKS))
+    ])  # fmt: skip
+    graphs = [
+        whole,
+        whole & (rng.random(len(whole)) < 0.5),
+        whole & (rng.random(len(whole)) < 0.97),
+    ]
+    for by_rows in {predictor.by_rows, False}:
+        predictor.by_rows, predictor.least_spared = by_rows, 1
+        predictor.least_kept = 0
+        summed = EditedLogits(predictor, batch, relation)
+        found = [summed.logits(graph, edits) for graph in graphs]
+        assert predictor.keeps_sums == (name in SUMMED)
+        predictor.least_kept = 10**9
+        for graph, logits in zip(graphs, found, strict=True):
+            usual = EditedLogits(predictor, batch, relation).logits(graph, edits)
+            assert logits == pytest.approx(usual, abs=1e-5)
+
+
+def test_sums_of_edges_that_are_led_elsewhere() -> None:
+    explainer = make(make_case("HeteroConv SAGE"))
+    predictor = explainer.predictor
+    batch, relation = batch_of(explainer)
+    same_types = [
+        link for link in range(LINKS)
+        if batch.edge_ptr[link + 1] - batch.edge_ptr[link] > 1
+    ]  # fmt: skip
+    edits = Edits.towards(batch, np.zeros_like(batch.visible), np.repeat(same_types, 6))
+    edits = with_moved(batch, edits, 3)
+    kinds = explainer.graph.relation[batch.edges]
+    ends = explainer.graph.node_type_of[batch.nodes]
+    type_of = [explainer.graph.node_types.index(t[2]) for t in explainer.graph.edge_types]
+    fits = np.array(type_of)[kinds[edits.table[0]]] == ends[edits.table[2]]
+    edits = edits.chosen(np.flatnonzero(fits))
+    assert edits.num_graphs > 4
+    answers = []
+    for least in (0, 10**9):
+        predictor.least_kept = least
+        answers.append(EditedLogits(predictor, batch, relation).logits(batch.visible, edits))
+    assert answers[0] == pytest.approx(answers[1], abs=1e-5)
+    assert predictor.keeps_sums
+
+
+def test_a_hub_is_summed_once() -> None:
+    """An edited copy of a node has those of its edges that are different, however many it has."""
+    batch, explainer = _hub_batch(2_000)
+    editor = GraphEditor(batch, 2)
+    slots = np.flatnonzero(batch.visible)[:3]
+    edits = Edits(np.zeros(3, dtype=np.int64), Csr(np.arange(4), slots))
+    relation = explainer.graph.relation[batch.edges]
+    found = editor.changed_sums(edits, batch.visible, relation)
+    assert len(editor.edit(edits, batch.visible).slots) > 3 * 2_000
+    assert 0 < found.edges.shape[1] <= 30
 
 
 def test_unchanged_copies_have_the_models_score() -> None:

@@ -15,6 +15,7 @@ from pagelink import PaGELink
 from pagelink.explain import preparation
 from pagelink.model.predictor import LinkPredictor
 from pagelink.models import LinkModel, make_model
+from pagelink.store.writer import save_store
 from tests.support.zoo import LINK_TYPE, make_case, make_graph
 
 
@@ -52,13 +53,42 @@ def test_the_same_model_is_proved_once(
     assert len(proofs) == 1
     fields = [dataclasses.asdict(each.receptive_field) for each in (first, second)]
     np.testing.assert_equal(*fields)
-    ways = ("mode", "shares_rim", "shares_unedited", "fuses", "by_rows", "has_gradient")
+    ways = (
+        "mode",
+        "shares_rim",
+        "shares_unedited",
+        "keeps_sums",
+        "fuses",
+        "by_rows",
+        "has_gradient",
+    )
     assert [getattr(first.predictor, w) for w in ways] == [
         getattr(second.predictor, w) for w in ways
     ]
     one, other = (each.explain(0, 1) for each in (first, second))
     assert one.logit == other.logit
     assert [path.nodes for path in one.paths] == [path.nodes for path in other.paths]
+
+
+def test_of_a_store_it_is_kept_beside_it_for_each_model(
+    tmp_path: Path, proofs: list[LinkPredictor], data: HeteroData
+) -> None:
+    store = save_store(data, tmp_path / "store")
+    models = [make_model("sage", data, LINK_TYPE, hidden=8, seed=seed).eval() for seed in (0, 1)]
+    made = [PaGELink(model, store, LINK_TYPE, threshold=None) for model in (*models, *models)]
+    assert len(proofs) == 2
+    assert len(list((tmp_path / "store.proofs").iterdir())) == 2
+    for first, second in zip(made[:2], made[2:], strict=True):
+        fields = [dataclasses.asdict(each.receptive_field) for each in (first, second)]
+        np.testing.assert_equal(*fields)
+        one, other = (each.explain(0, 1) for each in (first, second))
+        assert one.logit == other.logit
+    # Another store, if only by one feature, is another key.
+    data["user"].x = data["user"].x + 1
+    another = save_store(data, tmp_path / "other")
+    (tmp_path / "store.proofs").rename(tmp_path / "other.proofs")
+    PaGELink(models[0], another, LINK_TYPE, threshold=None)
+    assert len(proofs) == 3
 
 
 def test_nothing_is_kept_of_a_class_of_the_users_own(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import itertools
 from typing import Any
 
@@ -447,6 +448,6 @@ def test_weights_of_another_pass_are_refused() -> None:
     predictor = LinkPredictor(model, data, graph)
     ends = np.array([0]), np.array([graph.flat_index("item", 3)]), np.array([0])
     recorded = predictor.record(predictor.full_graph(*ends))[1]
-    short = ModelInput(recorded.data, recorded.edge_label_index, recorded.slots, recorded.calls[:3])
+    short = dataclasses.replace(recorded, calls=recorded.calls[:3])
     with predictor.weighted(short) as run, pytest.raises(MaskError, match="expected 0"):
         run(torch.ones(graph.num_edges))

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from support.zoo import DIM, ZOO, Case, Homogeneous, make_case, make_homogeneous
-from torch_geometric.nn import GATConv
+from torch import Tensor
+from torch_geometric.nn import GATConv, MessagePassing
 
 from pagelink.errors import ModelError
 from pagelink.graph.typed_graph import TypedGraph
@@ -62,3 +64,18 @@ def test_attention_over_self_loops_passes_nothing_outside_of_its_layer() -> None
     )
     found = inspect_model(predictor_of(case), [case.link_type], 0)
     assert (found.mode, found.num_hops) == ("subgraphs", 2)
+
+
+class Normalised(MessagePassing):
+    """A mean by the sum of what comes in, which is no number where all weights are 0."""
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        total = self.propagate(edge_index, x=torch.cat([x, torch.ones_like(x[:, :1])], dim=-1))
+        mean = total[:, :-1] / total[:, -1:]
+        reached = torch.bincount(edge_index[1], minlength=len(x))[:, None] > 0
+        return torch.where(reached, mean, torch.zeros_like(mean))
+
+
+def test_no_score_at_weight_0_is_no_message_outside_of_a_layer() -> None:
+    case = Case(Homogeneous(Normalised), make_homogeneous(), ("node", "likes", "node"))
+    assert inspect_model(predictor_of(case), [case.link_type], 0).mode == "subgraphs"
