@@ -129,6 +129,13 @@ def load(
     return open_predictor(fetched(model), fetched(graph), words, link)
 
 
+def proof_of(model: Path) -> Path:
+    """Return where what is found out about a model is kept: beside it, or its copy here."""
+    from pagelink.store.addresses import fetched
+
+    return fetched(model).with_name(f"{model.name}.proof")
+
+
 def words_of(names: Path | None, relations: Path | None) -> Words:
     """Return the files that say how nodes and relations are called."""
     from pagelink.tables.words import Words

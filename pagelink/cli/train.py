@@ -34,7 +34,7 @@ def train(
     link: Annotated[
         list[str],
         repeatable(
-            "Relation to predict, as user,likes,movie; all, or several: one model for them.",
+            "Relation to predict, as user,likes,movie or likes; all, or several, for one model.",
             "RELATION",
         ),
     ],
@@ -250,15 +250,27 @@ def _recommend_many(
         found = recommend_many(checkpoint, nodes, k, end=end, known=known)
         table = recommendation_table(found)
         write_rows(out, table)
-    console.print(f"{len(nodes):,} nodes, {table.num_rows:,} rows: {out}")
+    failed = table.num_rows - table["error"].null_count
+    faults = f", {failed:,} of an error" if failed else ""
+    console.print(f"{len(nodes):,} nodes, {table.num_rows:,} rows{faults}: {out}")
 
 
 def _link_type(given: str, graph: Path) -> tuple[str, str, str]:
+    """Return the relation that is named in full, or by its middle part where that is clear."""
     parts = tuple(part.strip() for part in given.split(","))
-    if len(parts) != 3:
-        from pagelink.graph.schema import no_relation
-        from pagelink.tables.load import load_graph
+    if len(parts) == 3:
+        return parts[0], parts[1], parts[2]
+    from pagelink.graph.schema import no_relation
+    from pagelink.tables.load import load_graph
 
-        near = no_relation(given, load_graph(graph).edge_types)
-        raise typer.BadParameter(f"--link is source type,relation,target type. {near}")
-    return parts[0], parts[1], parts[2]
+    known = load_graph(graph).edge_types
+    found = [edge_type for edge_type in known if edge_type[1] == given]
+    if len(found) == 1:
+        src, relation, dst = found[0]
+        return src, relation, dst
+    several = "; ".join(",".join(edge_type) for edge_type in found)
+    raise typer.BadParameter(
+        f"--link {given} may be one of several relations: {several}."
+        if found
+        else f"--link is source type,relation,target type. {no_relation(given, known)}"
+    )

@@ -10,18 +10,21 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 from torch_geometric.data import HeteroData
-from torch_geometric.nn import HGTConv, MessagePassing, SAGEConv
+from torch_geometric.nn import HGTConv, Linear, MeanAggregation, MessagePassing, SAGEConv
 from torch_geometric.nn.module_dict import ModuleDict
 
 from pagelink.errors import ModelError
 from pagelink.graph.schema import EdgeType
+from pagelink.layers.flat import FlatLayer, FlatModel
 from pagelink.layers.whole import Pass
-from pagelink.models.link_model import LinkModel, TowerModel, one_of
+from pagelink.models.link_model import SLOPE, LinkModel, TowerModel, one_of
 from pagelink.models.messages import Adjacency, Block
 from pagelink.models.nbf import NBF
 
@@ -91,6 +94,10 @@ class RelationLayer(nn.Module, ABC):
         """Return what comes in by one relation."""
 
     @abstractmethod
+    def own_maps(self, num_types: int) -> list[Any]:
+        """Return, per node type, the linear map of the nodes' own vectors."""
+
+    @abstractmethod
     def maps(self, relations: Sequence[Any]) -> Tensor:
         """Return the matrices of relations, each with the vector that it adds as its last row."""
 
@@ -147,6 +154,29 @@ class RelationLayer(nn.Module, ABC):
         return forward
 
 
+class RelationTower(TowerModel):
+    """A tower of `RelationLayer`: per layer one sum over all edges; see `TowerModel`."""
+
+    takes_adjacency = True
+
+    def as_flat(self) -> FlatModel | None:
+        """Return what the model does as sums over all relations; None: some module is another."""
+        known = {RGCN, SAGE, RGCNLayer, SAGELayer, ByRelation, RelationConv, MeanConv, nn.Linear}
+        kinds = {*map(type, (self, *self.layers.modules()))}
+        if not self.edge_types or kinds - known - {nn.ModuleList, Linear, MeanAggregation}:
+            return None
+        types, layers, every = self.inputs.node_types, [], cast(list[RelationLayer], [*self.layers])
+        for layer in every:
+            shares = [layer.share(dst) for _, _, dst in self.edge_types]
+            maps = layer.maps([*layer.relations.values()])
+            layers.append(FlatLayer.of(maps, shares, layer.own_maps(len(types))))
+        between = partial(functional.leaky_relu, negative_slope=SLOPE)
+        return FlatModel(
+            types, self.edge_types, self.link_type, self.inputs.of_type, tuple(layers), between,
+            self.head, (self.inputs, *every),
+        )  # fmt: skip
+
+
 class RGCNLayer(RelationLayer):
     """h_v becomes W_0 h_v + b_0 plus what comes in by each relation; W_0 is one for all types."""
 
@@ -158,6 +188,10 @@ class RGCNLayer(RelationLayer):
     def own_vectors(self, h_dict: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return W_0 h + b_0."""
         return {node_type: self.own(h) for node_type, h in h_dict.items()}
+
+    def own_maps(self, num_types: int) -> list[Any]:
+        """Return W_0 and b_0."""
+        return [self.own] * num_types
 
     def incoming(self, relation: nn.Module, src: Tensor, dst: Tensor, edges: Any) -> Tensor:
         """Return the mean of W_r h_u + b_r."""
@@ -172,7 +206,7 @@ class RGCNLayer(RelationLayer):
         return torch.cat([weight, bias[..., None]], dim=2).transpose(1, 2)
 
 
-class RGCN(TowerModel):
+class RGCN(RelationTower):
     """RGCN encoder with a head on top; see `TowerModel` for the arguments.
 
     Example:
@@ -184,8 +218,6 @@ class RGCN(TowerModel):
         >>> model(nodes, edges, torch.tensor([[0, 2], [0, 1]])).shape
         torch.Size([2])
     """
-
-    takes_adjacency = True
 
     def make_layer(self, dim: int) -> RGCNLayer:
         """Return a layer with a linear map of its own per relation."""
@@ -230,6 +262,10 @@ class SAGELayer(RelationLayer):
             if node_type in h_dict
         }
 
+    def own_maps(self, num_types: int) -> list[Any]:
+        """Return U and b of each type."""
+        return [*self.own]
+
     def incoming(self, relation: nn.Module, src: Tensor, dst: Tensor, edges: Any) -> Tensor:
         """Return W_r m_r."""
         out: Tensor = relation((src, dst), edges)
@@ -245,7 +281,7 @@ class SAGELayer(RelationLayer):
         return self.num_relations[dst_type]
 
 
-class SAGE(TowerModel):
+class SAGE(RelationTower):
     """GraphSAGE encoder with a head on top; see `TowerModel` for the arguments.
 
     Example:
@@ -257,8 +293,6 @@ class SAGE(TowerModel):
         >>> model(nodes, edges, torch.tensor([[0, 2], [0, 1]])).shape
         torch.Size([2])
     """
-
-    takes_adjacency = True
 
     def make_layer(self, dim: int) -> SAGELayer:
         """Return a layer with a linear map of its own per relation and per node type."""

@@ -34,6 +34,7 @@ from pagelink.models.calibration import Calibration
 from pagelink.models.checkpoint_file import (
     damage_named,
     read_checkpoint_file,
+    refuse_several,
     write_checkpoint_file,
 )
 from pagelink.models.feeds import scorer
@@ -215,6 +216,7 @@ def read_model(path: Path, given: Schema) -> TrainedModel:
         CheckpointError: as for `load_checkpoint`.
     """
     header, arrays = read_checkpoint_file(path)
+    refuse_several(header, path)
     with damage_named(path):
         differing = list(differences(header["schema"], given))
     if differing:

@@ -24,6 +24,8 @@ from pagelink.runtime.files import write_bytes
 
 FORMAT = "pagelink checkpoint"
 VERSION = 1
+FOR_SEVERAL = "all relations"
+"""Says in the header of a file that the model is for several relations."""
 _HEADER = "header"
 _SUFFIX = ".npy"
 _NUMBERS = "biuf"
@@ -68,6 +70,20 @@ def read_checkpoint_file(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]
             name.removesuffix(_SUFFIX): torch.from_numpy(_read_array(archive, name))
             for name in names
         }
+
+
+def refuse_several(header: Mapping[str, Any], path: Path) -> None:
+    """Refuse a model for several relations where one for a single relation is needed.
+
+    Raises:
+        CheckpointError: it is for several.
+    """
+    if header.get(FOR_SEVERAL):
+        raise CheckpointError(
+            f"{path} is a model for several relations. Open it as that of one of them, by --link "
+            "or pagelink.models.knowledge.checkpoint.open_predictor. One store of its graph serves "
+            "all of them: pagelink store GRAPH --out FOLDER, without --model."
+        )
 
 
 @contextmanager

@@ -97,7 +97,7 @@ def available(device: torch.device | str) -> torch.device:
     try:
         found = torch.device(device)
         torch.empty(1, device=found).cpu()
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
+    except (RuntimeError, AssertionError) as error:
         raise SettingsError(
             f"device must be one that torch can use here, as cpu or cuda:0, got {device!r}: "
             f"{str(error).splitlines()[0]}"

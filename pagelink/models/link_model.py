@@ -23,6 +23,8 @@ from pagelink.models.messages import Adjacency, Block, message_relations
 from pagelink.runtime.undo import Undo
 
 T = TypeVar("T")
+SLOPE = 0.01
+"""Of the leaky ReLU between layers, below 0."""
 
 
 class DotHead(nn.Module):
@@ -203,6 +205,10 @@ class NodeInputs(nn.Module):
             vectors[node_type] = table(x)
         return vectors
 
+    def of_type(self, node_type: str, x: Tensor) -> Tensor:
+        """Return vectors for nodes of one type."""
+        return self.forward({node_type: x})[node_type]
+
 
 class LinkModel(nn.Module, ABC):
     """A link predictor for one graph: what is common to all kinds.
@@ -363,7 +369,7 @@ class TowerModel(LinkModel):
         h_dict: dict[str, Tensor] = self.inputs(x_dict)
         for depth, layer in enumerate(self.layers):
             if depth:
-                h_dict = {t: functional.leaky_relu(h, 0.01) for t, h in h_dict.items()}
+                h_dict = {t: functional.leaky_relu(h, SLOPE) for t, h in h_dict.items()}
             if self.dropout:
                 h_dict = {
                     t: functional.dropout(h, self.dropout, self.training) for t, h in h_dict.items()

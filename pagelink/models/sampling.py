@@ -67,6 +67,8 @@ class NeighbourSampler:
         self._graph = graph
         self._inputs = x_dict
         self._number = np.full(self._graph.num_nodes, -1, dtype=np.int64)
+        self._drawn: Longs | slice = slice(0)
+        """Nodes that have a number: those of the last sample, or any if it was broken off."""
         self._held = np.zeros(self._graph.num_edges, dtype=np.bool_)
         self._held[hidden] = True
         self._edges_of = {
@@ -130,7 +132,8 @@ class NeighbourSampler:
         """
         graph, number = self._graph, self._number
         key = np.random.SeedSequence(seed).generate_state(1, np.uint64)[0]
-        number.fill(-1)
+        number[self._drawn] = -1
+        self._drawn = slice(None)
         nodes, edges, rows = [], [], [np.zeros(len(graph.node_types), dtype=np.int64)]
         for fanout in (*self.fanout, 0):
             # Rows of tables that are read in the order of the tables are read many times faster.
@@ -146,8 +149,9 @@ class NeighbourSampler:
                 )
                 edges.append(drawn)
         src, dst, relation = np.concatenate(edges, axis=1)
+        self._drawn = np.concatenate(nodes)
         return (
-            np.concatenate(nodes),
+            self._drawn,
             [dict(zip(graph.node_types, each.tolist(), strict=True)) for each in rows[1:]],
             np.stack([number[src], number[dst], relation]),
         )

@@ -42,9 +42,9 @@ from pagelink.store.values import (
 )
 
 EDGES_IN_MEMORY = 4_000_000
-MOST_EDGES = 2**30
+MOST_EDGES = 2**31
+"""Edges and nodes are numbered by 31 bits; the last one is for flags while a store is made."""
 TEMPORARY = "temporary"
-
 
 Texts: TypeAlias = Sequence[str] | Any
 """Texts as a list, or as an Arrow array."""
@@ -271,7 +271,7 @@ class StoreWriter:
                 self._edge_values[reverse_name(edge_type)] = values
         sizes = {t: nodes.count for t, nodes in self._nodes.items()}
         count = sum(each.count for each in edges.values())
-        if sum(sizes.values()) >= 2**31 or count >= MOST_EDGES:
+        if max(sum(sizes.values()), count) >= MOST_EDGES:
             _refuse_size()
         in_order = self._sorted(edges, in_order)
         sets = {t: each.pairs for t, each in in_order.items()}
@@ -395,6 +395,6 @@ def _as_array(texts: Texts) -> pa.Array:
 
 def _refuse_size() -> NoReturn:
     raise GraphError(
-        "Graphs of 2^30 edges or more, reverses included, do not fit the 32-bit indices used here. "
-        "Leave out relations that no path is to use, or edges that say least."
+        "Graphs of 2^31 nodes or edges or more, reverses included, do not fit the 32-bit indices "
+        "used here. Leave out relations that no path is to use, or edges that say least."
     )

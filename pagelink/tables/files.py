@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -95,7 +96,8 @@ class TableFile:
             they are.
         rows: rows of a piece of Parquet; pieces of text are of `BLOCK_SIZE` bytes. None: pieces
             that are needed again stay in memory, instead of being read again.
-        without_header: the columns of a text file whose first line names none of the known ones.
+        without_header: the columns of a text file whose first line names none of the known ones,
+            and of a Parquet file whose columns have numbers for names.
         other_names: what the required columns may be called instead, all of them, in their order.
 
     Raises:
@@ -134,6 +136,8 @@ class TableFile:
                 with pa.parquet.ParquetFile(path) as file:
                     fields = list(_without_row_labels(file.schema_arrow.empty_table()).schema)
                 self._header, where = [field.name for field in fields], str(path)
+                if _are_numbers(self._header) and len(self._header) <= len(without_header):
+                    self._header = list(without_header[: len(self._header)])
         header = _renamed(self._header, required, other_names)
         self.names = column_names(header, where, self._known, required)
         self.further = {
@@ -240,6 +244,19 @@ class TableFile:
                 )
             table = table.set_column(i, name, table[name].cast(kind).cast(pa.string()))
         return table
+
+
+def _are_numbers(names: Sequence[str]) -> bool:
+    """Whether columns are called by their places, as tools do that were given no names.
+
+    Example:
+        >>> _are_numbers(["0", "1", "2"]), _are_numbers(["_c0", "_c1"]), _are_numbers(["h", "t"])
+        (True, True, False)
+    """
+    first = re.fullmatch(r"(\D*)([01])", names[0]) if names else None
+    if first is None:
+        return False
+    return list(names) == [f"{first[1]}{int(first[2]) + i}" for i in range(len(names))]
 
 
 def _without_row_labels(table: pa.Table) -> pa.Table:

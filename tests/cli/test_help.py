@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -88,7 +89,7 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     "given",
     [
-        "user,like,item", "users,likes,items", "item,likes,user", "User,Likes,Item", "likes",
+        "user,like,item", "users,likes,items", "item,likes,user", "User,Likes,Item", "Likes",
         "user-likes-item", "User likes item",
     ],
 )  # fmt: skip
@@ -98,6 +99,19 @@ def test_a_wrong_link_suggests_the_nearest(graph: Path, given: str) -> None:
     said = " ".join(done.stderr.replace("│", " ").split())
     assert f"There is no relation {given} in the graph" in said
     assert re.search("Did you mean user,likes,item[? ]", said), said
+
+
+def test_a_relation_by_its_name_alone(graph: Path) -> None:
+    given = ("train", str(graph), "--out", "m.pt", "--epochs", "1", "--link")
+    done = shell(*given, "likes", cwd=graph.parent)
+    assert done.returncode == 0, done.stderr
+    other = graph.parent / "other"
+    shutil.copytree(graph, other)
+    shutil.copy(other / "edges-user__likes__item.csv", other / "edges-user__buys__user.csv")
+    shutil.copy(other / "nodes-user.csv", other / "nodes-item.csv")
+    done = shell("train", str(other), *given[2:], "buys", cwd=graph.parent)
+    assert done.returncode == 2
+    assert "may be one of several relations" in done.stderr
 
 
 def test_a_link_unlike_any_lists_the_relations(graph: Path) -> None:

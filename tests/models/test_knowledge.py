@@ -14,10 +14,13 @@ import torch
 from support.knowledge import write_graph
 from support.shell import shell
 from torch_geometric.data import HeteroData
+from torch_geometric.nn import MessagePassing
 
-from pagelink.errors import CheckpointError, LinkError, ModelError
+from pagelink.errors import CheckpointError, GraphError, LinkError, ModelError
 from pagelink.explain.explainer import PaGELink
 from pagelink.graph.typed_graph import TypedGraph
+from pagelink.layers.whole import Pass, replace_forward, whole_layers
+from pagelink.models.commands import recommend
 from pagelink.models.knowledge.checkpoint import open_predictor
 from pagelink.models.knowledge.commands import make_knowledge_model, recommend_many
 from pagelink.models.knowledge.edges import RelationalEdges
@@ -33,7 +36,9 @@ from pagelink.models.knowledge.model import KnowledgeModel, sorted_edges
 from pagelink.models.knowledge.ranking import filtered_ranks
 from pagelink.models.knowledge.training import KnowledgeSettings, train_knowledge
 from pagelink.models.link_model import node_inputs
+from pagelink.runtime.undo import Undo
 from pagelink.tables.load import load_graph
+from pagelink.tables.words import Words
 
 KINDS = ("rgcn", "compgcn", "nbf")
 
@@ -95,6 +100,29 @@ def test_a_head_scores_a_link_the_same_from_both_ends(name: str) -> None:
     assert torch.allclose(logits, back, atol=1e-4)
     if name != "distmult":
         assert not torch.allclose(head(dst, relation, src), logits, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_layers_of_an_explainer_are_those_of_message_passing(name: str) -> None:
+    data = of_types()
+    types = relations_to_predict(data)
+    model: Any = make_knowledge_model(name, data, types, hidden=8, num_layers=2, seed=3).eval()
+    links, relation = torch.tensor([[0, 1], [3, 4]]), torch.tensor([0, 0])
+    given = node_inputs(data), dict(data.edge_index_dict), links, relation
+    layers = whole_layers(model)
+    convs = [each for each in model.modules() if isinstance(each, MessagePassing)]
+    assert len(convs) == 2
+    assert set(convs) <= set(layers)
+    with torch.no_grad():
+        plain = model(*given)
+        with Undo() as undo:
+            replace_forward(layers, Pass(), undo)
+            for conv in convs:
+                undo.later(vars(conv).pop, "propagate", None)
+                vars(conv)["propagate"] = None  # is not called
+            assert torch.allclose(model(*given), plain, atol=1e-5)
+    convs[0].register_message_forward_hook(lambda *values: None)
+    assert convs[0] not in whole_layers(model)
 
 
 def test_complex_and_rotate_by_hand() -> None:
@@ -216,7 +244,7 @@ def test_commands_of_a_model_for_all_relations(trained: Path) -> None:
     (trained / "nodes.csv").write_text("src\np0\nnobody\n")
     said = shell("recommend", *opened, "--link", "knows", "--links", "nodes.csv", "--out",
                  "rows.csv", "-k", "2", cwd=trained)  # fmt: skip
-    assert "2 nodes, 3 rows: rows.csv" in said.stdout, said.stderr
+    assert "2 nodes, 3 rows, 1 of an error: rows.csv" in said.stdout, said.stderr
     assert "nobody" in (trained / "rows.csv").read_text()
     said = shell("explain", *opened, "--link", "lives in", "--src", "Ada", "--dst", "Rome", *words,
                  cwd=trained)  # fmt: skip
@@ -232,6 +260,12 @@ def test_commands_of_a_model_for_all_relations(trained: Path) -> None:
                  cwd=trained)  # fmt: skip
     assert said.returncode == 2
     assert "would be read as a part of the graph" in said.stderr
+    # Of the folder, too, and with results beside the files of the graph.
+    (trained / "links.csv").write_text("src,dst\np0,l0\n")
+    said = shell("explain", ".", "--model", "model.pt", "--link", "is from", "--links",
+                 "links.csv", "--out", "few.csv", cwd=trained)  # fmt: skip
+    assert said.returncode == 0, said.stderr
+    assert "1 link" in said.stdout
 
 
 def test_a_view_has_the_scores_of_the_whole_and_is_explained_truly(trained: Path) -> None:
@@ -282,3 +316,36 @@ def test_many_nodes_and_other_graphs(trained: Path, tmp_path: Path) -> None:
     other = write_graph(tmp_path, 33)
     with pytest.raises(CheckpointError, match="not the one"):
         open_predictor(trained / "model.pt", other, link="knows")
+
+
+def test_a_store_gives_the_answers_of_its_tables(trained: Path, tmp_path: Path) -> None:
+    # One file, whose links are split at random and cut from the graph.
+    alone = tmp_path / "triples.tsv"
+    alone.write_text((trained / "train.txt").read_text())
+    said = shell("train", "triples.tsv", "--link", "all", "--out", "split.pt", "--epochs", "2",
+                 "--hidden", "8", cwd=tmp_path)  # fmt: skip
+    assert said.returncode == 0, said.stderr
+    cases = (
+        (trained / "train.txt", trained / "model.pt", True),
+        (alone, tmp_path / "split.pt", False),
+    )
+    for number, (graph, model, on_disk) in enumerate(cases):
+        folder = tmp_path / f"store{number}"
+        said = shell("store", str(graph), "--out", folder.name, cwd=tmp_path)
+        assert said.returncode == 0, said.stderr
+        tables, store = (open_predictor(model, each, link="is from") for each in (graph, folder))
+        assert (store.store is not None) == on_disk
+        pair = tables.split.train[:, 0].tolist()
+        assert recommend(store, pair[0], 3) == recommend(tables, pair[0], 3)
+        one, other = (
+            PaGELink(each.model, each.source, each.link_type, threshold=None).explain(*pair)
+            for each in (tables, store)
+        )
+        assert one.paths
+        assert [path.nodes for path in one.paths] == [path.nodes for path in other.paths]
+        assert one.logit == pytest.approx(other.logit, abs=1e-6)
+    said = shell("store", "triples.tsv", "--model", "split.pt", "--out", "of", cwd=tmp_path)
+    assert said.returncode == 1
+    assert "One store of its graph serves all of them" in said.stderr
+    with pytest.raises(GraphError, match="names and phrases that it was made with"):
+        open_predictor(model, folder, Words(relations=graph), "is from")

@@ -14,8 +14,9 @@ from torch_geometric.data import HeteroData
 
 from pagelink.errors import BusyError, GraphError, StoreError
 from pagelink.graph.reverse_relations import add_reverse_relations
+from pagelink.store.facts import _facts, _flagged, _unflagged
 from pagelink.store.graph_store import GraphStore
-from pagelink.store.writer import StoreWriter, save_store
+from pagelink.store.writer import MOST_EDGES, StoreWriter, save_store
 
 
 def write_in_pieces(data: HeteroData, writer: StoreWriter, size: int) -> None:
@@ -121,3 +122,23 @@ def test_too_many_edges_are_refused_when_they_come(
     with pytest.raises(GraphError, match="Leave out relations"):
         write()
     assert not (tmp_path / "s").exists()
+
+
+def test_the_last_edges_that_fit_keep_their_flags_and_facts() -> None:
+    """The numbers of a graph of just below 2^31 edges, without the graph."""
+    last = np.array([MOST_EDGES - 1, MOST_EDGES - 2, 2**30], dtype=np.int32)
+    flags = np.array([1, 0, 1], dtype=np.int32)
+    for number, flag in zip(_unflagged(_flagged(last, flags)), (last, flags), strict=True):
+        assert number.tolist() == flag.tolist()
+    # Fact 0 has both directions, fact 1 only the edge from its higher end, fact 2 is a self-loop.
+    rows = np.array([[0, 3, 5, 0], [0, 3, 5, 0], [0, 4, 6, 0], [0, 7, 7, 0]], dtype=np.int32)
+    edge = np.array([2**30, 2**31 - 3, 2**31 - 2, 2**31 - 1], dtype=np.int32)
+    turned = np.array([0, 1, 1, 0], dtype=np.int32)
+    ptr, opposite, stands, arcs = _facts(rows, edge, turned)
+    assert ptr.tolist() == [0, 2, 3, 4]
+    assert opposite.tolist() == [2**31 - 3, 2**30, -1, -1]
+    assert stands.tolist() == [1, 0, 1, 0]
+    arc_edge, backwards = _unflagged(arcs[:, 3])
+    assert arcs[:, :2].tolist() == [[3, 5], [5, 3], [6, 4], [4, 6]]
+    assert arc_edge.tolist() == [2**30, 2**31 - 3, 2**31 - 2, 2**31 - 2]
+    assert backwards.tolist() == [0, 0, 0, 1]

@@ -58,6 +58,18 @@ def test_every_kind_of_file_is_the_same_graph(tmp_path: Path, name: str, compres
     assert data["entity"].name[0] == ('Alien "1"' if ".nt" in name else "m1")
 
 
+@pytest.mark.parametrize("names", ["012", ["f1", "f2", "f3"], ["Head", "Relation", "Tail"]])
+def test_parquet_with_names_or_numbers_of_columns(tmp_path: Path, names: list[str]) -> None:
+    path = tmp_path / "a.parquet"
+    pa.parquet.write_table(pa.table([*map(list, zip(*ROWS, strict=True))], [*names]), path)
+    data = load_graph(path, add_reverse=False)
+    assert data["entity"].id == ["m1", "g1", "m2", "p1"]
+    assert data[GENRE].edge_index.tolist() == [[0, 2], [1, 1]]
+    pa.parquet.write_table(pa.table([["m1"], ["a"], ["g1"]], ["0", "1", "3"]), path)
+    with pytest.raises(GraphError, match="there is no column 'head'"):
+        load_graph(path)
+
+
 def test_quotes_are_letters_in_plain_text(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text('5" nail\tis_a\tnail\n"x\tis_a\tnail\n')

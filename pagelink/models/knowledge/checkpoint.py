@@ -17,27 +17,27 @@ from pagelink.graph.labels import relation_label
 from pagelink.graph.schema import EdgeType, differences, edge_type_of, graph_schema, no_relation
 from pagelink.models.checkpoint import Checkpoint, open_checkpoint
 from pagelink.models.checkpoint_file import (
+    FOR_SEVERAL,
     damage_named,
     read_checkpoint_file,
     write_checkpoint_file,
 )
-from pagelink.models.knowledge.facts import Splits, training_graph
+from pagelink.models.knowledge.facts import Splits, held_out_of_graph, training_graph
 from pagelink.models.knowledge.model import EncoderModel, KnowledgeModel
 from pagelink.models.knowledge.training import KnowledgeReport, KnowledgeSettings
 from pagelink.models.knowledge.walks import WalkModel
 from pagelink.models.link_model import one_of
 from pagelink.models.links import LinkSplit
 from pagelink.models.training import TrainSettings
+from pagelink.store.graph_store import GraphStore
 from pagelink.store.manifest import is_store
-from pagelink.tables.load import load_graph
+from pagelink.tables.load import load_graph, refuse_words_of_store
 from pagelink.tables.words import Words
 from pagelink.views.text import words
 
 KINDS: dict[str, type[EncoderModel] | type[WalkModel]] = {
     "encoder": EncoderModel, "walks": WalkModel
 }  # fmt: skip
-_ALL = "all relations"
-"""Says in the header of a file that the model is for several relations."""
 _PARTS = ("train", "valid", "test")
 
 
@@ -69,7 +69,7 @@ def save_knowledge(
     """
     (kind,) = (name for name, each in KINDS.items() if type(model) is each)
     header = {
-        _ALL: True,
+        FOR_SEVERAL: True,
         "model": kind,
         "config": model.config,
         "given": [split.given for split in splits.values()],
@@ -106,16 +106,14 @@ def open_predictor(
         LinkError: the model does not predict this relation, or several, and none is named.
     """
     header, arrays = read_checkpoint_file(Path(model))
-    if not header.get(_ALL):
+    if not header.get(FOR_SEVERAL):
         found = open_checkpoint(model, graph, words)
         if link is not None and link not in (found.link_type[1], ",".join(found.link_type)):
             raise LinkError(f"The model predicts {','.join(found.link_type)}, not {link}.")
         return found
     if is_store(graph):
-        raise CheckpointError(
-            f"{graph}: a model for all relations is opened with its tables or triples, not with a "
-            "store."
-        )
+        refuse_words_of_store(Path(graph), words)
+        return _view(Path(model), header, arrays, GraphStore.open(graph), link)
     return _view(Path(model), header, arrays, load_graph(graph, words=words), link)
 
 
@@ -123,12 +121,14 @@ def _view(
     path: Path,
     header: Mapping[str, Any],
     arrays: Mapping[str, Tensor],
-    data: HeteroData,
+    source: HeteroData | GraphStore,
     link: str | None,
 ) -> Checkpoint:
     """Return the predictor of one relation."""
+    store = source if isinstance(source, GraphStore) else None
     with damage_named(path):
-        differing = list(differences(header["schema"], graph_schema(data)))
+        given = graph_schema(source) if store is None else store.schema
+        differing = list(differences(header["schema"], given))
         types: list[EdgeType] = list(map(edge_type_of, header["config"]["link_types"]))
     if differing:
         shown = "; ".join(differing[:5]) + ("; ..." if len(differing) > 5 else "")
@@ -149,10 +149,13 @@ def _view(
         splits = _splits(arrays, types, header["given"])
         settings = KnowledgeSettings(**header["settings"])
         report = KnowledgeReport.from_dict(header["report"])
+        data = source if store is None else store.data
+        if store is not None and any(held_out_of_graph(split) for split in splits.values()):
+            data, store = store.whole_data(), None  # the links are cut in memory
         seen = training_graph(data, splits)
     return OneOfMany(
         whole.eval().of_relation(link_type), link_type, splits[link_type], report,
-        TrainSettings(epochs=settings.epochs), data=seen,
+        TrainSettings(epochs=settings.epochs), data=seen, store=store,
     )  # fmt: skip
 
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from numba import njit as _njit
 from torch import Tensor
 
 from pagelink.graph.schema import EdgeType
 from pagelink.runtime.arrays import Longs
+from pagelink.runtime.kernels import kernel
 
 
 class RelationalEdges:
@@ -158,10 +158,7 @@ def _array(values: Tensor) -> Any:
     return np.ascontiguousarray(values.detach().numpy())
 
 
-_compiled: Any = _njit(cache=True, nogil=True)
-
-
-@_compiled
+@kernel
 def _sum(ptr, other, relation, edge, scale, h, weight, out):  # type: ignore[no-untyped-def]
     for v in range(len(ptr) - 1):
         row = out[v]
@@ -173,7 +170,7 @@ def _sum(ptr, other, relation, edge, scale, h, weight, out):  # type: ignore[no-
                     row[k] += s * h_u[k] * w[k]
 
 
-@_compiled
+@kernel
 def _sum_products(ptr, src, dst, edge, scale, h, grad, out):  # type: ignore[no-untyped-def]
     for r in range(len(ptr) - 1):
         row = out[r]

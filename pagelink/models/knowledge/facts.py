@@ -76,10 +76,15 @@ def split_relations(
     return splits
 
 
+def held_out_of_graph(split: LinkSplit) -> bool:
+    """Whether links to validate and to test are edges of the graph, from which they are cut."""
+    return not split.given and bool(split.test.shape[1])
+
+
 def training_graph(data: HeteroData, splits: Splits) -> HeteroData:
     """Return the graph that messages pass on: without the links to validate and to test."""
     for edge_type, split in splits.items():
-        if not split.given and split.test.shape[1]:
+        if held_out_of_graph(split):
             data = message_graph(data, edge_type, split.train)
     return data
 

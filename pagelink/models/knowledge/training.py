@@ -23,6 +23,7 @@ from pagelink.models.knowledge.facts import KnownFacts, Splits, edges_of_triples
 from pagelink.models.knowledge.model import KnowledgeModel, sorted_edges
 from pagelink.models.knowledge.ranking import (
     RankFigures,
+    Ranks,
     TestRanks,
     allowed_nodes,
     filtered_ranks,
@@ -30,6 +31,7 @@ from pagelink.models.knowledge.ranking import (
 )
 from pagelink.models.link_model import node_inputs
 from pagelink.runtime.undo import Undo
+from pagelink.views.text import count
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +95,8 @@ class KnowledgeReport:
     """The most memory that the process had so far."""
     stopped: bool = False
     """The time was over before all epochs were done."""
+    ranks: tuple[Ranks, Ranks] | None = field(default=None, repr=False, compare=False)
+    """Filtered ranks of the tails and the heads of the test links; a checkpoint has none."""
 
     @property
     def headline(self) -> str:
@@ -109,7 +113,7 @@ class KnowledgeReport:
             f"{self.test.heads.mrr:.3f}.",
         ]
         relations = self.test.relations
-        shown = ", ".join(f"{t[1]} {f.mrr:.3f} ({f.num_queries // 2:,} links)"
+        shown = ", ".join(f"{t[1]} {f.mrr:.3f} ({count(f.num_queries // 2, 'link')})"
                           for t, f in relations[:3])  # fmt: skip
         if len(relations) > 1:
             lines.append(f"MRR of the largest of {len(relations)} relations: {shown}.")
@@ -117,7 +121,7 @@ class KnowledgeReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain values, for JSON."""
-        return dataclasses.asdict(self)
+        return dataclasses.asdict(dataclasses.replace(self, ranks=None))
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> KnowledgeReport:
@@ -227,11 +231,12 @@ class _Training:
                 break
         model.load_state_dict(weights)
         model.eval()
-        figures = test_ranks(*self._ranks(test), test[1].numpy(), model.link_types)
+        ranks = self._ranks(test)
+        figures = test_ranks(*ranks, test[1].numpy(), model.link_types)
         return KnowledgeReport(
             best_epoch=best.number, valid_mrr=best.valid_mrr, test=figures,
             history=tuple(history), seed=self.seed, seconds=time.process_time() - self.began,
-            megabytes=_most_memory(), stopped=self._is_over(),
+            megabytes=_most_memory(), stopped=self._is_over(), ranks=ranks,
         )  # fmt: skip
 
     def _batches(self, rng: np.random.Generator) -> Iterator[Tensor]:
@@ -299,7 +304,7 @@ class _Training:
             loss = (1 - share) * loss + share * (every.logsumexp(dim=1) - mean)
         return loss.mean()
 
-    def _ranks(self, triples: Tensor) -> tuple[Any, Any]:
+    def _ranks(self, triples: Tensor) -> tuple[Ranks, Ranks]:
         """Return the filtered ranks of tails and heads on the whole training graph."""
         self.model.eval()
         self.edges.leave_out(np.empty(0, dtype=np.int64))

@@ -17,7 +17,6 @@ from torch import Tensor, nn
 
 from pagelink.errors import ModelError
 from pagelink.graph.schema import EdgeType
-from pagelink.models.knowledge.edges import SortedEdges
 from pagelink.models.knowledge.encoders import Edges, ScaledSum
 from pagelink.models.knowledge.model import KnowledgeModel
 from pagelink.runtime.undo import Undo
@@ -81,7 +80,7 @@ class WalkModel(KnowledgeModel):
             self.head = nn.Sequential(
                 nn.Linear(2 * hidden, 2 * hidden), nn.ReLU(), nn.Linear(2 * hidden, 1)
             )
-        self.layers = nn.ModuleList(ScaledSum() for _ in range(num_layers))
+        self.layers = nn.ModuleList(ScaledSum(self.by_relation) for _ in range(num_layers))
 
     def encode(self, x_dict: Mapping[str, Tensor], edges: Edges) -> _Graph:
         """Return the graph: what is computed depends on the query."""
@@ -95,10 +94,7 @@ class WalkModel(KnowledgeModel):
         for conv, weight, linear, norm in zip(
             self.layers, self.weights, self.linear, self.norm, strict=True
         ):
-            if isinstance(edges, SortedEdges):
-                arrived = edges.summed(h, weight)
-            else:
-                arrived = conv(h, edges, weight[edges.relation], edges.of_target())
+            arrived = conv(h, edges, weight)
             new = torch.relu(norm(linear(torch.cat([arrived + start, h], dim=-1))))
             h = h + new
         query = mark.expand(edges.num_nodes, -1)
