@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from pagelink.audit.figures import Mean
+from pagelink.audit.result import Audit
+from pagelink.audit.rows import Row
 from pagelink.audit.summary import mean_of
-from pagelink.audit.wording import part_words, signed, verdict_rows
+from pagelink.audit.wording import number_moved, part_words, signed, verdict_rows
 from pagelink.errors import SettingsError
 from pagelink.explain.result import plain
-from pagelink.measure.verdict import PARTS
+from pagelink.measure.verdict import PARTS, PartName
 from pagelink.views.templates import render
 from pagelink.views.text import clean, count, words
 
 RELIES, HARDLY = 0.1, 0.05
 """A metapath is relied on from this worth on; below the second one it hardly is."""
 CLEARLY = 2.0
-"""Standard errors from which on a change is called clear."""
+"""Standard errors beyond which a change is called clear."""
 
 
 @dataclass(frozen=True)
@@ -32,11 +33,16 @@ class Change:
     after: float
     error: float
     """The standard error of the difference."""
+    is_clear: bool
+    """The difference is noticed, and more than chance: two links or more, two standard errors."""
 
-    @property
-    def is_clear(self) -> bool:
-        """Whether the difference is more than chance, by two standard errors."""
-        return abs(self.after - self.before) > CLEARLY * self.error and self.after != self.before
+    def appears(self) -> bool:
+        """Return whether a metapath is relied on now and hardly was before, clearly."""
+        return self.is_clear and self.after >= RELIES and self.before < HARDLY
+
+    def disappears(self) -> bool:
+        """Return whether a metapath was relied on before and hardly is now, clearly."""
+        return self.is_clear and self.before >= RELIES and self.after < HARDLY
 
 
 @dataclass(frozen=True)
@@ -44,16 +50,16 @@ class Comparison:
     """What has changed from one audit to another."""
 
     link_type: tuple[str, ...]
-    titles: tuple[str, str]
+    names: tuple[str, str]
     num_links: tuple[int, int]
     num_common: int
-    """Links that both have. If these are two or more, differences of parts are theirs."""
+    """Links that both have. If these are two or more, parts and metapaths are compared on them."""
     parts: tuple[Change, ...]
     verdicts: tuple[tuple[str, int, int], ...]
     metapaths: tuple[Change, ...]
     """By the size of the change of their worth."""
     gained: tuple[str, ...]
-    """Metapaths that it relies on now and hardly did before."""
+    """Metapaths that it relies on now and hardly did before, clearly."""
     lost: tuple[str, ...]
     new_facts: tuple[str, ...]
     """Facts and nodes that move many predictions now and were not listed before."""
@@ -76,103 +82,115 @@ class Comparison:
         """Return one self-contained page that needs no network."""
         return render(
             "comparison.html", package="pagelink.audit", found=self, sections=sections(self),
-            heading=f"{self.titles[0]} → {self.titles[1]}",
+            heading=f"{self.names[0]} → {self.names[1]}",
         )  # fmt: skip
 
 
-def compare(before: Mapping[str, Any], after: Mapping[str, Any]) -> Comparison:
-    """Compare two audits, as their JSON has them.
+def compare(
+    before: Audit, after: Audit, names: tuple[str, str] = ("before", "after")
+) -> Comparison:
+    """Compare two audits.
 
     Args:
         before: the one.
         after: the other: of another model, or of the same one later.
+        names: what the comparison calls them.
 
     Raises:
         SettingsError: they are about links of different types.
     """
-    if before["link_type"] != after["link_type"]:
+    if before.link_type != after.link_type:
         raise SettingsError(
-            f"The audits are about different links: {' '.join(before['link_type'])} and "
-            f"{' '.join(after['link_type'])}. Compare audits of the same relation."
+            f"The audits are about different links: {' '.join(before.link_type)} and "
+            f"{' '.join(after.link_type)}. Compare audits of the same relation."
         )
-    both = [_games(audit) for audit in (before, after)]
-    common = sorted(set(both[0]) & set(both[1]))
-    names = part_words(before["link_type"])
-    parts = [
-        _part(names[name], name, before, after, [(both[0][key], both[1][key]) for key in common])
-        for name in PARTS
-    ]
-    metapaths = _metapaths(before, after)
-    listed = {(each["kind"], str(each["nodes"])) for each in _carriers(before)}
-    groups = [_popular(audit) for audit in (before, after)]
-    verdicts = [audit["verdicts"] for audit in (before, after)]
-    every = dict(verdict_rows({name: 0 for each in verdicts for name in each}))
-    told = [dict(verdict_rows(each)) for each in verdicts]
+    both = before, after
+    common = _common(*both)
+    told = part_words(before.link_type)
+    metapaths = _metapaths(both, common)
+    listed = {(each.kind, each.nodes) for each in (*before.facts, *before.nodes)}
+    popular = [{f"{group.by} {group.label}" for group in audit.groups if group.rests_on_popularity}
+               for audit in both]  # fmt: skip
+    every = dict(verdict_rows({name: 0 for audit in both for name in audit.verdicts}))
+    old, new = (dict(verdict_rows(audit.verdicts)) for audit in both)
     return Comparison(
-        link_type=tuple(before["link_type"]),
-        titles=(before["title"] or "before", after["title"] or "after"),
-        num_links=(before["num_links"], after["num_links"]),
+        link_type=before.link_type,
+        names=names,
+        num_links=(before.num_links, after.num_links),
         num_common=len(common),
-        parts=tuple(parts),
-        verdicts=tuple((name, told[0].get(name, 0), told[1].get(name, 0)) for name in every),
+        parts=tuple(_part(both, name, told[name], common) for name in PARTS),
+        verdicts=tuple((name, old.get(name, 0), new.get(name, 0)) for name in every),
         metapaths=metapaths,
-        gained=tuple(c.name for c in metapaths if c.after >= RELIES and c.before < HARDLY),
-        lost=tuple(c.name for c in metapaths if c.before >= RELIES and c.after < HARDLY),
+        gained=tuple(each.name for each in metapaths if each.appears()),
+        lost=tuple(each.name for each in metapaths if each.disappears()),
         new_facts=tuple(
-            f"{clean(each['text'])} ({words(each['kind'])}) moves at least {each['num_links']} of "
-            f"{count(after['num_links'], 'prediction')}"
-            for each in _carriers(after)
-            if (each["kind"], str(each["nodes"])) not in listed
+            f"{clean(each.text)} ({words(each.kind)}) "
+            f"{number_moved(each.num_links, each.num_untried, after.num_links)}"
+            for each in (*after.facts, *after.nodes)
+            if (each.kind, each.nodes) not in listed
         ),
-        popularity=tuple(sorted(groups[1] - groups[0])),
-    )
+        popularity=tuple(sorted(popular[1] - popular[0])),
+    )  # fmt: skip
 
 
-def _games(audit: Mapping[str, Any]) -> dict[tuple[Any, ...], Mapping[str, Any]]:
-    """The parts of each measured link."""
-    return {
-        (row["relation"], *row["src"], *row["dst"]): row["game"]["parts"]
-        for row in audit["rows"]
-        if row["game"] is not None
-    }
+def _measured(audit: Audit) -> list[Row]:
+    return [row for row in audit.rows if row.game is not None]
 
 
 def _part(
-    told: str,
-    name: str,
-    before: Mapping[str, Any],
-    after: Mapping[str, Any],
-    pairs: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]],
+    both: Sequence[Audit], name: PartName, told: str, common: Sequence[tuple[int, int]]
 ) -> Change:
-    if len(pairs) > 1:
-        old, new = (np.array([pair[side][name]["value"] for pair in pairs]) for side in (0, 1))
-        return Change(told, float(old.mean()), float(new.mean()), mean_of(new - old).error)
-    one, two = (Mean(**audit["parts"][name]) for audit in (before, after))
-    return Change(told, one.mean, two.mean, float(np.hypot(one.error, two.error)))
+    values = [[row.game.parts[name].value for row in audit.rows if row.game is not None]
+              for audit in both]  # fmt: skip
+    return _change(told, values, common, max(audit.noise for audit in both))
 
 
-def _metapaths(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[Change, ...]:
-    """What each metapath is worth in both; what one audit does not list is worth 0 there."""
-    worth = [{each["words"]: each["worth"] for each in a["metapaths"]} for a in (before, after)]
+def _common(before: Audit, after: Audit) -> list[tuple[int, int]]:
+    """The links that both have, by their places among the measured ones of each."""
+    old, new = (
+        {(row.relation, row.src, row.dst): place for place, row in enumerate(_measured(each))}
+        for each in (before, after)
+    )
+    return [(old[key], new[key]) for key in sorted(old.keys() & new.keys())]
+
+
+def _change(
+    name: str, values: Sequence[list[float]], common: Sequence[tuple[int, int]], least: float
+) -> Change:
+    """A figure of links in both audits: of the same links, if there are two or more.
+
+    Args:
+        name: the figure.
+        values: of the links of each audit.
+        common: the links that both have.
+        least: a change that is noticed.
+    """
+    old, new = values
+    if len(common) > 1:
+        old, new = ([values[side][pair[side]] for pair in common] for side in (0, 1))
+        error = mean_of(np.subtract(new, old)).error
+    else:
+        error = float(np.hypot(mean_of(old).error, mean_of(new).error))
+    before, after = mean_of(old).mean, mean_of(new).mean
+    is_clear = min(len(old), len(new)) > 1 and abs(after - before) > max(CLEARLY * error, least)
+    return Change(name, before, after, error, is_clear)
+
+
+def _metapaths(both: Sequence[Audit], common: Sequence[tuple[int, int]]) -> tuple[Change, ...]:
+    """What each metapath is worth in both, over all links; 0 for a link that does not have it."""
+    worth = [[{each.words: each.worth for each in row.metapaths} for row in _measured(audit)]
+             for audit in both]  # fmt: skip
+    listed = dict.fromkeys(each.words for audit in both for each in audit.metapaths)
     found = [
-        Change(name, worth[0].get(name, 0.0), worth[1].get(name, 0.0), 0.0)
-        for name in dict.fromkeys([*worth[0], *worth[1]])
+        _change(name, [[of.get(name, 0.0) for of in side] for side in worth], common, HARDLY)
+        for name in listed
     ]
     return tuple(sorted(found, key=lambda each: (-abs(each.after - each.before), each.name)))
 
 
-def _carriers(audit: Mapping[str, Any]) -> list[Any]:
-    return [*audit["facts"], *audit["nodes"]]
-
-
-def _popular(audit: Mapping[str, Any]) -> set[str]:
-    groups = (each for each in audit["groups"] if each["rests_on_popularity"])
-    return {f"{each['by']} {each['label']}" for each in groups}
-
-
 def sections(found: Comparison) -> list[tuple[str, list[str]]]:
     """Return what a comparison says, a heading with its sentences each."""
-    one, two = found.titles
+    one, two = found.names
     paired = (
         f"the same {found.num_common} links" if found.num_common > 1
         else f"{found.num_links[0]} and {found.num_links[1]} links"
@@ -182,11 +200,13 @@ def sections(found: Comparison) -> list[tuple[str, list[str]]]:
          [f"{each.name}: {signed(each.before)} → {signed(each.after)} (change "
           f"{signed(each.after - each.before)} ± {each.error:.2f}"
           f"{', clear' if each.is_clear else ''})" for each in found.parts]),
-        ("Verdicts", [f"{name}: {old} → {new}" for name, old, new in found.verdicts]),
+        (f"Verdicts, of {found.num_links[0]} and of {count(found.num_links[1], 'link')}",
+         [f"{name}: {old} → {new}" for name, old, new in found.verdicts]),
         ("Relied on now, and hardly before", list(found.gained)),
         ("Relied on before, and hardly now", list(found.lost)),
-        ("Worth of metapaths",
-         [f"{each.name}: {each.before:.2f} → {each.after:.2f}" for each in found.metapaths[:10]]),
+        (f"Worth of metapaths, over {paired}",
+         [f"{each.name}: {each.before:.2f} → {each.after:.2f} (± {each.error:.2f}"
+          f"{', clear' if each.is_clear else ''})" for each in found.metapaths[:10]]),
         ("New among what moves many predictions", list(found.new_facts[:10])),
         ("Groups that rest on popularity alone now, and did not before", list(found.popularity)),
     ]  # fmt: skip

@@ -8,7 +8,7 @@ of a counterfactual are.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,12 +16,12 @@ from pagelink.audit.contrast_result import Contrast, ContrastVerdict, PathEffect
 from pagelink.errors import LinkError, ModelError, SettingsError
 from pagelink.explain.counterfactual_search import named_facts
 from pagelink.explain.explainer import PaGELink
-from pagelink.explain.options import check_whole_number
+from pagelink.explain.options import check_whole_number, facts_along
 from pagelink.explain.ranking import EndScores
-from pagelink.explain.removal_search import Set, smallest_removal
-from pagelink.explain.result import Explanation, Path
+from pagelink.explain.removal_search import Measure, minimal_removal, smallest_removal
+from pagelink.explain.result import Explanation
 from pagelink.graph.links import Link
-from pagelink.graph.lookup import fact_of
+from pagelink.graph.lookup import first_edges_of_facts
 from pagelink.model.borrowing import in_normal_mode
 from pagelink.model.edited_logits import edge_gradient
 from pagelink.runtime.arrays import Doubles, Longs
@@ -88,6 +88,10 @@ class _Pair:
         found: Doubles = both[:, 0] - both[:, 1]
         return found
 
+    def measuring(self, facts: Longs) -> Measure:
+        """Return what measures the difference without some of these facts, by position."""
+        return lambda sets: self.differences([facts[list(members)] for members in sets])
+
     def facts(self) -> tuple[Longs, Doubles, Longs]:
         """All facts that can move either score, their slopes, and those on a path to either.
 
@@ -120,7 +124,7 @@ def _measured(
     # 1. The context, and each returned path.
     every, slope, on_path = pair.facts()
     found = [(path, number == 0) for number, each in enumerate(explanations) for path in each.paths]
-    of_paths = [_facts_of(explainer, path) for path, _ in found]
+    of_paths = [facts_along(graph, path) for path, _ in found]
     answers = pair.differences([on_path, every, *of_paths])
     effects = [
         PathEffect(path, above, difference - float(answer))
@@ -136,6 +140,11 @@ def _measured(
         order = np.concatenate([named, steepest[~np.isin(steepest, named)]])
         sides.append(np.sort(order[:most]))
     turning = _search(pair, sides[0], budget, verified, complete=len(sides[0]) == len(every))
+    if turning.value >= 0:  # paths may stand in for each other: all those of an end at once
+        first = first_edges_of_facts(graph)[on_path]
+        ends = [on_path[(graph.src[first] == end) | (graph.dst[first] == end)]
+                for end in (links[0].dst, links[0].src)]  # fmt: skip
+        turning = _cut(pair, [*ends, named], budget, turning)
     widening = _widest(pair, sides[1], budget, difference)
     noise = setup.noise
     without_paths = float(answers[0])
@@ -175,13 +184,6 @@ def _explained(explainer: PaGELink, link: Link) -> Explanation:
     return answer
 
 
-def _facts_of(explainer: PaGELink, path: Path) -> list[int]:
-    return [
-        fact_of(explainer.graph, edge.type, edge.index, start if edge.reversed else end)
-        for edge, start, end in zip(path.edges, path.nodes[:-1], path.nodes[1:], strict=True)
-    ]
-
-
 @dataclass(frozen=True)
 class _Found:
     facts: list[int]
@@ -203,14 +205,30 @@ def _search(pair: _Pair, facts: Longs, budget: int, verified: int, *, complete: 
     if not len(facts):
         return _Found([], np.inf, True, 0)
 
-    def measure(sets: Sequence[Set]) -> Doubles:
-        return pair.differences([facts[list(members)] for members in sets])
-
-    found = smallest_removal(measure, len(facts), budget, verified)
+    found = smallest_removal(pair.measuring(facts), len(facts), budget, verified)
     return _Found(
         facts[list(found.members)].tolist(), found.value,
         (found.exhaustive and complete) or len(found.members) == 1, found.num_sets,
     )  # fmt: skip
+
+
+def _cut(pair: _Pair, wholes: Sequence[Longs], budget: int, tried: _Found) -> _Found:
+    """The fewest facts of some large sets without which the difference is below 0.
+
+    Args:
+        pair: the two links.
+        wholes: the sets.
+        budget: facts to remove at most.
+        tried: what was found before, and stays if nothing is found here.
+    """
+    num_sets, best = tried.num_sets, tried
+    for facts in wholes:
+        found = minimal_removal(pair.measuring(facts), tuple(range(len(facts))))
+        num_sets += found.num_sets
+        is_better = best.value >= 0 or len(found.members) < len(best.facts)
+        if found.reached and len(found.members) <= budget and is_better:
+            best = _Found(facts[list(found.members)].tolist(), found.value, False, 0)
+    return replace(best, num_sets=num_sets)
 
 
 def _widest(pair: _Pair, facts: Longs, budget: int, difference: float) -> _Found:

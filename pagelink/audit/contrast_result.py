@@ -169,14 +169,19 @@ def turning(found: Contrast) -> str:
     if found.difference_without is None or found.verdict == "equal":
         return ""
     if not found.turns:
-        return (
+        told = (
             f"No set of facts that was tried ({count(found.num_sets, 'set')}) puts {below} above "
-            f"{above}. Removing {_that(found.facts)} comes closest: the difference would be "
+            f"{above}."
+        )
+        if found.difference - found.difference_without <= found.explanations[0].noise:
+            return f"{told} None brings them noticeably closer."
+        return (
+            f"{told} Removing {_that(found.facts)} comes closest: the difference would be "
             f"{found.difference_without:.2f}."
         )
     fewer = "" if len(found.facts) == 1 else (
         " Fewer facts are not enough: all combinations were tried." if found.smallest
-        else " Whether fewer, other facts are enough was not tried."
+        else " None of them can be left out; whether fewer, other facts are enough was not tried."
     )  # fmt: skip
     return (
         f"Without {_that(found.facts)}, {below} would be above {above}, by "

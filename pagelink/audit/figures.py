@@ -13,7 +13,7 @@ from pagelink.errors import SettingsError
 from pagelink.explain.result import Node, plain
 from pagelink.measure.verdict import PartName
 
-VERSION = 1
+VERSION = 2
 """Of the fields of an audit's JSON."""
 
 
@@ -23,7 +23,8 @@ class Mean:
 
     mean: float
     error: float
-    """Its standard error over the links; that of the draws of features is part of it."""
+    """Its standard error over the links, that of the draws of features included; of a single link,
+    that of the draws."""
     mean_abs: float
     """The mean of absolute values: parts that add to some scores and take from others count."""
 
@@ -77,9 +78,11 @@ class CarrierSummary:
     text: str
     degree: int
     num_links: int
-    """Links whose score moves noticeably without it; there may be more that it was not tried on."""
+    """Links whose score moves noticeably without it."""
     num_raised: int
     """Of these, links whose score it raises."""
+    num_untried: int
+    """Further links that it was not tried on, for lack of time."""
     effect: Mean
     """What their logits lose without it."""
     rows: tuple[int, ...]
@@ -147,6 +150,10 @@ class AuditFigures:
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain lists, dicts, numbers and strings, ready for JSON."""
         return {"version": VERSION, **plain(self)}
+
+    def to_json(self) -> str:
+        """Return everything as JSON, which `Audit.read` reads."""
+        return json.dumps(self.to_dict(), ensure_ascii=False)
 
 
 def read_audit(path: Path | str) -> Mapping[str, Any]:

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from torch_geometric.data import HeteroData
 
 from pagelink.audit.figures import Group, Mean
 from pagelink.audit.rows import Row
 from pagelink.audit.sampling import classes
-from pagelink.audit.summary import carried_by, mean_of, verdicts_of
+from pagelink.audit.summary import carried_by, mean_of, mean_value, verdicts_of
 from pagelink.errors import SettingsError, did_you_mean
 from pagelink.explain.result import Node
 from pagelink.measure.verdict import PARTS, VERDICTS
@@ -23,6 +24,9 @@ MANY_NUMBERS = 12
 CLEARLY = 3.0
 """Standard errors by which a group's mean has to differ to be pointed out."""
 HALF = 0.5
+Label = tuple[int, str]
+"""Of a group: its place among the others, and its words."""
+UNKNOWN: Label = (MANY_NUMBERS, "unknown")
 
 
 class Columns:
@@ -40,20 +44,23 @@ class Columns:
 
     def __init__(self, data: Any, ends: tuple[str, str], wanted: Sequence[str]) -> None:
         self._columns: list[tuple[str, str, Sequence[Any]]] = []
+        stores = {end: data[end] if isinstance(data, HeteroData) else data.stores[0]
+                  for end in ends}  # fmt: skip
         for name in wanted:
             kind, dot, column = name.rpartition(".")
             found = [
                 (end, column, values)
-                for end in dict.fromkeys(ends)
+                for end, store in stores.items()
                 if not dot or kind == end
-                if (values := _column(data[end], column)) is not None
+                if (values := _column(store, column)) is not None
             ]
             if not found:
-                known = [f"{end}.{c}" for end in dict.fromkeys(ends) for c in _names(data[end])]
+                known = [f"{end}.{c}" for end, store in stores.items() for c in _names(store)]
                 told = f" The columns are {', '.join(known)}." if known else " There are none."
                 raise SettingsError(
-                    f"Neither {' nor '.join(dict.fromkeys(ends))} has a column {name!r} to group "
-                    f"links by.{told}" + did_you_mean(name, known)
+                    f"Neither {' nor '.join(stores)} has a column {name!r} to group "
+                    f"links by.{told}"
+                    + did_you_mean(name, [*known, *(each.partition(".")[2] for each in known)])
                 )
             self._columns += found
 
@@ -70,19 +77,28 @@ class Columns:
 
 
 def _names(store: Any) -> list[str]:
+    """The columns of a node type: of its table, and any other entry with a value per node."""
     table = store.get("attributes")
-    return [] if table is None else list(table.column_names)
+    named = [] if table is None else list(table.column_names)
+    others = (name for name, values in store.items() if _is_column(name, values, store.num_nodes))
+    return list(dict.fromkeys([*named, *others]))
+
+
+def _is_column(name: str, values: Any, size: int) -> bool:
+    is_flat = getattr(values, "ndim", 1) == 1 and not isinstance(values, str)
+    has_values = is_flat and hasattr(values, "__len__") and len(values) == size
+    return has_values and name not in ("n_id", "attributes") and not name.startswith("edge_")
 
 
 def _column(store: Any, name: str) -> Sequence[Any] | None:
-    if name in _names(store):
-        found: Sequence[Any] = store["attributes"][name].to_pylist()
-        return found
-    values = store.get(name)
-    if values is None or getattr(values, "ndim", 1) != 1 or name in ("n_id", "attributes"):
+    if name not in _names(store):
         return None
-    size = store.num_nodes
-    return values if hasattr(values, "__len__") and len(values) == size else None
+    table = store.get("attributes")
+    if table is not None and name in table.column_names:
+        found: Sequence[Any] = table[name].to_pylist()
+        return found
+    values: Sequence[Any] = store[name]
+    return values
 
 
 def _plain(value: Any) -> Any:
@@ -98,60 +114,57 @@ def make_groups(rows: Sequence[Row], columns: Columns | None = None) -> tuple[Gr
     """
     places = [i for i, row in enumerate(rows) if row.game is not None]
     mine = [rows[i] for i in places]
-    labels: dict[str, list[str]] = {
+    labels: dict[str, list[Label]] = {
         "degree of the source": _thirds([row.src_degree for row in mine]),
         "degree of the target": _thirds([row.dst_degree for row in mine]),
         "score": _thirds([row.logit or 0.0 for row in mine]),
     }
     if columns is not None:
         labels |= {by: _of_values(values) for by, values in columns.values(mine).items()}
-    found = []
-    for by, each in labels.items():
-        for label in dict.fromkeys(sorted(each, key=lambda x: _rank(x, each, mine, by))):
-            inside = [i for i, own in enumerate(each) if own == label]
-            found.append(_group(by, label, mine, inside, places))
-    return tuple(found)
+    return tuple(
+        _group(by, label, mine, [i for i, own in enumerate(each) if own == label], places)
+        for by, each in labels.items()
+        for label in sorted(set(each))
+    )
 
 
-def _rank(label: str, labels: list[str], rows: Sequence[Row], by: str) -> tuple[float, str]:
-    """Classes of numbers from the lowest up, values by their number of links."""
-    figures = {
-        "degree of the source": lambda row: row.src_degree,
-        "degree of the target": lambda row: row.dst_degree,
-        "score": lambda row: row.logit,
-    }
-    inside = [row for row, own in zip(rows, labels, strict=True) if own == label]
-    if by in figures:
-        return min(figures[by](row) for row in inside), label
-    return -len(inside), label
-
-
-def _thirds(values: Sequence[float]) -> list[str]:
-    """The class of each value, in words."""
+def _thirds(values: Sequence[float]) -> list[Label]:
+    """The class of each value, from the lowest up."""
     which = classes(values)
-    bounds: dict[int, str] = {}
-    for number in np.unique(which).tolist():
-        inside = [value for value, own in zip(values, which, strict=True) if own == number]
-        low, high = _number(min(inside)), _number(max(inside))
-        bounds[number] = low if low == high else f"{low} to {high}"
-    return [bounds[number] for number in which.tolist()]
+    bounds = [[value for value, own in zip(values, which, strict=True) if own == number]
+              for number in range(int(which.max(initial=-1)) + 1)]  # fmt: skip
+    for digits in (2, 3, 4, 5, 6):  # classes are told apart
+        told = [tuple(dict.fromkeys(_number(end, digits) for end in (min(each), max(each))))
+                for each in bounds]  # fmt: skip
+        ends = [end for each in told for end in each]
+        if len(set(ends)) == len(ends):
+            break
+    return [(number, " to ".join(told[number])) for number in which.tolist()]
 
 
-def _number(value: float) -> str:
-    return f"{value:.2f}" if isinstance(value, float) and value % 1 else f"{value:.0f}"
+def _number(value: float, digits: int) -> str:
+    return f"{value:.0f}" if value % 1 == 0 else f"{value:.{digits}f}"
 
 
-def _of_values(values: Sequence[Any]) -> list[str]:
-    numbers = [v for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
-    if len(numbers) == len(values) and len(set(numbers)) > MANY_NUMBERS:
-        return _thirds([float(value) for value in values])
-    told = ["unknown" if value is None or value == "" else str(value) for value in values]
-    common = {value for value, _ in Counter(told).most_common(MOST_VALUES)}
-    return [value if value in common else "any other" for value in told]
+def _of_values(values: Sequence[Any]) -> list[Label]:
+    """Many different numbers in thirds; else each value by itself, the most common first."""
+    is_known = [not (value is None or value == "" or value != value) for value in values]
+    known = [value for value, given in zip(values, is_known, strict=True) if given]
+    numbers = [v for v in known if isinstance(v, int | float) and not isinstance(v, bool)]
+    if len(numbers) == len(known) and len(set(numbers)) > MANY_NUMBERS:
+        labels = _thirds(numbers)
+    else:
+        is_whole = len(numbers) == len(known) and all(value % 1 == 0 for value in numbers)
+        told = [f"{value:.0f}" if is_whole else str(value) for value in known]
+        counts = Counter(told)
+        common = {value for value, _ in counts.most_common(MOST_VALUES)}
+        labels = [(-counts[v], v) if v in common else (1, "any other") for v in told]
+    found = iter(labels)
+    return [next(found) if given else UNKNOWN for given in is_known]
 
 
 def _group(
-    by: str, label: str, rows: Sequence[Row], inside: list[int], places: Sequence[int]
+    by: str, label: Label, rows: Sequence[Row], inside: list[int], places: Sequence[int]
 ) -> Group:
     chosen = set(inside)
     own = [rows[i] for i in inside]
@@ -163,7 +176,7 @@ def _group(
     carried = Counter(words for row in own for words in carried_by(row))
     first = min(carried, key=lambda words: (-carried[words], words)) if carried else None
     return Group(
-        by=by, label=label, num_links=len(own), logit=mean_of(r.logit or 0.0 for r in own).mean,
+        by=by, label=label[1], num_links=len(own), logit=mean_of(r.logit or 0.0 for r in own).mean,
         parts=parts,
         differs=tuple(name for name in PARTS if others and _differ(parts[name], rest[name])),
         verdicts=verdicts,
@@ -173,7 +186,7 @@ def _group(
 
 
 def _mean_part(rows: Sequence[Row], name: Any) -> Mean:
-    return mean_of(row.game.parts[name].value for row in rows if row.game is not None)
+    return mean_value([row.game.parts[name] for row in rows if row.game is not None])
 
 
 def _differ(one: Mean, other: Mean) -> bool:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from pagelink.audit.groups import Columns, make_groups
 from pagelink.audit.result import Audit
-from pagelink.audit.rows import VERSION, Row, make_row, make_rows
+from pagelink.audit.rows import VERSION, Row, make_row, make_rows, settled
 from pagelink.audit.summary import summarised
 from pagelink.engine.crew import Engine
 from pagelink.engine.job import complete, stream
@@ -84,7 +84,7 @@ def audit_links(
     for row in made:
         rows.append(row)
         progress(len(rows), len(given))
-    return summarise(rows)
+    return summarise(settled(explainer, given, rows))
 
 
 def audit_job(
@@ -140,7 +140,7 @@ def audit_job(
     with claimed(parts, job, beside=True) as folder:
         complete(folder, planned, engine, order, len(given), LINKS_A_CHUNK, progress)
         rows = [row for task in planned() for row in _rows_of(folder.read(task), task)]
-        audit = summarise(rows)
+        audit = summarise(settled(explainer, links, rows))
         folder.remove()
     return audit
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from pagelink.audit.figures import CarrierSummary, Mean
 from pagelink.audit.metapaths import find_metapaths
-from pagelink.audit.rows import Row, in_words, make_row, trials_of_link
+from pagelink.audit.rows import Row, in_words, make_row, settled, trials_of_link
 from pagelink.audit.summary import (
     EXAMPLES,
     carried_by,
@@ -24,9 +24,10 @@ from pagelink.audit.wording import moves, signed
 from pagelink.errors import SettingsError
 from pagelink.explain.explainer import PaGELink
 from pagelink.explain.options import check_whole_number
-from pagelink.explain.result import Explanation, plain
+from pagelink.explain.result import plain
 from pagelink.graph.edited_graphs import Edits
 from pagelink.graph.links import LinkLike
+from pagelink.measure.verdict import TENTH
 from pagelink.model.borrowing import in_normal_mode
 from pagelink.runtime.csr import Csr
 from pagelink.runtime.timer import OutOfTimeError
@@ -44,6 +45,8 @@ class GroupMetapath:
     """Of these, links that none of the metapaths before it carries."""
     effect: Mean
     """What the logits lose without all its paths, over the links that have it."""
+    gain: Mean
+    """What the logits without any path gain by its paths alone."""
     examples: tuple[tuple[str, str], ...]
     """Links that it carries, each with its path, in words."""
 
@@ -76,8 +79,9 @@ class GroupExplanation:
         told = [self.sentence]
         for number, each in enumerate(self.metapaths, start=1):
             told.append(
-                f"{number}. {each.words}: carries {each.num_carried}, "
-                f"{signed(-each.effect.mean)} without its paths."
+                f"{number}. {each.words}: carries {each.num_carried}; "
+                f"{signed(-each.effect.mean)} without its paths, {signed(each.gain.mean)} by them "
+                "alone."
             )
             told += [f"   {clean(link)}: {text}" for link, text in each.examples]
         return "\n".join([*told, *self.carriers])
@@ -94,8 +98,14 @@ class GroupExplanation:
             f"{count(len(self.metapaths), 'chain')} of facts {'carry' if several else 'carries'} "
             f"{self.num_carried} of {count(self.num_measured, 'link')}. Without all "
             f"{'their' if several else 'its'} paths the scores lose {self.effect.mean:.2f} on "
-            f"average; without any path at all {self.all_paths.mean:.2f}."
+            f"average; without any path at all {self.all_paths.mean:.2f}.{self._others}"
         )
+
+    @property
+    def _others(self) -> str:
+        """That other chains make up for these, where they do."""
+        lost, every = self.effect.mean, self.all_paths.mean
+        return " Other chains stand in for what is removed." if lost < TENTH * every else ""
 
     @property
     def carriers(self) -> list[str]:
@@ -122,19 +132,20 @@ def explain_group(
     given = list(links)
     if not given:
         raise SettingsError("There are no links to explain together.")
-    explained = list(explainer.explain_many(given))
+    explained = explainer.explain_many(given)
     # 1. Each link by itself.
     rows = [
         make_row(explainer, explainer.reader.read_any(link), explanation, game=False)
         for link, explanation in zip(given, explained, strict=True)
     ]
+    rows = settled(explainer, given, rows)
     # 2. The metapaths that carry most links that are not carried yet.
     carried = [set(carried_by(row)) for row in rows]
     chosen = _cover(carried, most)
     # 3. All of them removed at once.
     lost, spans = [], []
-    for link, explanation, row in zip(given, explained, rows, strict=True):
-        if row.is_measured and (both := _together(explainer, link, explanation, set(chosen))):
+    for link, row in zip(given, rows, strict=True):
+        if row.is_measured and (both := _together(explainer, link, row, set(chosen))):
             lost.append(both[0])
             spans.append(both[1])
     return GroupExplanation(
@@ -185,16 +196,17 @@ def _metapath(
         num_carried=sum(words in each for each in carried),
         num_new=sum(words in each and not each & before for each in carried),
         effect=mean_of(each.effect for _, each in mine),
+        gain=mean_of(each.gain for _, each in mine),
         examples=tuple(examples[:EXAMPLES]),
     )
 
 
 def _together(
-    explainer: PaGELink, link: LinkLike, explanation: Explanation, chosen: set[str]
+    explainer: PaGELink, link: LinkLike, row: Row, chosen: set[str]
 ) -> tuple[float, float] | None:
     """What the score of a link loses without all paths of some metapaths, and without any path."""
     try:
-        trials = trials_of_link(explainer, explainer.reader.read_any(link), explanation)
+        trials = trials_of_link(explainer, explainer.reader.read_any(link), row)
         work = trials.work
         paths = work.setup.path_graphs(work.batch, None, work.timer.search_end())
         mine = [

@@ -14,6 +14,7 @@ from pagelink.audit.figures import AuditFigures, Group, Mean
 from pagelink.audit.wording import (
     cautions,
     differs_words,
+    halves_words,
     heading,
     headline,
     mean_words,
@@ -85,6 +86,7 @@ def _values(audit: AuditFigures) -> dict[str, Any]:
         nodes=[(f"{clean(each.text)} ({words(each.kind)}, {count(each.degree, 'fact')})",
                 moves(each, audit.num_links), each.num_links / audit.num_links)
                for each in audit.nodes[:SHOWN]],
+        halves=halves_words(audit),
         shown=SHOWN,
         signed=signed,
         mean_words=mean_words,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
 from types import UnionType
@@ -11,7 +11,15 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from pagelink.audit.carriers import Carrier, carrying_facts, carrying_nodes
+from pagelink.audit.carriers import (
+    SUSPECTS,
+    Carrier,
+    Suspects,
+    carrying_facts,
+    carrying_nodes,
+    carrying_suspects,
+    moving_several,
+)
 from pagelink.audit.game import Game, play
 from pagelink.audit.metapaths import MetapathWorth, Steps, measure_metapaths
 from pagelink.errors import StoreError
@@ -29,7 +37,7 @@ from pagelink.views.beyond_wording import path_line
 from pagelink.views.rows import metapath_words
 from pagelink.views.statements import node_words
 
-VERSION = 1
+VERSION = 2
 """Of the fields of a row; a stored one of another version is made anew."""
 
 
@@ -70,6 +78,8 @@ class Row:
     noise: float
     max_length: int
     """Facts of the paths that were looked at."""
+    num_hops: int | None
+    """The radius of the graph that the score needs; None: the whole graph."""
     direct_relations: tuple[str, ...]
     is_measured: bool
     """False, and all that follows empty: the link is malformed, or its time was over."""
@@ -80,6 +90,8 @@ class Row:
     num_metapaths: int
     facts: tuple[Carrier, ...]
     nodes: tuple[Carrier, ...]
+    is_settled: bool
+    """What moves several links of the audit was tried on this one, too."""
     seconds: float
     """Of CPU time."""
 
@@ -152,11 +164,11 @@ def make_row(
         game: measure the parts of the score, which takes most of the time.
     """
     started = time.process_time()
-    row = _without_figures(explainer, link, explanation)
+    row = without_figures(explainer, link, explanation)
     if row.logit is None or explanation.reason in ("invalid", "out_of_time"):
         return row
     try:
-        trials = trials_of_link(explainer, link, explanation)
+        trials = trials_of_link(explainer, link, row)
         found = measure_metapaths(trials, explanation.paths)
         row = replace(
             row,
@@ -171,7 +183,8 @@ def make_row(
             nodes=carrying_nodes(trials, explanation),
         )
     except OutOfTimeError:
-        return replace(row, reason="out_of_time")
+        message = "The time was over before this link was measured. Give a later deadline."
+        return replace(row, reason="out_of_time", message=message)
     except StoreError:
         raise  # a damaged graph is no link's fault
     except Exception as error:  # one link costs only itself
@@ -180,7 +193,50 @@ def make_row(
     return replace(row, seconds=row.seconds + time.process_time() - started)
 
 
-def trials_of_link(explainer: PaGELink, link: Link, explanation: Explanation) -> Trials:
+def settled(explainer: PaGELink, links: Iterable[LinkLike], rows: Sequence[Row]) -> list[Row]:
+    """Return the rows, each with what moves its link among all that moves several links.
+
+    In a row by itself is only what looked promising for its link.
+
+    Args:
+        explainer: what explains.
+        links: the links.
+        rows: their rows.
+    """
+    suspects = suspects_of(rows)
+    return [settle(explainer, *each, suspects) for each in zip(links, rows, strict=True)]
+
+
+def suspects_of(rows: Sequence[Row]) -> Suspects:
+    """Return the facts and nodes that move most of some links, at least two."""
+    facts, nodes = (
+        tuple(places[0][1] for places in moving_several(each)[:SUSPECTS])
+        for each in ([row.facts for row in rows], [row.nodes for row in rows])
+    )
+    return facts, nodes
+
+
+@in_normal_mode
+def settle(explainer: PaGELink, link: LinkLike, row: Row, suspects: Suspects) -> Row:
+    """Return the row of a link after facts and nodes that move other links were tried on it."""
+    if not row.is_measured:
+        return row
+    started = time.process_time()
+    try:
+        trials = trials_of_link(explainer, explainer.reader.read_any(link), row)
+        more = carrying_suspects(trials, suspects)
+    except OutOfTimeError:
+        return row
+    facts, nodes = (
+        tuple(sorted({(each.kind, each.nodes): each for each in (*new, *own)}.values(),
+                     key=lambda each: -abs(each.effect)))
+        for new, own in zip(more, (row.facts, row.nodes), strict=True)
+    )  # fmt: skip
+    seconds = row.seconds + time.process_time() - started
+    return replace(row, facts=facts, nodes=nodes, is_settled=True, seconds=seconds)
+
+
+def trials_of_link(explainer: PaGELink, link: Link, row: Row) -> Trials:
     """Return what a link is measured with: its graph at the radius that its explanation needed.
 
     Paths are as long as those of the explanation may be.
@@ -188,21 +244,17 @@ def trials_of_link(explainer: PaGELink, link: Link, explanation: Explanation) ->
     Raises:
         OutOfTimeError: the time was over before.
     """
-    setup = explainer.of_length(_longest(explanation)).pipeline.at(explanation.num_hops).setup
+    setup = explainer.of_length(row.max_length).pipeline.at(row.num_hops).setup
     timer = Timer(setup.settings.deadline)
     graph = ComputationGraphs.joined(setup.batches.extract([link], None, timer.until))
     work = prune_links(score_links(setup, graph, [link], timer), explainer.seed)
     return trials_of_parts(replace(work, links=np.array([0])))
 
 
-def _longest(explanation: Explanation) -> int:
-    evidence = explanation.evidence
-    return explanation.settings.max_length if evidence is None else evidence.max_length
-
-
-def _without_figures(explainer: PaGELink, link: Link, explanation: Explanation) -> Row:
-    """What an explanation says of a link by itself."""
+def without_figures(explainer: PaGELink, link: Link, explanation: Explanation) -> Row:
+    """Return what an explanation says of a link by itself."""
     graph, evidence = explainer.graph, explanation.evidence
+    longest = explanation.settings.max_length if evidence is None else evidence.max_length
     degrees = [0, 0]
     if link.message is None:
         degrees = [int(graph.degree[end]) for end in (link.src, link.dst)]
@@ -215,9 +267,10 @@ def _without_figures(explainer: PaGELink, link: Link, explanation: Explanation) 
         verdict=None if evidence is None else evidence.verdict,
         ends=None if evidence is None else evidence.ends,
         reason=explanation.reason, message=explanation.message, noise=explanation.noise,
-        max_length=_longest(explanation), direct_relations=explanation.direct_relations,
+        max_length=longest, num_hops=explanation.num_hops,
+        direct_relations=explanation.direct_relations,
         is_measured=False, game=None, metapaths=(), stand_ins=(), num_metapaths=0, facts=(),
-        nodes=(), seconds=explanation.seconds,
+        nodes=(), is_settled=False, seconds=explanation.seconds,
     )  # fmt: skip
 
 

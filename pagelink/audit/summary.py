@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from pagelink.audit.carriers import Carrier, moving_several
 from pagelink.audit.figures import CarrierSummary, Example, Mean, MetapathSummary, StandIn
+from pagelink.audit.game import Value
 from pagelink.audit.result import Audit
 from pagelink.audit.rows import Row
 from pagelink.measure.verdict import PARTS
@@ -19,12 +21,14 @@ MOST = 20
 EXAMPLES = 3
 CARRIES = 0.5
 """A metapath carries a link if its worth is more than this share of that of the best."""
-LEAST_LINKS = 2
-"""A fact or node that moves a single link is that link's own matter."""
 
 
-def mean_of(values: Iterable[float]) -> Mean:
+def mean_of(values: Iterable[float], single: float = 0.0) -> Mean:
     """Return the mean of values, with its standard error; of none, 0.
+
+    Args:
+        values: one per link.
+        single: the standard error of the only value, where there is one.
 
     Example:
         >>> mean_of([1.0, -3.0])
@@ -33,8 +37,13 @@ def mean_of(values: Iterable[float]) -> Mean:
     given = np.array(list(values), dtype=np.float64)
     if not len(given):
         return Mean(0.0, 0.0, 0.0)
-    error = float(given.std(ddof=1) / np.sqrt(len(given))) if len(given) > 1 else 0.0
+    error = float(given.std(ddof=1) / np.sqrt(len(given))) if len(given) > 1 else single
     return Mean(float(given.mean()), error, float(np.abs(given).mean()))
+
+
+def mean_value(values: Sequence[Value]) -> Mean:
+    """Return the mean of a figure of games; over a single link its error is that of the draws."""
+    return mean_of((each.value for each in values), values[0].error if values else 0.0)
 
 
 def summarised(
@@ -58,10 +67,10 @@ def summarised(
     return Audit(
         num_links=len(measured),
         num_failed=len(rows) - len(measured),
-        base=mean_of(game.base.value for game in games),
+        base=mean_value([game.base for game in games]),
         logit=mean_of(row.logit or 0.0 for row in measured),
-        parts={name: mean_of(game.parts[name].value for game in games) for name in PARTS},
-        interaction=mean_of(game.interaction.value for game in games),
+        parts={name: mean_value([game.parts[name] for game in games]) for name in PARTS},
+        interaction=mean_value([game.interaction for game in games]),
         num_logits=sum(game.num_logits for game in games),
         num_coalitions=len(games) * 2 ** len(PARTS) * DRAWS,
         num_finding=len(finding),
@@ -187,7 +196,7 @@ def link_name(row: Row) -> str:
 
 
 def summarise_carriers(
-    rows: Sequence[Row], of: Callable[[Row], Sequence[Any]]
+    rows: Sequence[Row], of: Callable[[Row], Sequence[Carrier]]
 ) -> tuple[CarrierSummary, ...]:
     """Return the facts or nodes that move most predictions.
 
@@ -195,21 +204,17 @@ def summarise_carriers(
         rows: of all links.
         of: the facts or nodes of a row.
     """
-    moved: dict[tuple[Any, ...], list[tuple[int, Any]]] = defaultdict(list)
-    for place, row in enumerate(rows):
-        for each in of(row):
-            moved[each.kind, each.nodes].append((place, each))
+    untried = {i for i, row in enumerate(rows) if row.is_measured and not row.is_settled}
     found = []
-    for places in moved.values():
+    for places in moving_several(map(of, rows))[:MOST]:
         first = places[0][1]
         effects = [each.effect for _, each in places]
         found.append(
             CarrierSummary(
                 first.kind, first.nodes, first.text, first.degree, len(places),
-                sum(effect > 0 for effect in effects), mean_of(effects),
+                sum(effect > 0 for effect in effects),
+                len(untried.difference(place for place, _ in places)), mean_of(effects),
                 tuple(place for place, _ in places),
             )
         )  # fmt: skip
-    found = [each for each in found if each.num_links >= LEAST_LINKS]
-    found.sort(key=lambda each: (-each.num_links, -each.effect.mean_abs, each.text))
-    return tuple(found[:MOST])
+    return tuple(found)

@@ -11,8 +11,9 @@ from pagelink.views.score_wording import support
 from pagelink.views.text import clean, count, enumerated, words
 from pagelink.views.verdict_wording import VERDICT_WORDS
 
-MANY, LEAST = 0.2, 3
-"""A fact or a node that moves at least this share of the links, and this number, is pointed out."""
+MANY, LEAST, SEVERAL = 0.2, 3, 2
+"""A fact or a node that moves at least this share of the links, and this number, is pointed out; so
+is a relation that joins source and target of as many as the last."""
 SMALLEST = 0.005
 """A change below this is shown as 0.00."""
 LISTED = 5
@@ -60,21 +61,30 @@ def heading(audit: AuditFigures) -> str:
 def headline(audit: AuditFigures) -> list[str]:
     """Return what a reader has to know, in a few sentences."""
     if not audit.num_links:
-        return ["None of the links could be measured."]
+        return [f"None of the links could be measured.{_first_failure(audit)}"]
     told = [_made_of(audit), _relies(audit)]
     carriers = [each for each in audit.metapaths if each.num_carried]
     if carriers:
         first = carriers[0]
+        verified = f"of the {count(audit.num_verifying, 'link')} that it was verified on, and"
         told.append(
             f"The chain of facts that carries most is {first.words}: it carries "
-            f"{first.num_carried} of the {count(audit.num_verifying, 'link')} that it was verified "
-            f"on, and {_loses(first)}."
+            f"{'it, and' if audit.num_links == 1 else f'{first.num_carried} {verified}'} "
+            f"{_loses(first)}."
         )
     elif audit.metapaths:
         told.append("No chain of facts that was found carries links that it was not found on.")
     if audit.num_failed:
-        told.append(f"{count(audit.num_failed, 'link')} could not be measured.")
+        told.append(
+            f"{count(audit.num_failed, 'link')} could not be measured.{_first_failure(audit)}"
+        )
     return told
+
+
+def _first_failure(audit: AuditFigures) -> str:
+    """Why a link could not be measured."""
+    why = next((row.message for row in audit.rows if row.game is None and row.message), "")
+    return f" The first: {clean(why)}" if why else ""
 
 
 def _made_of(audit: AuditFigures) -> str:
@@ -109,10 +119,21 @@ def _relies(audit: AuditFigures) -> str:
 
 def _loses(metapath: MetapathSummary) -> str:
     verb = "lose" if metapath.effect.mean >= 0 else "gain"
+    # On most of the links that have it; on a few, most chains stand in for some others.
+    others = sum(2 * each.num_links >= metapath.num_links for each in metapath.stand_ins)
     return (
         f"without all its paths these scores {verb} {abs(metapath.effect.mean):.2f} on average, "
         f"by them alone they gain {metapath.gain.mean:.2f}"
+        + (f"; {count(others, 'other chain')} can stand in for it" if others else "")
     )
+
+
+def halves_words(audit: AuditFigures) -> str:
+    """Say which links metapaths were found on, and verified on."""
+    if audit.num_links == 1:
+        return "found on the only link, and not verified on another one"
+    found = count(audit.num_finding, "link")
+    return f"found on {found} and verified on {audit.num_verifying} others"
 
 
 def cautions(audit: AuditFigures) -> list[str]:
@@ -121,11 +142,11 @@ def cautions(audit: AuditFigures) -> list[str]:
         f"{words(name)!r} joins source and target directly for {number} of "
         f"{count(audit.num_links, 'link')}: it may be the link itself under another name."
         for name, number in sorted(audit.direct_relations.items())
-        if number > MANY * audit.num_links
+        if number >= max(SEVERAL, MANY * audit.num_links)
     ]
-    for kind, found in (("The fact that", audit.facts), ("The node", audit.nodes)):
+    for found in (audit.facts, audit.nodes):
         told += [
-            f"{kind} {clean(each.text)} {moves(each, audit.num_links)}."
+            f"The {_named(each)} {moves(each, audit.num_links)}."
             for each in found[:2]
             if each.num_links >= max(LEAST, MANY * audit.num_links)
         ]
@@ -138,16 +159,32 @@ def cautions(audit: AuditFigures) -> list[str]:
     return told
 
 
+def _named(carrier: CarrierSummary) -> str:
+    """A fact, or a node with its type: "genre Drama"; without a name it is "genre 7"."""
+    if len(carrier.nodes) > 1:
+        return f"fact that {clean(carrier.text)}"
+    kind, name = words(carrier.kind), clean(carrier.text)
+    return name if name.startswith(f"{kind} ") else f"{kind} {name}"
+
+
 def moves(carrier: CarrierSummary, num_links: int) -> str:
     """Say how many predictions a fact or a node moves, and which way."""
     raised, lowered = carrier.num_raised, carrier.num_links - carrier.num_raised
     way = f"raises {raised} of them and lowers {lowered}"
     if not (raised and lowered):
         way = f"{'raises' if raised else 'lowers'} all of them"
-    return (
-        f"moves at least {carrier.num_links} of {count(num_links, 'prediction')}: it {way}, by "
-        f"{carrier.effect.mean_abs:.2f} on average"
-    )
+    moved = number_moved(carrier.num_links, carrier.num_untried, num_links)
+    return f"{moved}: it {way}, by {carrier.effect.mean_abs:.2f} on average"
+
+
+def number_moved(moved: int, untried: int, num_links: int) -> str:
+    """Say how many predictions move.
+
+    Example:
+        >>> number_moved(3, 0, 20), number_moved(3, 2, 20)
+        ('moves 3 of 20 predictions', 'moves at least 3 of 20 predictions')
+    """
+    return f"moves {'at least ' if untried else ''}{moved} of {count(num_links, 'prediction')}"
 
 
 def verdict_rows(verdicts: Mapping[str, int]) -> list[tuple[str, int]]:
@@ -176,6 +213,8 @@ def to_text(audit: AuditFigures) -> str:
     """Return the audit as text."""
     names = part_words(audit.link_type)
     blocks = [heading(audit), "\n".join(headline(audit))]
+    if not audit.num_links:
+        return "\n\n".join(blocks)
     if found := cautions(audit):
         blocks.append(_list("To look at", found))
     parts = [
@@ -188,7 +227,7 @@ def to_text(audit: AuditFigures) -> str:
     blocks.append(_list("What the score is made of (Shapley values, logits)", parts))
     blocks.append(_list("Verdicts", (f"{told}: {n}" for told, n in verdict_rows(audit.verdicts))))
     blocks.append(_list(
-        f"Metapaths, found on {audit.num_finding} links and verified on {audit.num_verifying}",
+        f"Metapaths, {halves_words(audit)}",
         (f"{each.words}: worth {each.worth:.2f}, carries {each.num_carried} of "
          f"{audit.num_verifying}" for each in audit.metapaths[:LISTED]),
     ))  # fmt: skip

@@ -108,11 +108,7 @@ def audit(
             engine=None if engine is None else engine_of(engine, workers, address),
         )  # fmt: skip
     console.print(str(found))
-    say_written(
-        write_files(
-            (out, found.to_html), (json, lambda: dumps(found.to_dict(), ensure_ascii=False))
-        )
-    )
+    say_written(write_files((out, found.to_html), (json, found.to_json)))
 
 
 def _links(
@@ -136,9 +132,12 @@ def _compare(
     for file in (out, json):
         check_target(file, *files)
     from pagelink.audit.comparison import compare
-    from pagelink.audit.figures import read_audit
+    from pagelink.audit.result import Audit
 
-    found = compare(*(read_audit(file) for file in files))
+    names = [file.stem for file in files]
+    if names[0] == names[1]:
+        names = [str(file) for file in files]
+    found = compare(Audit.read(files[0]), Audit.read(files[1]), (names[0], names[1]))
     console.print(str(found))
     say_written(
         write_files(

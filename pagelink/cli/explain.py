@@ -22,6 +22,7 @@ from pagelink.cli.common import (
     console,
     load,
     output,
+    proof_of,
     repeatable,
     say_written,
     words_of,
@@ -358,17 +359,12 @@ def explain(
     explainer = PaGELink(
         checkpoint.model, checkpoint.source, checkpoint.link_type, settings, seed,
         threshold=checkpoint.model.threshold(limit), held_out=checkpoint.held_out,
-        known=checkpoint.known(), proof=model.with_name(f"{model.name}.proof"),
+        known=checkpoint.known(), proof=proof_of(model),
     )  # fmt: skip
     if instead is not None:
         contrast = explainer.contrast(src or "", dst or "", instead)
         console.print(str(contrast))
-        say_written(
-            write_files(
-                (svg, contrast.to_svg),
-                (json, lambda: dumps(contrast.to_dict(), ensure_ascii=False, indent=1)),
-            )
-        )
+        say_written(write_files((svg, contrast.to_svg), (json, lambda: _text(contrast.to_dict()))))
         return
     explanation = explainer.explain(src or "", dst or "", **on_request)
     console.print(str(explanation))
@@ -381,10 +377,14 @@ def explain(
     written = write_files(
         (html, explanation.to_html),
         (svg, explanation.to_svg),
-        (json, lambda: dumps(values, ensure_ascii=False, indent=1)),
+        (json, lambda: _text(values)),
         (png, explanation.to_png),
     )
     say_written(written)
+
+
+def _text(values: dict[str, Any]) -> str:
+    return dumps(values, ensure_ascii=False, indent=1)
 
 
 def _nodes(given: Many) -> list[tuple[str, str]] | None:

@@ -255,7 +255,11 @@ def saved(explanation: Explanation, kind: Format, off: SwitchedOff | None = None
         content = to_svg(explanation, places, edited)
     else:
         content = to_png(explanation, off=places, edited=edited)
-    name = f"{explanation.src_name}-{explanation.dst_name}"
+    return attachment(content, kind, f"{explanation.src_name}-{explanation.dst_name}")
+
+
+def attachment(content: str | bytes, kind: Format, name: str) -> Response:
+    """Return a file, its name made of letters, digits and hyphens."""
     plain = re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-").lower()[:80] or "explanation"
     return Response(
         content,

@@ -26,7 +26,7 @@ from pagelink.views.verdict_wording import VERDICT_WORDS
 from pagelink.web import contract
 from pagelink.web.about import About
 from pagelink.web.answers import MEDIA_TYPES, Format, saved
-from pagelink.web.audited import AuditAsked, Audited
+from pagelink.web.audited import AuditAsked, Audited, AuditFormat, AuditSaved, saved_audit
 from pagelink.web.compared import Comparing, ContrastAsked, Contrasted, Group, GroupAsked
 from pagelink.web.connections import Limits
 from pagelink.web.explained import Explained
@@ -149,6 +149,16 @@ def make_app(
     async def audit(request: Request, given: Annotated[AuditAsked, Query()]) -> Any:
         """Give the audit, or measure one more of its links."""
         return await answer(questions, request, given, explorer.audits.audit)
+
+    @api.get("/api/audit/{format}", response_class=Response, responses={**FILES, **QUESTION})
+    async def save_audit(
+        request: Request, format: AuditFormat, given: Annotated[AuditSaved, Query()]
+    ) -> Any:
+        """Give the audit as a file, once it is complete."""
+        return await answer(
+            questions, request, given, explorer.audits.saved,
+            lambda found: saved_audit(found, format),
+        )  # fmt: skip
 
     @api.delete("/api/questions/{question}", status_code=204, responses=QUICK)
     def give_up(question: str) -> None:

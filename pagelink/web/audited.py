@@ -5,34 +5,48 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Literal
 
+from fastapi import Response
 from pydantic import Field
 
+from pagelink.audit.carriers import Suspects
 from pagelink.audit.figures import CarrierSummary
 from pagelink.audit.job import summariser
 from pagelink.audit.page import SHOWN, to_fragment
 from pagelink.audit.result import Audit
-from pagelink.audit.rows import Row, make_rows
+from pagelink.audit.rows import Row, make_rows, settle, suspects_of
 from pagelink.audit.summary import carried_by, judged, measured_rows, verifying_rows
 from pagelink.audit.wording import part_words, signed, verdict_rows
 from pagelink.errors import LinkError, SettingsError
 from pagelink.explain.explainer import PaGELink
 from pagelink.graph.links import LinkLike
 from pagelink.measure.verdict import PARTS
-from pagelink.views.text import clean
+from pagelink.views.text import clean, count
+from pagelink.web.answers import attachment
 from pagelink.web.contract import Answer, ModelRequest
 
 MOST = 500
 """Links that can be audited on request."""
 
 
-class AuditAsked(ModelRequest):
-    """What the model relies on."""
+AuditFormat = Literal["html", "json"]
+
+
+class AuditSaved(ModelRequest):
+    """An audit as a file."""
 
     links: int = Field(
         20, ge=1, le=MOST, description="Links to audit; of no meaning if an audit was given."
     )
+
+
+class AuditAsked(AuditSaved):
+    """What the model relies on."""
+
     done: int = Field(
-        0, ge=0, le=MOST, description="Links done, by the answer before: one more is then measured."
+        0,
+        ge=0,
+        le=2 * MOST,
+        description="Steps done, by the answer before: one more is taken.",
     )
 
 
@@ -66,9 +80,11 @@ class AuditPage(Answer):
 class Audited(Answer):
     """How far an audit is, and all of it in the end."""
 
-    done: int
+    done: int = Field(
+        description="Steps: each link is measured, then what moves several links is tried on each."
+    )
     total: int
-    page: AuditPage | None = Field(description="Null: links are missing; ask on with `done`.")
+    page: AuditPage | None = Field(description="Null: steps are missing; ask on with `done`.")
 
 
 class Audits:
@@ -89,12 +105,10 @@ class Audits:
         sample: Callable[[int], list[LinkLike]] | None, title: str,
     ) -> None:  # fmt: skip
         self._explainer, self._sample, self._title = explainer, sample, title
-        self._links: dict[int, list[LinkLike]] = {}
-        self._rows: dict[int, list[Row]] = {}
-        self._given: AuditPage | None = None
+        self._runs: dict[int, _Run] = {}
+        self._given = given
         if given is not None:
             self._check(given)
-            self._given = page_of(given)
 
     def _check(self, audit: Audit) -> None:
         link_type = self._explainer.link_types[0]
@@ -117,7 +131,7 @@ class Audits:
         return "given" if self._given else "run" if self._sample else "none"
 
     def audit(self, links: int, done: int) -> Audited:
-        """Measure one more link; with the last one, the audit is complete.
+        """Take one more step; with the last one, the audit is complete.
 
         A link at a time, so that other questions are answered in between.
 
@@ -126,20 +140,74 @@ class Audits:
             SettingsError: there are no such links.
         """
         if self._given is not None:
-            total = len(self._given.links)
-            return Audited(done=total, total=total, page=self._given)
+            total = 2 * len(self._given.rows)
+            return Audited(done=total, total=total, page=page_of(self._given))
+        run = self._run(links)
+        if done >= run.done:
+            run.step()
+        page = None if run.audit is None else page_of(run.audit)
+        return Audited(done=run.done, total=run.total, page=page)
+
+    def saved(self, links: int) -> Audit:
+        """Return an audit that is complete.
+
+        Raises:
+            LinkError: there is none.
+        """
+        found = self._given or self._run(links).audit
+        if found is None:
+            raise LinkError(
+                f"The audit of {count(links, 'link')} is not complete. Ask for /api/audit until "
+                "the answer has a page."
+            )
+        return found
+
+    def _run(self, links: int) -> _Run:
         if self._sample is None:
             raise LinkError("No audit was given, and there are no links to make one of.")
-        if links not in self._links:
-            self._links[links] = self._sample(links)
-        wanted, rows = self._links[links], self._rows.setdefault(links, [])
-        summarise = summariser(self._explainer, wanted, (), self._title)
-        if done >= len(rows) and len(rows) < len(wanted):
-            rows += make_rows(self._explainer, wanted[len(rows) : len(rows) + 1])
-        is_whole = len(rows) == len(wanted)
-        return Audited(
-            done=len(rows), total=len(wanted), page=page_of(summarise(rows)) if is_whole else None
-        )
+        if links not in self._runs:
+            self._runs[links] = _Run(self._explainer, self._sample(links), self._title)
+        return self._runs[links]
+
+
+class _Run:
+    """An audit that is made step by step: each link is measured, then settled.
+
+    Args:
+        explainer: what measures links.
+        links: the links.
+        title: what the page calls the model.
+    """
+
+    def __init__(self, explainer: PaGELink, links: list[LinkLike], title: str) -> None:
+        self._summarise = summariser(explainer, links, (), title)
+        self._explainer, self._links = explainer, links
+        self._rows: list[Row] = []
+        self._suspects: Suspects = ((), ())
+        self.done, self.total = 0, 2 * len(links)
+        self.audit: Audit | None = None
+
+    def step(self) -> None:
+        """Measure a link; after the last one, settle one."""
+        if self.done == self.total:
+            return
+        rows, at = self._rows, self.done % len(self._links)
+        link = self._links[at]
+        if self.done < len(self._links):
+            rows += make_rows(self._explainer, [link])
+            if len(rows) == len(self._links):
+                self._suspects = suspects_of(rows)
+        else:
+            rows[at] = settle(self._explainer, link, rows[at], self._suspects)
+        self.done += 1
+        if self.done == self.total:
+            self.audit = self._summarise(rows)
+
+
+def saved_audit(audit: Audit, kind: AuditFormat) -> Response:
+    """Return an audit as an attachment, as `pagelink audit` writes it."""
+    content = audit.to_html() if kind == "html" else audit.to_json()
+    return attachment(content, kind, f"audit-{audit.title}")
 
 
 def _name(explainer: PaGELink, node: tuple[str, int]) -> str | None:

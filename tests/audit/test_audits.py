@@ -20,7 +20,7 @@ from pagelink.audit.figures import read_audit
 from pagelink.audit.game import Game
 from pagelink.audit.job import LINKS_A_CHUNK, audit_job, audit_links
 from pagelink.audit.result import Audit
-from pagelink.audit.rows import Row, make_rows
+from pagelink.audit.rows import Row, make_rows, settle, suspects_of
 from pagelink.datasets.mechanisms import make_mechanism
 from pagelink.engine import Sent
 from pagelink.errors import SettingsError
@@ -140,6 +140,35 @@ def test_figures_of_an_audit(audit: Audit) -> None:
     assert json.loads(json.dumps(audit.to_dict()))["num_links"] == NUM_LINKS
 
 
+def test_too_little_time(planted: tuple[PaGELink, list[tuple[int, int]]]) -> None:
+    explainer, links = planted
+    hasty = explainer.replace(explainer.settings.replace(deadline=1e-6))
+    found = hasty.audit(links[:2])
+    assert (found.num_links, found.num_failed) == (0, 2)
+    assert {row.reason for row in found.rows} == {"out_of_time"}
+    (whole,) = make_rows(explainer, links[:1])
+    settled = settle(hasty, links[0], whole, suspects_of([whole, whole]))
+    assert settled == whole
+    assert not settled.is_settled
+
+
+def test_one_link_and_none(planted: tuple[PaGELink, list[tuple[int, int]]]) -> None:
+    explainer, links = planted
+    found = explainer.audit(links[:1])
+    (row,) = found.rows
+    assert row.game is not None
+    for part in PARTS:
+        assert found.parts[part].error == row.game.parts[part].error
+    assert max(mean.error for mean in found.parts.values()) > 0
+    assert "Metapaths, found on the only link, and not verified on another one:" in str(found)
+    assert "2 other chains can stand in for it" in str(found)
+    none = explainer.audit([("nobody", 1)])
+    assert str(none).splitlines()[2:] == [
+        "None of the links could be measured. The first: " + none.rows[0].message
+    ]
+    assert "None of the links could be measured. The first: There is no" in none.to_html()
+
+
 def test_the_page(audit: Audit) -> None:
     html = audit.to_html()
     assert "<b>Track" not in html
@@ -177,7 +206,7 @@ def test_what_a_model_relies_on_now(audit: Audit) -> None:
     mechanism = make_mechanism("metapath", num_links=6)
     explainer = PaGELink(mechanism.model, mechanism.data, mechanism.schema.link_type, QUICK)
     after = explainer.audit(mechanism.pairs)
-    found = compare(audit.to_dict(), after.to_dict())
+    found = compare(audit, after)
     saved = "listener → saves → mix → contains → track"
     assert saved not in found.gained
     assert saved not in found.lost
@@ -187,27 +216,38 @@ def test_what_a_model_relies_on_now(audit: Audit) -> None:
     assert (change.before, change.after) == (pytest.approx(1 / 3), pytest.approx(1))
     assert "Relied on before, and hardly now" in str(found)
     assert found.to_html().count("<section>") >= 4
-    same = compare(audit.to_dict(), audit.to_dict())
+    same = compare(audit, audit)
     assert same.num_common == NUM_LINKS
     assert not any(part.is_clear for part in same.parts)
     assert (same.gained, same.lost, same.new_facts) == ((), (), ())
-    other = {**after.to_dict(), "link_type": ["user", "likes", "item"]}
+    other = replace(after, link_type=("user", "likes", "item"))
     with pytest.raises(SettingsError, match="different links"):
-        compare(audit.to_dict(), other)
+        compare(audit, other)
 
 
 def test_paired_differences_are_those_of_common_links(audit: Audit) -> None:
-    before = json.loads(json.dumps(audit.to_dict()))
-    after = json.loads(json.dumps(before))
-    after["rows"] = after["rows"][:4]
-    for number, row in enumerate(after["rows"]):
-        row["game"]["parts"]["path_facts"]["value"] += 1 + 0.1 * (number % 2)
-    found = compare(before, after)
+
+    def shifted(row: Row, by: float) -> Row:
+        assert row.game is not None
+        parts = dict(row.game.parts)
+        parts["path_facts"] = replace(parts["path_facts"], value=parts["path_facts"].value + by)
+        return replace(row, game=replace(row.game, parts=parts))
+
+    rows = tuple(shifted(row, 1 + 0.1 * (at % 2)) for at, row in enumerate(audit.rows[:4]))
+    found = compare(audit, replace(audit, rows=rows))
     first = found.parts[PARTS.index("path_facts")]
     assert found.num_common == 4
     assert first.after - first.before == pytest.approx(1.05)
     assert first.error == pytest.approx(0.1 / 2 / 3**0.5)
     assert first.is_clear
+    # One link is too few, and so is what is not noticed.
+    one = compare(audit, replace(audit, rows=rows[:1])).parts[PARTS.index("path_facts")]
+    assert one.after - one.before > 0.5
+    assert not one.is_clear
+    tiny = tuple(shifted(row, audit.noise / 2) for row in audit.rows[:4])
+    unseen = compare(audit, replace(audit, rows=tiny)).parts[PARTS.index("path_facts")]
+    assert unseen.after > unseen.before
+    assert not unseen.is_clear
 
 
 def test_the_command(tmp_path: Path) -> None:
@@ -226,7 +266,8 @@ def test_the_command(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     done = shell("audit", "--compare", "a.json", "b.json", "--out", "c.html", cwd=folder)
     assert done.returncode == 0, done.stderr
-    assert "Verdicts:" in done.stdout
+    assert "Verdicts, of 3 and of 2 links:" in done.stdout
+    assert "What the score is made of, in a and in b, over" in done.stdout
     given = ["explain", "graph", "--model", "model.pt", "--src", "User 1", "--dst", "Item 2"]
     done = shell(*given, "--instead", "Item 3", "--svg", "d.svg", "--json", "d.json", cwd=folder)
     assert done.returncode == 0, done.stderr

@@ -103,6 +103,32 @@ def test_popularity_is_said() -> None:
     assert "That is popularity" in str(found)
 
 
+def test_paths_that_stand_in_for_each_other_are_cut_together() -> None:
+    mechanism = make_mechanism("OR of 3", num_links=4)
+    made = PaGELink(mechanism.model, mechanism.data, mechanism.schema.link_type, QUICK)
+    (src, above), (_, below) = mechanism.pairs[:2]
+    found = made.contrast(src, above, below)
+    assert found.above == ("track", above)
+    # Neither one fact nor two change anything: one of each of the three paths has to go.
+    assert all(each.effect == pytest.approx(0, abs=1e-5) for each in found.paths)
+    assert found.turns
+    assert found.difference_without == pytest.approx(found.difference - 4)
+    used = [frozenset(path) for path in mechanism.links[0].used]
+    removed = {(fact.type[1], fact.src[1], fact.dst[1]) for fact in found.facts}
+    assert len(removed) == 3
+    assert all(len(path & removed) == 1 for path in used)
+    assert "None of them can be left out" in str(found)
+    # Where no facts reach it, none is said to come closest that changes nothing.
+    none = made.contrast(src, above, below, budget=2)
+    assert not none.turns
+    assert "None brings them noticeably closer." in str(none)
+    # One chain carries all links, although nothing falls without it.
+    together = made.explain_group(mechanism.pairs)
+    (only,) = together.metapaths
+    assert (only.effect.mean, only.gain.mean) == (pytest.approx(0, abs=1e-5), pytest.approx(4))
+    assert together.sentence.endswith("Other chains stand in for what is removed.")
+
+
 def test_wrong_targets() -> None:
     made, _ = explainer()
     with pytest.raises(errors.LinkError, match="both targets"):

@@ -14,7 +14,7 @@ from torch_geometric.data import HeteroData
 
 from pagelink import PaGELink, Settings
 from pagelink.audit.game import coalition_values, play, shapley_weights
-from pagelink.audit.rows import trials_of_link
+from pagelink.audit.rows import trials_of_link, without_figures
 from pagelink.datasets.mechanisms import make_mechanism
 from pagelink.measure.verdict import PARTS
 from pagelink.measure.what_else import DRAWS, LinkParts
@@ -23,7 +23,8 @@ from pagelink.runtime.arrays import Doubles
 
 def parts_of(explainer: PaGELink, src: int, dst: int) -> LinkParts:
     link, explanation = explainer.link(src, dst), explainer.explain(src, dst)
-    return LinkParts.of(trials_of_link(explainer, link, explanation), 0)
+    row = without_figures(explainer, link, explanation)
+    return LinkParts.of(trials_of_link(explainer, link, row), 0)
 
 
 def by_definition(values: Doubles) -> Doubles:
@@ -126,7 +127,8 @@ def test_one_part_is_what_the_explanation_says_of_it() -> None:
     explainer = PaGELink(mechanism.model, mechanism.data, mechanism.schema.link_type)
     explanation = next(e for e in explainer.explain_many(mechanism.pairs) if e.what_else)
     link = explainer.link(explanation.src[1], explanation.dst[1])
-    game = play(trials_of_link(explainer, link, explanation), 0)
+    row = without_figures(explainer, link, explanation)
+    game = play(trials_of_link(explainer, link, row), 0)
     for part in explanation.what_else:  # such a model adds up, so that order plays no part
         assert game.parts[part.name].value == pytest.approx(part.effect, abs=1e-5)
         assert game.parts[part.name].error == pytest.approx(part.error or 0.0, abs=1e-5)

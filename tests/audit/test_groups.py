@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import torch
-from torch_geometric.data import HeteroData
+from torch_geometric.data import Data, HeteroData
 
 from pagelink import PaGELink, Settings, errors
 from pagelink.audit.game import Game, Value
@@ -31,8 +31,8 @@ def make_row(place: int, **given: object) -> Row:
         src=("user", place), dst=("item", place), src_name=f"u{place}", dst_name=f"i{place}",
         relation="likes", src_degree=place, dst_degree=3, logit=float(place), is_predicted=True,
         verdict="supported", ends=None, reason=None, message="", noise=0.01, max_length=3,
-        direct_relations=(), is_measured=True, game=game, metapaths=(), stand_ins=(),
-        num_metapaths=0, facts=(), nodes=(), seconds=0.0,
+        num_hops=2, direct_relations=(), is_measured=True, game=game, metapaths=(), stand_ins=(),
+        num_metapaths=0, facts=(), nodes=(), is_settled=True, seconds=0.0,
     )  # fmt: skip
     return dataclasses.replace(row, **given)  # type: ignore[arg-type]
 
@@ -77,16 +77,64 @@ def test_popularity_alone_and_clear_differences() -> None:
     assert top.differs == ("features_src",)
 
 
+def test_columns_of_numbers_and_what_is_not_known() -> None:
+    rows = [make_row(i, logit=1 + i / 10_000) for i in range(30)]
+    data = HeteroData()
+    data["user"].num_nodes = data["item"].num_nodes = 30
+    data["user"].age = torch.arange(30.0)
+    data["user"].age[[4, 5]] = float("nan")
+    years = [None if i == 7 else 1990 + i % 3 for i in range(30)]
+    data["item"].attributes = pa.table({"year": years, "kind": ["b"] * 20 + ["a"] * 9 + [""]})
+    columns = Columns(data, ("user", "item"), ["age", "year", "kind"])
+    groups = make_groups(rows, columns)
+
+    def labels(by: str) -> list[tuple[str, int]]:
+        return [(group.label, group.num_links) for group in groups if group.by == by]
+
+    # From the lowest class up; what is not known comes last, and makes no number a word.
+    thirds = [("0 to 10", 9), ("11 to 20", 10), ("21 to 29", 9), ("unknown", 2)]
+    assert labels("age of the source") == thirds
+    # A few values each have their own group, the most common first.
+    own = [("1990", 10), ("1992", 10), ("1991", 9), ("unknown", 1)]
+    assert labels("year of the target") == own
+    assert labels("kind of the target") == [("b", 20), ("a", 9), ("unknown", 1)]
+    # As many digits as tell the classes apart.
+    assert [label for label, _ in labels("score")] == [
+        "1 to 1.0009", "1.0010 to 1.0019", "1.0020 to 1.0029"
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("wanted", "message"),
-    [("colour", "The columns are user.age"), ("item.age", "Neither user nor item has a column")],
+    [
+        ("colour", "The columns are user.age, item.year."),
+        ("item.age", "Neither user nor item has a column"),
+        ("yaer", "Did you mean 'year'"),
+    ],
 )
 def test_a_column_that_is_not_there(wanted: str, message: str) -> None:
     data = HeteroData()
     data["user"].num_nodes = data["item"].num_nodes = 2
     data["user"].attributes = pa.table({"age": [1, 2]})
+    data["item"].year = torch.tensor([1990, 2000])
+    data["item"].x = torch.zeros(2, 4)
     with pytest.raises(errors.SettingsError, match=message):
         Columns(data, ("user", "item"), [wanted])
+
+
+def test_columns_of_a_homogeneous_graph() -> None:
+    data = Data(x=torch.zeros(30, 2), edge_index=torch.zeros(2, 30, dtype=torch.long))
+    data.edge_type = torch.zeros(30, dtype=torch.long)
+    data.colour = ["red" if i < 10 else "blue" for i in range(30)]
+    rows = [make_row(i, src=("node", i), dst=("node", 29 - i)) for i in range(30)]
+    groups = make_groups(rows, Columns(data, ("node", "node"), ["colour"]))
+    told = [(group.by, group.label, group.num_links) for group in groups if "colour" in group.by]
+    assert told == [
+        ("colour of the source", "blue", 20), ("colour of the source", "red", 10),
+        ("colour of the target", "blue", 20), ("colour of the target", "red", 10),
+    ]  # fmt: skip
+    with pytest.raises(errors.SettingsError, match="The columns are node"):
+        Columns(data, ("node", "node"), ["edge_type"])
 
 
 def test_an_audit_says_who_rests_on_popularity() -> None:

@@ -6,8 +6,8 @@ import pytest
 from support.chains_of_books import LINK, WalkModel, scenes
 
 from pagelink import PaGELink, Settings
-from pagelink.audit.metapaths import MetapathsOfLink, find_metapaths, measure_metapaths
-from pagelink.audit.rows import in_words, trials_of_link
+from pagelink.audit.metapaths import MetapathWorth, find_metapaths, measure_metapaths
+from pagelink.audit.rows import in_words, make_row, trials_of_link, without_figures
 from pagelink.audit.summary import carried_by, halves, summarise_metapaths
 from pagelink.datasets.mechanisms import PLANS, Mechanism, make_mechanism
 from pagelink.explain.result import Path
@@ -27,7 +27,9 @@ def explainer_of(mechanism: Mechanism, settings: Settings = QUICK) -> PaGELink:
 
 def trials_of(explainer: PaGELink, src: int, dst: int) -> tuple[Trials, tuple[Path, ...]]:
     explanation = explainer.explain(src, dst, rank=False)
-    return trials_of_link(explainer, explainer.link(src, dst), explanation), explanation.paths
+    link = explainer.link(src, dst)
+    row = without_figures(explainer, link, explanation)
+    return trials_of_link(explainer, link, row), explanation.paths
 
 
 def steps_of(planted: str) -> list[str]:
@@ -35,10 +37,10 @@ def steps_of(planted: str) -> list[str]:
     return planted.split()[::2]
 
 
-def first_is_used(name: str, found: MetapathsOfLink) -> bool:
-    """Whether the first metapath is one that the mechanism uses."""
+def is_used(name: str, found: MetapathWorth) -> bool:
+    """Whether a metapath is one that the mechanism uses."""
     walked = []
-    for edge_type, is_reversed in found.measured[0].metapath.steps:
+    for edge_type, is_reversed in found.metapath.steps:
         # What has no stored reverse is walked backwards.
         walked.append(f"rev_{edge_type[1]}" if is_reversed else edge_type[1])
     return walked in [steps_of(path) for path in PLANS[name].used]
@@ -47,14 +49,23 @@ def first_is_used(name: str, found: MetapathsOfLink) -> bool:
 def check(name: str) -> None:
     mechanism = make_mechanism(name, num_links=2)
     explainer = explainer_of(mechanism)
-    for src, dst in mechanism.pairs:
-        found = measure_metapaths(*trials_of(explainer, src, dst))
-        assert first_is_used(name, found), name
+    rows, used = [], set()
+    for link, explanation in zip(
+        mechanism.pairs, explainer.explain_many(mechanism.pairs), strict=True
+    ):
+        row = make_row(explainer, explainer.link(*link), explanation, game=False)
+        found = measure_metapaths(trials_of_link(explainer, explainer.link(*link), row))
         first = found.measured[0]
+        assert is_used(name, first), name
         assert first.worth > 0.3
         others = [each for each in found.measured if each.worth == first.worth]
         # Others of the same worth are used, too.
         assert len(others) <= len({tuple(steps_of(path)) for path in PLANS[name].used})
+        used |= {in_words(each.metapath.steps, explainer.graph)
+                 for each in found.measured if is_used(name, each)}  # fmt: skip
+        rows.append(row)
+    # Found on one link, and verified on the other.
+    assert summarise_metapaths(rows, [0], [1])[0].words in used
 
 
 @pytest.mark.parametrize("name", FEW)

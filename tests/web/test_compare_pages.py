@@ -15,6 +15,7 @@ from support.boxes import SCHEMES, SIZES, check_boxes, needs_axe, opened, violat
 from support.browser import Served, chromium
 
 from pagelink import PaGELink, Settings
+from pagelink.audit.result import Audit
 from pagelink.audit.sampling import predicted_links
 from pagelink.datasets.useritemattr import train_useritemattr
 from pagelink.models.architectures import RGCN
@@ -121,7 +122,9 @@ def test_a_figure_of_the_audit_opens_its_links(page: Page, served: Served) -> No
     expect(page.get_by_role("combobox", name="Find a user, an item")).to_be_visible()
 
 
-def test_an_audit_is_run_from_the_page(browser: Browser, folder: Path) -> None:
+def test_an_audit_is_run_from_the_page_and_saved(
+    browser: Browser, folder: Path, tmp_path: Path
+) -> None:
     with Served("serve", folder / "graph", "--model", folder / "a.pt") as server:
         page = opened(browser, 1440, "light")
         page.goto(server.address + "/?audit=page")
@@ -132,8 +135,24 @@ def test_an_audit_is_run_from_the_page(browser: Browser, folder: Path) -> None:
         number.fill("2")
         number.press("Enter")
         expect(page.get_by_text("2 links the mean score is")).to_be_visible()
+        for words, kind in (("HTML", "html"), ("JSON", "json")):
+            page.locator(".audit-save summary").click()
+            with page.expect_download() as download:
+                page.get_by_role("button", name=words).click()
+            download.value.save_as(tmp_path / f"saved.{kind}")
         page.locator("a[data-figure=all]").click()
         expect(page.get_by_role("dialog").get_by_role("link")).to_have_count(2)
+        page.context.close()
+    found = Audit.read(tmp_path / "saved.json")
+    assert found.num_links == 2
+    assert (tmp_path / "saved.html").read_text("utf-8") == found.to_html()
+    again = ("--audit", tmp_path / "saved.json")
+    with Served("serve", folder / "graph", "--model", folder / "a.pt", *again) as server:
+        page = opened(browser, 390, "light")
+        page.goto(server.address + "/?audit=page")
+        expect(page.get_by_text("2 links the mean score is")).to_be_visible()
+        page.locator(".audit-save summary").click()
+        expect(page.get_by_role("button", name="JSON")).to_be_in_viewport(ratio=1)
         page.context.close()
 
 

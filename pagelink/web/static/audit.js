@@ -4,9 +4,10 @@
 import { ask } from "./api.js";
 import { button, el, named, unique } from "./dom.js";
 import { stateLink } from "./nodes.js";
+import { createAuditSave } from "./save.js";
 import { current, go } from "./state.js";
 import { createLoader, skeletonLines } from "./waiting.js";
-import { counted, raw } from "./words.js";
+import { counted, grouped, raw } from "./words.js";
 
 const USUAL = 20;
 const MOST = 500;
@@ -26,8 +27,8 @@ export function createAudit(root, pages, about) {
     isAsked = true;
     loader.load(
       async (signal, onWorking) => {
-        let [done, total] = [0, links];
-        const tell = (working) => onWorking({ ...working, done: `${done} of ${counted(total, "link")}` });
+        let [done, total] = [0, 2 * links];
+        const tell = (working) => onWorking({ ...working, done: `step ${grouped(done)} of ${grouped(total)}` });
         for (;;) {
           const answer = await (await ask("audit", { links, done }, signal, tell)).json();
           if (answer.page) return answer.page;
@@ -37,7 +38,7 @@ export function createAudit(root, pages, about) {
       },
       (answer) => {
         page = answer;
-        content.replaceChildren(shown(answer));
+        content.replaceChildren(el("div", { class: "audit-save" }, createAuditSave(links)), shown(answer));
         opened.update(current(), page);
       },
       skeletonLines(70, 96, 90, 100, 100, 60),

@@ -1,4 +1,4 @@
-// Takes the explanation away from the page: as a file, or as an address.
+// Takes what is on the page away from it: as a file, or as an address.
 
 import { announce } from "./announce.js";
 import { ask } from "./api.js";
@@ -6,7 +6,7 @@ import { button, el, unique } from "./dom.js";
 import { createMenu } from "./menu.js";
 import { asked, current } from "./state.js";
 
-const FORMATS = [
+const EXPLANATION = [
   ["html", "HTML", "a page to read and print"],
   ["svg", "SVG", "the drawing, sharp at any size"],
   ["png", "PNG", "the drawing, for slides"],
@@ -14,11 +14,32 @@ const FORMATS = [
   ["csv", "CSV", "a row per path, for spreadsheets"],
 ];
 
-/** The menu with the kinds of file; what is switched off goes into each. */
+const AUDIT = [
+  ["html", "HTML", "a page to read and print"],
+  ["json", "JSON", "all figures, for pagelink serve --audit and pagelink audit --compare"],
+];
+
+/** The menu that saves the explanation; what is switched off goes into each kind of file. */
 export function createSave() {
+  return createSaving(EXPLANATION, () => {
+    const state = current();
+    return ["save", { ...asked(state), off: state.off }];
+  });
+}
+
+/** The menu that saves an audit of some links. */
+export function createAuditSave(links) {
+  return createSaving(AUDIT, () => ["audit", { links }]);
+}
+
+/**
+ * @param {string[][]} formats kind of file, its name, and what it is for.
+ * @param {() => [string, object]} wanted the address, which goes on with the kind, and what is asked there.
+ */
+function createSaving(formats, wanted) {
   const told = el("p", { class: "menu-told muted", role: "status" });
   const controller = { now: null };
-  const choices = FORMATS.map(([format, words, meaning]) =>
+  const choices = formats.map(([format, words, meaning]) =>
     el(
       "button",
       { type: "button", class: "menu-item", onclick: () => save(format, words) },
@@ -33,9 +54,8 @@ export function createSave() {
     controller.now = new AbortController();
     told.textContent = `Making the ${words} …`;
     try {
-      const state = current();
-      const wanted = { ...asked(state), off: state.off };
-      const response = await ask(`save/${format}`, wanted, controller.now.signal);
+      const [address, given] = wanted();
+      const response = await ask(`${address}/${format}`, given, controller.now.signal);
       const file = await response.blob();
       hand(file, fileName(response, format));
       told.textContent = "";
