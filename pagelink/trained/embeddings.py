@@ -79,6 +79,8 @@ class EmbeddingModel:
             raise ModelError(f"The kind of a model must be one of {KINDS}, got {self.kind!r}.")
         if self.norm not in (1, 2):
             raise ModelError(f"Distances must be by the norm 1 or 2, got {self.norm}.")
+        if self.unit_norm not in (None, 1, 2):
+            raise ModelError(f"unit_norm must be None, 1 or 2, got {self.unit_norm}.")
         for name in ("nodes", "relations"):
             table = getattr(self, name)
             if table.dim() != 2 or table.is_complex() or not table.is_floating_point():
@@ -155,6 +157,22 @@ class EmbeddingModel:
             is_fixed = self.fixed[node].reshape(shape)
             free = torch.where(is_fixed, self.nodes[node].reshape(shape), free)
         return free
+
+    def by_free(self, free: Tensor, gradient: Tensor) -> Tensor:
+        """Return the gradient by learned vectors, given that by `shaped` ones; fixed entries too.
+
+        Args:
+            free: the vectors before they have length 1.
+            gradient: by the vectors after it.
+        """
+        if self.unit_norm is None:
+            return gradient
+        length = torch.linalg.vector_norm(free, self.unit_norm, dim=-1, keepdim=True).clamp_(1e-12)
+        unit = free / length
+        # The gradient of the length by the vector.
+        outward = unit if self.unit_norm == 2 else free.sign()
+        found: Tensor = (gradient - (gradient * unit).sum(-1, keepdim=True) * outward) / length
+        return found
 
 
 def factorisation(

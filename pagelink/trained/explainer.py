@@ -135,7 +135,7 @@ class TrainedExplainer(Prepared):
         heads, relations = np.concatenate([src, src]), np.concatenate([number, number])
         tails = np.concatenate([dst, rng.permutation(dst)])
         noise = Noise.of(model.scores(*map(torch.from_numpy, (heads, relations, tails))))
-        gone = np.zeros(graph.num_facts, dtype=np.bool_)
+        gone = np.empty(0, dtype=np.int64)
         links, trials = [], []
         for i in range(min(PROBED, len(edges))):
             here = slice(*graph.in_ptr[src[i] : src[i] + 2])

@@ -18,8 +18,6 @@ from pagelink.trained.embeddings import EmbeddingModel
 
 ENTITY, USER, ITEM = "entity", "user", "item"
 RATED = "rated"
-DRAWN = 4
-"""Random ends that are drawn for each one that is wanted: some are true."""
 Names = Sequence[str]
 
 
@@ -163,27 +161,3 @@ class NodeFacts:
             self.graph.src[edges].astype(np.int64), self.model_relation[position],
             self.is_forward[position], self.graph.fact[edges].astype(np.int64),
         )  # fmt: skip
-
-    def random_ends(self, node: int, position: Longs, count: int, key: tuple[int, ...]) -> Longs:
-        """Return random other ends, [num_facts, count], to which a node is not linked likewise.
-
-        Unless nearly all are true: then some of these are.
-
-        Args:
-            node: the node.
-            position: per fact, the position of the relation of the edge that enters the node.
-            count: ends per fact.
-            key: where random numbers come from.
-        """
-        graph, rng = self.graph, np.random.default_rng(key)
-        kinds = np.array([graph.node_types.index(t[0]) for t in graph.edge_types])[position]
-        first, last = graph.node_offset[kinds], graph.node_offset[kinds + 1]
-        share = rng.random((len(position), DRAWN * count))
-        drawn = first[:, None] + (share * (last - first)[:, None]).astype(np.int64)
-        edges = slice(*graph.in_ptr[node : node + 2])
-        width = graph.num_nodes
-        true = graph.relation[edges].astype(np.int64) * width + graph.src[edges]
-        known = np.isin(position[:, None] * width + drawn, true) | (drawn == node)
-        order = np.argsort(known, axis=1, kind="stable")[:, :count]
-        found: Longs = np.take_along_axis(drawn, order, axis=1)
-        return found

@@ -204,12 +204,11 @@ class MimicLogits(EditedLogits):
     def _link(self, graph: Bools, link: int) -> TrialLink:
         """What trials of a link on a graph need to know."""
         batch = self._batch
-        gone = np.zeros(self._graph.num_facts, dtype=np.bool_)
         here = slice(*batch.edge_ptr[link : link + 2])
         lacking = batch.visible[here] & ~graph[here]
-        gone[self._graph.fact[batch.edges[here][lacking]]] = True
+        gone = np.unique(self._graph.fact[batch.edges[here][lacking]]).astype(np.int64)
         if batch.link_fact[link] >= 0:
-            gone[batch.link_fact[link]] = True
+            gone = np.append(gone, batch.link_fact[link])
         ends = int(batch.link_src[link]), int(batch.link_dst[link])
         return TrialLink(*ends, int(self._number[link]), gone)
 

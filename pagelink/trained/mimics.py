@@ -6,8 +6,9 @@ poses the question for the head or the tail of a link; here all nodes on paths a
 everything else stays as it was trained; facts between two of its nodes see the new vectors of both.
 The starts of a node are the same in all trials, so that two trials differ by their facts alone.
 
-All trials of all links, and all starts, are trained side by side: scores of a node's facts, true
-and random ones, are one matrix product for all trials that have the node.
+All trials of all links, and all starts, are trained side by side: scores of a node's facts are one
+matrix product for all trials that have the node (`fact_tables`). What the loss of the model says of
+these facts, and of those of others, is in `contrast`.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ import torch
 from torch import Tensor
 
 from pagelink.errors import SettingsError
-from pagelink.runtime.arrays import Bools, Doubles, Longs
+from pagelink.runtime.arrays import Doubles, Longs
+from pagelink.trained.contrast import Contrast
 from pagelink.trained.embeddings import EmbeddingModel
-from pagelink.trained.fact_tables import FactTable, TableGroup
+from pagelink.trained.fact_tables import FactTable, InnerFacts, OtherFacts, TableGroup
 from pagelink.trained.facts import NodeFacts
 
 Edge = tuple[int, int, int]
@@ -31,6 +33,7 @@ Edge = tuple[int, int, int]
 SCORES_AT_ONCE = 16_000_000
 """Scores of facts that are in memory at once, about."""
 NOTHING: frozenset[int] = frozenset()
+LossPart = TableGroup | InnerFacts | OtherFacts
 _BETAS = 0.9, 0.99
 
 
@@ -40,18 +43,19 @@ class Training:
 
     starts: int = 5
     """Random starts; an effect is the mean over them. 5 or more."""
-    steps: int = 40
+    steps: int = 30
     """Steps of Adam, each over all facts."""
-    negatives: int = 3
-    """Random links per fact."""
+    others: int = 384
+    """Facts that stand for those of all other nodes, each in one direction: a node is
+    distinguished from their ends, as in the training of the model."""
     max_facts: int = 200
     """Facts of a node at most. Of a node with more, this number at random stand for all of them;
     those in question are always among them, and stand for themselves."""
-    learning_rate: float = 0.15
+    learning_rate: float = 0.2
     """Of the first step, by the spread of the trained vectors; it falls to 0."""
 
     def __post_init__(self) -> None:
-        lowest = {"starts": 5, "steps": 1, "negatives": 1, "max_facts": 1}
+        lowest = {"starts": 5, "steps": 1, "others": 1, "max_facts": 1}
         for name, low in lowest.items():
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < low:
@@ -85,8 +89,8 @@ class TrialLink:
     dst: int
     relation: int
     """Of the model."""
-    gone: Bools
-    """Per fact, whether the graph does not have it."""
+    gone: Longs
+    """Facts that the graph does not have."""
 
 
 class Mimics:
@@ -96,7 +100,7 @@ class Mimics:
         model: the model.
         facts: what it was trained on.
         training: how.
-        seed: where random starts and random links come from.
+        seed: where random starts, and the facts that stand for others, come from.
     """
 
     def __init__(
@@ -106,7 +110,7 @@ class Mimics:
         learned = model.nodes if model.fixed is None else model.nodes[~model.fixed]
         self._spread = float(learned.std(correction=0)) or 1.0
         self._starts: dict[int, Tensor] = {}
-        self._random: dict[int, Longs] = {}
+        self._contrast = Contrast(model, facts, training.starts, training.others, seed)
 
     def scores(self, links: Sequence[TrialLink], trials: Sequence[Trial]) -> Doubles:
         """Return the scores of the links after each trial, [num_trials, starts].
@@ -122,16 +126,17 @@ class Mimics:
 
     def _parts(self, trials: Sequence[Trial]) -> Iterator[list[int]]:
         """Cut trials into parts that fit into memory."""
-        each = self.training.starts * (1 + self.training.negatives)
+        training = self.training
         part: list[int] = []
         size = 0
         for i, trial in enumerate(trials):
-            mine = sum(min(self.facts.count(u), self.training.max_facts) for u in trial.nodes)
-            if part and size + each * mine > SCORES_AT_ONCE:
+            counts = [min(self.facts.count(node), training.max_facts) for node in trial.nodes]
+            mine = training.starts * (sum(counts) + training.others * len(counts))
+            if part and size + mine > SCORES_AT_ONCE:
                 yield part
                 part, size = [], 0
             part.append(i)
-            size += each * mine
+            size += mine
         if part:
             yield part
 
@@ -139,12 +144,12 @@ class Mimics:
         model, training = self.model, self.training
         first = np.concatenate([[0], np.cumsum([len(trial.nodes) for trial in trials])])
         nodes = torch.tensor([node for trial in trials for node in trial.nodes])
-        groups = list(self._groups(links, trials, first))
+        parts = self._loss_parts(links, trials, nodes, first)
         vectors = torch.stack([self._start(int(node)) for node in nodes])
         mean, square = torch.zeros_like(vectors), torch.zeros_like(vectors)
         learned = None if model.fixed is None else ~model.fixed[nodes][:, None]
         for step in range(training.steps):
-            gradient = self._gradient(vectors, nodes, groups)
+            gradient = self._gradient(vectors, nodes, parts)
             if learned is not None:
                 gradient *= learned
             mean.lerp_(gradient, 1 - _BETAS[0])
@@ -159,20 +164,13 @@ class Mimics:
         found: Doubles = scores.double().numpy()
         return found
 
-    def _gradient(self, free: Tensor, nodes: Tensor, groups: Sequence[TableGroup]) -> Tensor:
+    def _gradient(self, free: Tensor, nodes: Tensor, parts: Sequence[LossPart]) -> Tensor:
         """The gradient of the loss of every trial by its vectors."""
-        if self.model.unit_norm is None:
-            shaped = free
-        else:
-            free = free.detach().requires_grad_()
-            with torch.enable_grad():
-                shaped = self.model.shaped(free, nodes)
+        shaped = self.model.shaped(free, nodes)
         gradient = torch.zeros_like(shaped)
-        for group in groups:
-            group.add_gradient(self.model, shaped.detach(), gradient)
-        if self.model.unit_norm is not None:
-            (gradient,) = torch.autograd.grad(shaped, free, gradient)
-        return gradient
+        for part in parts:
+            part.add_gradient(self.model, shaped, gradient)
+        return self.model.by_free(free, gradient)
 
     def _start(self, node: int) -> Tensor:
         """Random vectors of a node, [starts, size]; never the trained one."""
@@ -185,10 +183,10 @@ class Mimics:
             self._starts[node] = start
         return self._starts[node]
 
-    def _groups(
-        self, links: Sequence[TrialLink], trials: Sequence[Trial], first: Longs
-    ) -> Iterator[TableGroup]:
-        """The facts of all nodes, nodes that are in about as many trials together."""
+    def _loss_parts(
+        self, links: Sequence[TrialLink], trials: Sequence[Trial], nodes: Tensor, first: Longs
+    ) -> list[LossPart]:
+        """The facts of all nodes, nodes that are in about as many trials together; of others."""
         mine: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
         for number, trial in enumerate(trials):
             for place, node in enumerate(trial.nodes):
@@ -198,6 +196,7 @@ class Mimics:
             for i, trial in enumerate(trials)
         ]
         by_size: dict[int, list[FactTable]] = defaultdict(list)
+        num_facts = torch.zeros(len(nodes))
         for (link, node), members in mine.items():
             those = [trials[number] for number, _ in members]
             partners = [rows_of[number] for number, _ in members]
@@ -205,13 +204,16 @@ class Mimics:
             table = self._table(node, links[link].gone, those, partners, rows)
             if table is not None:
                 by_size[len(rows).bit_length()].append(table)
-        for tables in by_size.values():
-            yield TableGroup(self.model, tables, self.training.negatives)
+                num_facts[table.rows] = table.weight.sum(1)
+        parts: list[LossPart] = [TableGroup(self.model, each) for each in by_size.values()]
+        if by_size:
+            parts.append(InnerFacts([table for each in by_size.values() for table in each]))
+        return [*parts, OtherFacts(self._contrast, nodes, num_facts)]
 
     def _table(
         self,
         node: int,
-        base: Bools,
+        lacking: Longs,
         trials: Sequence[Trial],
         partners: Sequence[dict[int, int]],
         rows: Longs,
@@ -219,7 +221,7 @@ class Mimics:
         """The facts of a node that some trials train on; None: there are none."""
         facts, most = self.facts, self.training.max_facts
         other, relation, is_head, fact = facts.of(node)
-        there = ~base[fact]
+        there = ~np.isin(fact, lacking)
         changed = frozenset().union(*(t.gone | t.back | t.counted for t in trials))
         marked = np.isin(fact, list(changed)) if changed else np.zeros(len(fact), dtype=np.bool_)
         chosen = there
@@ -241,7 +243,6 @@ class Mimics:
                 if toggled:
                     weight[i, np.isin(here, list(toggled))] = value
         others, relations, heads = other[kept], relation[kept], is_head[kept]
-        negatives = self._negatives(node)[kept]
         for i, trial in enumerate(trials):  # edges that lead here in one trial
             for src, dst, position in trial.moved:
                 if dst == node:
@@ -251,11 +252,6 @@ class Mimics:
                     others = np.append(others, src)
                     relations = np.append(relations, facts.model_relation[position])
                     heads = np.append(heads, facts.is_forward[position])
-                    drawn = facts.random_ends(
-                        node, np.array([position]), self.training.negatives,
-                        (self.seed, src, dst, position),
-                    )  # fmt: skip
-                    negatives = np.concatenate([negatives, drawn])
         if not weight.any():
             return None
         inner = [
@@ -263,18 +259,11 @@ class Mimics:
             for i, by in enumerate(partners)
             for m in np.flatnonzero(np.isin(others, list(by)) & (weight[i] > 0)).tolist()
         ]
+        centre, width = self._contrast.of_facts(
+            others, relations, heads, np.full(len(others), node, dtype=np.int64)
+        )
         return FactTable(
             torch.from_numpy(rows), torch.from_numpy(weight), torch.from_numpy(others),
-            torch.from_numpy(relations), torch.from_numpy(heads), torch.from_numpy(negatives),
+            torch.from_numpy(relations), torch.from_numpy(heads), centre, width,
             torch.tensor(inner, dtype=torch.long).reshape(-1, 3),
         )  # fmt: skip
-
-    def _negatives(self, node: int) -> Longs:
-        """Random ends that a node is not linked to, per fact of it."""
-        if node not in self._random:
-            position = self.facts.positions(node)
-            key = (self.seed, node, 2)
-            self._random[node] = self.facts.random_ends(
-                node, position, self.training.negatives, key
-            )
-        return self._random[node]

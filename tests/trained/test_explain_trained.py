@@ -19,7 +19,7 @@ from pagelink.trained.explainer import DEFAULT
 from pagelink.trained.mimics import Training
 from pagelink.views.rows import to_rows
 
-QUICK = Training(steps=25, negatives=2)
+QUICK = Training(steps=25, others=64)
 SMALL = DEFAULT.replace(swaps=0, strongest=False, candidates=4, verified=8)
 FANS, OTHERS = 6, 6
 
@@ -52,8 +52,14 @@ def test_the_rated_items_that_carry_a_recommendation_are_found() -> None:
     assert first.nodes[0] == ("user", 0)
     assert first.nodes[-1] == ("item", 0)
     assert first.nodes[1] in {("item", 1), ("item", 2)}, "not by the poem"
+    assert first.influence_error is not None
+    assert first.influence_error > 0
+    assert to_rows(answer)[0]["path_influence_error"] == first.influence_error
     # Shown like any other explanation.
     assert "mimics" in str(answer)
+    assert "Training without this path lowers the score by" in str(answer)
+    assert "(standard error " in str(answer)
+    assert "emoving" not in str(answer)
     assert "<svg" in answer.to_svg()
     assert "mimics" in answer.to_html()
     assert pagelink.Explanation.from_dict(answer.to_dict()).evidence == answer.evidence

@@ -13,9 +13,11 @@ from torch import Tensor
 from pagelink.errors import SettingsError
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.trained import mimics as module
+from pagelink.trained.contrast import Contrast
 from pagelink.trained.embeddings import EmbeddingModel, Loss
 from pagelink.trained.facts import NodeFacts, training_graph
 from pagelink.trained.mimics import Mimics, Training, Trial, TrialLink
+from pagelink.trained.pair_scores import pair_scores, pulled
 
 S, T, A, B, C, D = range(6)
 # Node s has the facts a and b. What a says of s is what t looks for, and b says the opposite.
@@ -42,7 +44,7 @@ def fact(facts: NodeFacts, head: int, tail: int) -> int:
 
 
 def link_of(facts: NodeFacts) -> TrialLink:
-    return TrialLink(S, T, 0, np.zeros(facts.graph.num_facts, dtype=np.bool_))
+    return TrialLink(S, T, 0, np.empty(0, dtype=np.int64))
 
 
 def effect(mimics: Mimics, facts: NodeFacts, gone: set[int], nodes: tuple[int, ...]) -> Any:
@@ -68,18 +70,17 @@ def test_a_fact_between_two_trained_nodes_counts_by_the_vectors_of_both() -> Non
 
 
 def test_trained_vectors_of_the_mimicked_nodes_do_not_leak() -> None:
-    mimics, facts = made(simple(), steps=5)
+    logistic = made(simple(), steps=5)[0]
+    facts = logistic.facts
     other = VECTORS.clone()
-    other[[S, A]] = other[[A, S]]
-    other[[S, A]] *= -1  # the spread of all vectors, by which starts are drawn, hardly changes
-    swapped, _ = made(simple(other), steps=5)
-    swapped._spread = mimics._spread
-    swapped._random = {node: mimics._negatives(node) for node in range(6)}
-    nodes = (S, T, A)
-    for node in nodes:  # random ends must be others than these: they stay as they were trained
-        kept = mimics._random[node]
-        kept[np.isin(kept, nodes)] = B
-    found = [m.scores([link_of(facts)], [Trial(0, nodes)]) for m in (mimics, swapped)]
+    other[S] = torch.tensor([-3.0, 2.0])
+    swapped = made(simple(other), steps=5)[0]
+    swapped._spread = logistic._spread  # of all vectors, by which starts are drawn
+    for each in (logistic, swapped):  # facts of others that do not look at s
+        contrast = each._contrast
+        contrast.query[:] = torch.tensor([1.0, 1.0])
+    nodes = (S, T, C)
+    found = [m.scores([link_of(facts)], [Trial(0, nodes)]) for m in (logistic, swapped)]
     assert np.allclose(found[0], found[1], atol=1e-6)
 
 
@@ -103,8 +104,7 @@ def test_moved_facts_and_facts_put_back_are_trained_on() -> None:
     mimics, facts = made(simple())
     graph = facts.graph
     out = fact(facts, S, A)
-    lacking = link_of(facts)
-    lacking.gone[out] = True
+    lacking = TrialLink(S, T, 0, np.array([out]))
     ends = (S, T)
     whole, without, back = (
         mimics.scores([each], [trial])[0]
@@ -138,10 +138,10 @@ def test_a_node_of_many_facts_is_trained_on_some_that_stand_for_all() -> None:
     assert table.weight[:, own].tolist() == [1.0, 0.0]
 
 
-@pytest.mark.parametrize("loss", [Loss(), Loss("margin", 1.0), Loss("softmax")])
+@pytest.mark.parametrize("loss", [Loss(), Loss("logistic", 0.5), Loss("softmax")])
 @pytest.mark.parametrize(
     ("kind", "norm", "unit"),
-    [("product", 2, None), ("complex", 2, None), ("translation", 1, 2.0),
+    [("product", 2, None), ("complex", 2, None), ("translation", 1, 2.0), ("translation", 1, 1.0),
      ("translation", 2, None), ("rotation", 2, None)],
 )  # fmt: skip
 def test_gradients_are_those_of_the_loss(
@@ -152,7 +152,7 @@ def test_gradients_are_those_of_the_loss(
         kind, torch.randn(6, 4, generator=random), torch.randn(1, 4, generator=random), loss,
         norm=norm, unit_norm=unit,
     )  # fmt: skip
-    mimics, facts = made(model)
+    mimics, facts = made(model, others=99)  # all of them
     trials = [Trial(0, (S, T, A)), Trial(0, (S, T), frozenset([fact(facts, S, B)]))]
     first = np.array([0, 3, 5])
     nodes = torch.tensor([S, T, A, S, T])
@@ -162,41 +162,96 @@ def test_gradients_are_those_of_the_loss(
     for number, trial in enumerate(trials):
         at = {node: int(first[number]) + i for i, node in enumerate(trial.nodes)}
         for node, row in at.items():
-            others, relations, heads, number_of = facts.of(node)
-            for m in range(len(others)):
-                if int(number_of[m]) in trial.gone:
-                    continue
-                other = int(others[m])
-                # Each end learns from its own facts, the other end as it is.
-                end = shaped[at[other]].detach() if other in at else model.nodes[other]
-                random_ends = torch.from_numpy(mimics._negatives(node)[m])
-                ends = torch.cat([end.expand(5, -1)[:, None],
-                                  model.nodes[random_ends].expand(5, -1, -1)], 1)  # fmt: skip
-                relation = torch.full(ends.shape[:2], int(relations[m]))
-                is_head = torch.full(ends.shape[:2], bool(heads[m]))
-                query = model.query(ends, relation, is_head)
-                scores = model.of_query(shaped[row][:, None], query)
-                total = total + one_loss(loss, scores, len(model.nodes))
+            total = total + loss_of(facts, model, node, shaped[row], trial, at, shaped.detach())
     (expected,) = torch.autograd.grad(total, free)
-    groups = list(mimics._groups([link_of(facts)], trials, first))
-    found = mimics._gradient(free.detach(), nodes, groups)
+    parts = mimics._loss_parts([link_of(facts)], trials, nodes, first)
+    found = mimics._gradient(free.detach(), nodes, parts)
     assert torch.allclose(found, expected, atol=1e-4)
 
 
-def one_loss(loss: Loss, scores: Tensor, num_nodes: int) -> Tensor:
-    """The loss of a fact, scores [starts, 1 + negatives]."""
-    true, others = scores[:, 0], scores[:, 1:]
-    if loss.kind == "logistic":
-        return (F.softplus(-true) + F.softplus(others).mean(-1)).sum()
-    if loss.kind == "margin":
-        return F.relu(loss.margin - true[:, None] + others).mean(-1).sum()
-    others = others + float(np.log((num_nodes - 1) / others.shape[1]))
-    every = torch.cat([true[:, None], others], -1)
-    return -every.log_softmax(-1)[:, 0].sum()
+def loss_of(
+    facts: NodeFacts, model: EmbeddingModel, node: int, mine: Tensor, trial: Trial,
+    at: dict[int, int], shaped: Tensor,
+) -> Tensor:  # fmt: skip
+    """All facts in both directions, each end to be told from others; mine is [starts, size]."""
+    graph, total = facts.graph, torch.zeros(())
+    edges = range(len(graph.src))
+    own = [e for e in edges if graph.dst[e] == node and int(graph.fact[e]) not in trial.gone]
+    others = [e for e in edges if graph.dst[e] != node]
+    frozen = torch.tensor([n for n in range(len(model.nodes)) if n != node])
+    for edge in own + others:
+        given, position = int(graph.src[edge]), int(graph.relation[edge])
+        relation = torch.tensor(int(facts.model_relation[position]))
+        is_head = torch.tensor(bool(facts.is_forward[position]))
+        query = model.query(model.nodes[given], relation, is_head)
+        rivals = model.of_query(model.nodes[frozen], query)
+        if edge in own and given in at:  # a fact between two nodes that are trained
+            query = model.query(shaped[at[given]], relation.expand(5), is_head.expand(5))
+        score = model.of_query(mine, query)
+        if model.loss.kind == "softmax":
+            every = torch.cat([score[:, None], rivals.expand(5, -1)], 1).logsumexp(1)
+            total = total + (every - score if edge in own else every).sum()
+        elif edge in own:
+            total = total + F.softplus(-score - model.loss.margin).sum()
+        else:
+            total = total + len(own) / len(others) * F.softplus(score + model.loss.margin).sum()
+    return total
+
+
+def test_a_margin_is_kept_from_random_ends_and_from_the_ends_of_others() -> None:
+    random = torch.Generator().manual_seed(0)
+    vectors, relation = torch.randn(3000, 8, generator=random), torch.ones(1, 8)
+    model = EmbeddingModel("product", vectors, relation, Loss("margin", 1.0))
+    facts = made(model)[1]
+    contrast = Contrast(model, facts, starts=5, count=4, seed=0)
+    given, zero = np.array([A, C]), np.array([0, 0])
+    centre, width = contrast.of_facts(given, zero, zero > 0, np.array([S, T]))
+    scores = vectors[given] @ vectors.T
+    for score in (-2.0, 0.0, 3.0):
+        # A random end comes closer than the margin for this share of all ends.
+        share = (scores > score - 1).float().mean(1)
+        assert torch.allclose(torch.sigmoid((centre - score) / width), share, atol=0.03)
+    limit, _ = contrast.of_others(torch.tensor([S]))
+    edges = range(len(facts.graph.src))
+    known = {
+        round(float(vectors[facts.graph.src[e]] @ vectors[facts.graph.dst[e]]) - 1, 3)
+        for e in edges
+    }
+    assert {round(value, 3) for value in limit.flatten().tolist()} <= known
+
+
+def test_the_facts_of_others_keep_a_node_from_scoring_high_everywhere() -> None:
+    """A node with one fact, in a graph of many: its random score is low after training."""
+    rows = [[n, 0, n + 1] for n in range(2, 30)]
+    random = torch.Generator().manual_seed(0)
+    vectors = torch.randn(32, 4, generator=random).abs()  # all look for much the same
+    model = EmbeddingModel("product", vectors, torch.ones(1, 4), Loss("softmax"))
+    triples = torch.tensor([[S, 0, 2], [T, 0, 3], *rows])
+    few, facts = made(model, triples, others=1)
+    all_of_them, _ = made(model, triples)
+    ends = Trial(0, (S, T))
+    low, high = (m.scores([link_of(facts)], [ends]).mean() for m in (all_of_them, few))
+    assert low < high
+
+
+@pytest.mark.parametrize("size", [3, 4, 9])
+def test_distances_by_the_norm_1_and_their_gradient(size: int) -> None:
+    random = torch.Generator().manual_seed(size)
+    model = EmbeddingModel("translation", torch.ones(2, size), torch.ones(1, size), norm=1)
+    ends = torch.randn(2, 5, size, generator=random, requires_grad=True)
+    query = torch.randn(2, 7, size, generator=random)
+    by_score = torch.randn(2, 5, 7, generator=random)
+    expected = -torch.cdist(ends, query, p=1.0)
+    (gradient,) = torch.autograd.grad(expected, ends, by_score)
+    scores = pair_scores(model, ends.detach(), query)
+    assert torch.allclose(scores, expected, atol=1e-5)
+    assert torch.allclose(
+        pulled(model, ends.detach(), query, by_score, scores), gradient, atol=1e-5
+    )
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("starts", 4), ("steps", 0), ("negatives", 1.5), ("learning_rate", 0.0)]
+    ("name", "value"), [("starts", 4), ("steps", 0), ("others", 1.5), ("learning_rate", 0.0)]
 )
 def test_bad_training_is_refused(name: str, value: Any) -> None:
     with pytest.raises(SettingsError, match=name):
