@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pagelink.explain.result import Explanation, Node, Path, StrongestFacts
 from pagelink.measure.verdict import Part, PartName
 from pagelink.views.control_wording import of_at_most
-from pagelink.views.path_wording import size_of
+from pagelink.views.path_wording import removing, size_of
 from pagelink.views.score_wording import MINUS, place
 from pagelink.views.statements import Fact, NodeWords, edge_words, fact_key, fact_keys, path_steps
 from pagelink.views.text import count, number_word, percent, words
@@ -138,15 +138,16 @@ def _strongest_sentence(explanation: Explanation, found: StrongestFacts) -> str:
     if explanation.rank_without_strongest is not None:
         to = f" and moves the link to {place(explanation, explanation.rank_without_strongest)}"
     lowers = f"lowers the score by {size_of(found.effect)}{to}"
-    removal = f"Removing {_these(len(found.facts))} {lowers}."
+    does = removing(explanation).capitalize()
+    removal = f"{does} {_these(len(found.facts))} {lowers}."
     # Below half, the first lines have the share.
     if not explanation.paths or found.share < HALF:
         return removal
     them = "the path" if len(explanation.paths) == 1 else "the paths"
     if round(found.share, 2) < 1:
-        return f"{removal} Removing {them} has {percent(found.share)} of this effect."
+        return f"{removal} {does} {them} has {percent(found.share)} of this effect."
     much = "as much" if round(found.share, 2) == 1 else "more"
-    return f"{removal} Removing {them} does {much}."
+    return f"{removal} {does} {them} does {much}."
 
 
 def _all_of(number: int, num_paths: int) -> str:
@@ -184,7 +185,8 @@ def other_facts_count_more(explanation: Explanation) -> str:
     facts = "the strongest fact" if number == 1 else f"the {number_word(number)} strongest facts"
     path = "this path" if len(explanation.paths) == 1 else "these paths"
     part = "none" if round(found.share, 2) <= 0 else f"only {percent(found.share)}"
-    return f"Other facts count more: removing {path} has {part} of the effect of removing {facts}."
+    does = removing(explanation)
+    return f"Other facts count more: {does} {path} has {part} of the effect of {does} {facts}."
 
 
 # What else the score rests on.
@@ -234,15 +236,27 @@ def what_else_words(explanation: Explanation, link: Fact) -> WhatElse | None:
     )
 
 
+def _noticed(explanation: Explanation) -> list[Part]:
+    """The parts that change the score: a mean over draws below two of its errors may be nothing."""
+    bar = explanation.noise
+    return [
+        part
+        for part in explanation.what_else
+        if abs(part.effect) > max(bar, 2 * (part.error or 0.0))
+    ]
+
+
+def rests_on_path_facts(explanation: Explanation) -> bool:
+    """Whether facts on paths are the part that the score rests on most."""
+    most = max(_noticed(explanation), key=lambda part: part.effect, default=None)
+    return most is not None and most.effect > 0 and most.name == "path_facts"
+
+
 def what_counts_most(explanation: Explanation, link: Fact) -> str:
     """Return the part that the score rests on most; empty if that was not measured."""
-    parts = explanation.what_else
-    if not parts:
+    if not explanation.what_else:
         return ""
-    # A mean over draws that is below two of its standard errors may be nothing.
-    noticed = [
-        part for part in parts if abs(part.effect) > max(explanation.noise, 2 * (part.error or 0.0))
-    ]
+    noticed = _noticed(explanation)
     if not noticed:
         return "No part of what the model sees changes the score noticeably by itself."
     most = max(noticed, key=lambda part: part.effect)
@@ -272,7 +286,7 @@ def _part(explanation: Explanation, part: Part, link: Fact) -> str:
     evidence = explanation.evidence
     longest = explanation.settings.max_length if evidence is None else evidence.max_length
     return {
-        "path_facts": f"paths {of_at_most(longest)}",
+        "path_facts": f"facts on paths {of_at_most(longest)}",
         "facts_near_src": f"facts near {src} that are on no path",
         "facts_near_dst": f"facts near {dst} that are on no path",
         "facts_between": f"facts as near to {src} as to {dst} that are on no path",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from pagelink.explain.result import Explanation
 from pagelink.measure.verdict import DegreeControl, Evidence
-from pagelink.views.path_wording import size_of
+from pagelink.views.path_wording import removing, size_of
 from pagelink.views.score_wording import Compared, compared, place
 from pagelink.views.statements import Fact, num_facts, these_facts
 from pagelink.views.text import decimals_for, enumerated, number_word, ordinal
@@ -125,7 +125,7 @@ def degree_only(measured: Measured) -> tuple[str, ...]:
     if evidence.inserted:
         does = f"adding {measured.these} to the graph without any path raises"
     else:
-        does = f"removing {measured.these} lowers"
+        does = f"{removing(measured.explanation)} {measured.these} lowers"
     told = [f"{does} the score by {size_of(evidence.influence)}"]
     if evidence.control is not None:
         told.append(_exchanged(measured, evidence.control))

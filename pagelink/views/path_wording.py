@@ -34,6 +34,21 @@ def size_of(change: float) -> str:
     return f"{size:.1e}" if 0 < size < _ROUNDING else f"{size:.{decimals_for(size)}f}"
 
 
+def removing(explanation: Explanation) -> str:
+    """Return what is done to facts: they are removed, or the model is trained without them."""
+    return "training without" if _is_trained(explanation) else "removing"
+
+
+def removed(explanation: Explanation) -> str:
+    """Return how facts are taken away, behind them."""
+    return "left out of training" if _is_trained(explanation) else "removed"
+
+
+def _is_trained(explanation: Explanation) -> bool:
+    """Whether the model passes no messages: effects are then means, with standard errors."""
+    return explanation.evidence is not None and explanation.evidence.influence_error is not None
+
+
 def bundled(paths: Sequence[Path]) -> tuple[Path, ...]:
     """Return paths in their order, those that count together behind the first of them."""
     first: dict[int, int] = {}
@@ -94,8 +109,8 @@ def _all_of_it(explanation: Explanation, path: Path) -> str:
     evidence, number = explanation.evidence, len(explanation.paths)
     if evidence is None or explanation.logit is None:
         return "all of the effect of these paths"
-    removed = explanation.logit - evidence.logit_without_these
-    if (path.influence or 0.0) >= ALL * removed > explanation.noise:
+    effect = explanation.logit - evidence.logit_without_these
+    if (path.influence or 0.0) >= ALL * effect > explanation.noise:
         them = "both paths are" if number == 2 else "it is"
         left = "the other has" if number == 2 else "the others have"
         return f"{them} needed: without this one, {left} no effect"
@@ -123,11 +138,13 @@ def path_remarks(
     if path.gain is not None and evidence and (evidence.inserted or not removal_shows_it):
         own.append(f"Added alone to the graph without any path, it {_change(path.gain)}.")
     what = "fact" if len(path) == 1 else "path"
-    own.append(f"Removing this {what} {_change(-path.influence)}.")
+    error = f" (standard error {size_of(path.influence_error)})" if path.influence_error else ""
+    does = removing(explanation).capitalize()
+    own.append(f"{does} this {what} {_change(-path.influence)}{error}.")
     if is_reason:
         own.append(_connection(path))
     own.append(_beside_the_others(explanation, path))
-    facts = _weakest(path, steps, bar) if is_reason and path.influence > bar else ""
+    facts = _weakest(explanation, path, steps) if is_reason and path.influence > bar else ""
     return tuple(remark for remark in (" ".join(part for part in own if part), facts) if remark)
 
 
@@ -168,21 +185,23 @@ def _beside_the_others(explanation: Explanation, path: Path) -> str:
     if evidence.inserted:
         added = f"it adds {marginal:.2f}" if abs(marginal) > bar else "it adds next to nothing"
         return f"Added after {others}, {added}."
-    removed = f"{others} removed, this one is worth"
+    gone = f"{others} {removed(explanation)}"
+    worth = f"{gone}, this one is worth"
     if abs(marginal) <= bar:
         if alone >= MOST * evidence.influence > 0:
-            return f"It is necessary, but not sufficient alone: with {removed} nothing."
-        return f"With {removed} nothing more."
+            return f"It is necessary, but not sufficient alone: with {worth} nothing."
+        return f"With {worth} nothing more."
     if marginal < 0:
-        rise = f"removing this one too raises the score by {size_of(marginal)}"
-        return f"With {others} removed, {rise}."
+        rise = f"{removing(explanation)} this one too raises the score by {size_of(marginal)}"
+        return f"With {gone}, {rise}."
     instead = abs(alone) <= bar and marginal >= MOST * evidence.influence > 0
     why = ": they stand in for each other" if instead else ""
-    return f"With {removed} another {size_of(marginal)}{why}."
+    return f"With {worth} another {size_of(marginal)}{why}."
 
 
-def _weakest(path: Path, steps: tuple[Step, ...], noise: float) -> str:
+def _weakest(explanation: Explanation, path: Path, steps: tuple[Step, ...]) -> str:
     """Return the fact that matters least; idle facts say so themselves."""
+    noise = explanation.noise
     known = {at: step.edge.influence for at, step in enumerate(steps)
              if step.edge.influence is not None and step.edge.active is not False}  # fmt: skip
     if len(known) < 2 or path.influence is None:
@@ -192,11 +211,12 @@ def _weakest(path: Path, steps: tuple[Step, ...], noise: float) -> str:
     # Where all facts do the same, none is the weakest.
     if max(value or 0.0 for value in known.values()) - least <= noise:
         return ""
-    return f"Its weakest fact: {steps[weakest].fact.short} ({_alone(least, noise)})."
+    return f"Its weakest fact: {steps[weakest].fact.short} ({_alone(explanation, least)})."
 
 
-def _alone(influence: float, noise: float) -> str:
-    if abs(influence) <= noise:
-        return "removing it alone hardly changes the score"
+def _alone(explanation: Explanation, influence: float) -> str:
+    does = f"{removing(explanation)} it alone"
+    if abs(influence) <= explanation.noise:
+        return f"{does} hardly changes the score"
     lowers = "lowers" if influence > 0 else "raises"
-    return f"removing it alone {lowers} the score by {size_of(influence)}"
+    return f"{does} {lowers} the score by {size_of(influence)}"

@@ -48,7 +48,8 @@ SCHEMA = pa.schema([
     ("held_out_share", pa.float64()), ("held_out_predictions", pa.int64()),
     ("path", pa.int64()), ("score", pa.float64()), ("length", pa.int64()), ("text", pa.string()),
     ("metapath", pa.string()),
-    ("path_influence", pa.float64()), ("path_gain", pa.float64()),
+    ("path_influence", pa.float64()), ("path_influence_error", pa.float64()),
+    ("path_gain", pa.float64()),
     ("path_marginal", pa.float64()), ("path_share", pa.float64()),
     ("path_connection", pa.float64()), ("is_evidence", pa.bool_()), ("path_bundle", pa.int64()),
     ("path_runs", pa.int64()),
@@ -74,10 +75,10 @@ is not lower), `rho_reached` and `max_length`, as `Evidence` has them; `control_
 Beside the paths: `strongest`, the facts that count most, in words, with `strongest_effect` and
 `strongest_share`; `what_else`, a JSON list with an object per part (`name`, `size`, `effect`,
 `error`); `alternatives`, sets of paths that are equally good, in words. Of each path,
-`path_influence`, `path_gain`, `path_marginal`, `path_share`, `path_connection`, `is_evidence` and
-`path_bundle`, as `Path` has them; of each of its facts, `edge_influences`, how much the logit falls
-without it alone, and `edge_active`, whether it moves the score at all. Paths come in the order of
-the other views, those with `is_evidence` first.
+`path_influence`, `path_influence_error`, `path_gain`, `path_marginal`, `path_share`,
+`path_connection`, `is_evidence` and `path_bundle`, as `Path` has them; of each of its facts,
+`edge_influences`, how much the logit falls without it alone, and `edge_active`, whether it moves
+the score at all. Paths come in the order of the other views, those with `is_evidence` first.
 
 What was requested, null where it was not: `rank`, `rank_ties`, `rank_without_these`,
 `rank_ties_without_these`, `rank_without_strongest`, `rank_of`, `rank_is_sample` and `rank_end`, as
@@ -102,7 +103,9 @@ _ON_REQUEST = (
     "rank", "rank_ties", "rank_without_these", "rank_ties_without_these",
     "rank_without_strongest", "rank_of", "rank_is_sample", "rank_end", "runs",
 )  # fmt: skip
-_OF_A_PATH = ("influence", "gain", "marginal", "share", "connection", "bundle", "runs")
+_OF_A_PATH = (
+    "influence", "influence_error", "gain", "marginal", "share", "connection", "bundle", "runs",
+)  # fmt: skip
 
 
 def to_rows(explanation: Explanation, line: int | None = None) -> list[dict[str, Any]]:

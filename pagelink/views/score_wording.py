@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from pagelink.explain.result import Explanation
 from pagelink.views.statements import Fact
-from pagelink.views.text import enumerated, numbers, ordinal, plural, words
+from pagelink.views.text import decimals_for, enumerated, numbers, ordinal, plural, words
 
 MINUS = "\u2212"
 _RANK_NOT_SAID = ("structure_not_used", "degree_only")
@@ -33,10 +33,17 @@ def score_words(explanation: Explanation) -> tuple[ScoreWords, ...]:
         deployed = explanation.logit_deployed
         answers = {"with the link in place": deployed, "without it": answers[""]}
     return tuple(
-        ScoreWords(circumstance, numbers(logit)[0])
+        ScoreWords(circumstance, _score(logit))
         for circumstance, logit in answers.items()
         if logit is not None and math.isfinite(logit)
     )
+
+
+def _score(logit: float) -> str:
+    """Return a score: two decimals, or as many as it takes not to look like 0."""
+    (said,) = numbers(logit)
+    decimals = decimals_for(abs(logit))
+    return said if float(said) or round(logit, decimals) == 0 else f"{logit:.{decimals}f}"
 
 
 def score_sentence(explanation: Explanation, link: Fact, scores: tuple[ScoreWords, ...]) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, PrefixLoader, StrictUndefined
 from markupsafe import Markup
 
 from pagelink.explain.edge_mask import EdgeType
@@ -101,7 +101,10 @@ def _mix(colour: str, other: int, share: float) -> str:
 
 
 def render(template: str, *, package: str = "pagelink.views", **values: Any) -> str:
-    """Return a file of a package's `templates/`, filled with values escaped on the way."""
+    """Return a file of a package's `templates/`, filled with values escaped on the way.
+
+    Files of other packages extend those of this one as `views/base.html`.
+    """
     return _environment(package).get_template(template).render(**values)
 
 
@@ -113,7 +116,9 @@ def file_text(name: str) -> str:
 @functools.cache
 def _environment(package: str) -> Environment:
     return Environment(
-        loader=PackageLoader(package),
+        loader=ChoiceLoader(
+            [PackageLoader(package), PrefixLoader({"views": PackageLoader("pagelink.views")})]
+        ),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=_without_controls,

@@ -10,9 +10,13 @@ from dataclasses import dataclass
 
 from pagelink.explain.result import Explanation, Path
 from pagelink.measure.verdict import Evidence, Verdict
-from pagelink.views.beyond_wording import other_facts_count_more, what_counts_most
+from pagelink.views.beyond_wording import (
+    other_facts_count_more,
+    rests_on_path_facts,
+    what_counts_most,
+)
 from pagelink.views.control_wording import Measured, degree_only, led_to, of_at_most, one_end
-from pagelink.views.path_wording import MOST, bundled, counts_together
+from pagelink.views.path_wording import MOST, bundled, counts_together, removing
 from pagelink.views.score_wording import compared
 from pagelink.views.sentences import because
 from pagelink.views.statements import Fact, PathGroup, counted_facts, num_facts
@@ -49,10 +53,14 @@ def verdict_sentences(explanation: Explanation, link: Fact) -> tuple[str, ...]:
         return ()
     measured = Measured(explanation, evidence, logit, link)
     verdict = VERDICT_WORDS[evidence.verdict].sentences(measured)
-    first = because(explanation)
-    if not is_relied(evidence):
-        first = what_counts_most(explanation, link)
-    told = first, *verdict, _longer(measured), other_facts_count_more(explanation)
+    if is_relied(evidence):
+        opening = because(explanation), *verdict
+    elif rests_on_path_facts(explanation):
+        # Said first, it would be taken for a word on what these facts connect.
+        opening = *verdict, what_counts_most(explanation, link)
+    else:
+        opening = what_counts_most(explanation, link), *verdict
+    told = *opening, _longer(measured), other_facts_count_more(explanation)
     return tuple(sentence for sentence in told if sentence)
 
 
@@ -182,8 +190,9 @@ def _redundant(measured: Measured) -> tuple[str, ...]:
     added = compared(bare, bare + measured.evidence.influence)
     raises = "raises" if num_facts(measured.explanation.paths) == 1 else "raise"
     return (
-        "The model relies on paths here, but many of them stand in for each other, so removing a "
-        f"few changes little: without {measured.these} its {measured.falls}.",
+        "The model relies on paths here, but many of them stand in for each other, so "
+        f"{removing(measured.explanation)} a few changes little: without {measured.these} its "
+        f"{measured.falls}.",
         f"Added to the graph without any path, {measured.these} {raises} its score from "
         f"{added.before} to {added.after}.",
     )

@@ -22,7 +22,13 @@ from pagelink.views.beyond_wording import (
     what_else_words,
 )
 from pagelink.views.control_wording import of_at_most
-from pagelink.views.path_wording import TOGETHER, counts_together, path_remarks, share_words
+from pagelink.views.path_wording import (
+    TOGETHER,
+    counts_together,
+    path_remarks,
+    removing,
+    share_words,
+)
 from pagelink.views.score_wording import ScoreWords, score_sentence, score_words
 from pagelink.views.statements import (
     Fact,
@@ -68,7 +74,10 @@ def caveat(explanation: Explanation) -> str:
 def rule(explanation: Explanation, evidence: Evidence) -> str:
     """Return what was measured, and by what rule the paths were chosen."""
     number = evidence.num_sets
-    both = "by removing it from the graph, and by adding it to the graph without any path"
+    gone = f"{removing(explanation)} it"
+    if evidence.influence_error is None:
+        gone = f"{gone} from the graph"
+    both = f"by {gone}, and by adding it to the graph without any path"
     if number == 1:
         told = [f"Only one combination of paths could be tested: {both}."]
     else:
@@ -101,19 +110,19 @@ def _choice(rho: float, evidence: Evidence, number: int) -> str:
 
 def _worth(explanation: Explanation, evidence: Evidence) -> str:
     """Return what worth counts: paths of some worth, but no gain (or effect), have it one-sided."""
-    bar = explanation.noise
+    bar, gone = explanation.noise, removing(explanation)
     if evidence.gain <= bar:
         return (
-            "Worth is what removing a combination takes from the score: adding one to the graph "
+            f"Worth is what {gone} a combination takes from the score: adding one to the graph "
             "without any path does not raise it noticeably."
         )
     if (explanation.logit or 0.0) - evidence.logit_without_these <= bar:
         return (
-            "Worth is what adding a combination to the graph without any path gives: removing one "
-            "does not lower the score noticeably."
+            "Worth is what adding a combination to the graph without any path gives: "
+            f"{gone} one does not lower the score noticeably."
         )
     return (
-        "Worth counts equally what removing a combination takes from the score, and what adding it "
+        f"Worth counts equally what {gone} a combination takes from the score, and what adding it "
         "to the graph without any path gives."
     )
 

@@ -469,7 +469,7 @@ def test_what_the_score_rests_on_comes_before_the_verdict() -> None:
     said_in(explanation, RESTS)
     lines = to_text(explanation).split(f"What the score rests on {SIGNS}:\n")[1]
     assert lines.split("\n\n")[0].splitlines() == [
-        "- paths of at most three facts (12 facts): nothing",
+        "- facts on paths of at most three facts (12 facts): nothing",
         "- facts near User 3 that are on no path (12 facts): \u22120.40",
         "- facts near Item 35 that are on no path (12 facts): +0.50",
         "- facts as near to User 3 as to Item 35 that are on no path (12 facts): nothing",
@@ -496,8 +496,8 @@ def test_what_the_score_rests_on_comes_before_the_verdict() -> None:
          "The score rests mostly on facts near Item 35 that are on no path (12 facts): without "
          "these facts it falls by 1.50."),
         (parts(path_facts=(1.5, None)),
-         "The score rests mostly on paths of at most three facts (12 facts): without these facts "
-         "it falls by 1.50."),
+         "The score rests mostly on facts on paths of at most three facts (12 facts): without "
+         "these facts it falls by 1.50."),
         (parts(features_others=(1.5, 0.2)),
          "The score rests mostly on the features of all other nodes (31 nodes): with those of "
          "similar nodes instead it falls by 1.50 ± 0.20."),

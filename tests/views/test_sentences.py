@@ -157,6 +157,26 @@ def test_where_the_model_does_not_rely_on_paths_what_it_relies_on_is_first(
     assert "because" not in to_text(explanation)
 
 
+@pytest.mark.parametrize("ends", [None, "src"])
+def test_where_only_the_number_of_facts_counts_paths_are_not_what_is_said_first(
+    ends: Any,
+) -> None:
+    verdict: Verdict = "degree_only" if ends is None else "supported"
+    evidence = make_evidence(verdict, ends=ends)
+    found = parts(path_facts=(3.2, None))
+    first, *others = wording(measured(strong(), evidence=evidence, what_else=found)).opening
+    assert "rests" not in first
+    assert sum("rests mostly on facts on paths" in sentence for sentence in others) == 1
+
+
+def test_a_small_score_does_not_look_like_zero() -> None:
+    said = to_text(make_explanation(logit=1.2e-5, evidence=None, paths=()))
+    assert "score for this link is 0.000012" in said
+    assert "score for this link is 0.00." in to_text(
+        make_explanation(logit=1.2e-9, evidence=None, paths=())
+    )
+
+
 # Ranks
 
 
