@@ -2,7 +2,8 @@
 
 `docs/results` has the run files of `pagelink bench paper`, a folder per part, without what they
 hold of single links, so that they stay small; one file of tables per part of
-`pagelink bench faithfulness` and one of `pagelink bench examples`; and the figures of
+`pagelink bench faithfulness`, one of `pagelink bench knowledge` and one of
+`pagelink bench examples`; and the figures of
 `pagelink bench speed`. What stands between
 `<!-- benchmark:NAME -->` and `<!-- /benchmark:NAME -->` is made from them. NAME is a part, `parts`
 for all parts of the paper's benchmark with their headings, `summary` for one short table, `origin`
@@ -17,7 +18,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from pagelink.bench import pyg_examples
+from pagelink.bench import knowledge, pyg_examples
 from pagelink.bench.faithfulness import experts, planted, robust, sides, strongest
 from pagelink.bench.faithfulness.report import FAITHFULNESS
 from pagelink.bench.paper import ablation, claims, tables
@@ -42,14 +43,14 @@ from pagelink.runtime.files import write_text
 RESULTS = Path("docs") / "results"
 FILES = (
     Path("README.md"), Path("docs") / "benchmark.md", Path("docs") / "faithfulness.md",
-    Path("docs") / "paper.md", Path("docs") / "speed.md", Path("docs") / "trained.md",
-    Path("docs") / "your-model.md",
+    Path("docs") / "knowledge.md", Path("docs") / "paper.md", Path("docs") / "speed.md",
+    Path("docs") / "trained.md", Path("docs") / "your-model.md",
 )  # fmt: skip
 IMAGES = Path("docs") / "images"
 MOST_BYTES = 1_500_000
 TABLES = (
     planted.NAME, FAITHFULNESS, strongest.NAME, sides.NAME, experts.NAME, robust.NAME,
-    pyg_examples.NAME, trained.NAME,
+    knowledge.NAME, pyg_examples.NAME, trained.NAME,
 )  # fmt: skip
 SPEED_PLOT = "speed.svg"
 README = {

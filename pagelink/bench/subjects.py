@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from rich.console import Console
 from torch_geometric.data import HeteroData
 
 from pagelink.datasets.augcitation import build_augcitation, citation_graph
@@ -24,9 +25,10 @@ from pagelink.models.architectures import make_model
 from pagelink.models.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from pagelink.models.feeds import scorer
 from pagelink.models.figures import Separation, link_metrics
+from pagelink.models.knowledge.checkpoint import open_predictor
+from pagelink.models.knowledge.commands import train_all_and_save
 from pagelink.models.link_model import LinkModel, node_inputs
 from pagelink.models.links import LinkSplit, split_graph
-from pagelink.models.messages import reverse_of
 from pagelink.models.training import TrainSettings, train
 from pagelink.tables.load import load_graph
 
@@ -39,10 +41,13 @@ PAIRWISE = "nbf"
 """The kind that looks at the pair: of AugCitation, whose labels are about inner nodes of paths."""
 HGT_EPOCHS = 15
 """On the real graphs, where an epoch of HGT takes many times as long as one of the others."""
+KNOWLEDGE, KNOWLEDGE_MINUTES = "fb15k-distmult", 10.0
+"""An RGCN with DistMult for all relations of FB15k-237, as Power-Link's paper has it, and the CPU
+minutes that it is trained for."""
+KNOWLEDGE_LINK = "/film/actor/film./film/performance/film"
+"""The relation whose links are explained: an actor acts in a film."""
 FB15K_LINK = "/sports/sports_position/players./sports/sports_team_roster/team"
 """The predicted relation of FB15k-237: a sports team has players in that position."""
-EXCHANGES = 20
-"""Exchanges of targets that are tried per link when links are shuffled."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +115,8 @@ def load_subject(
     """Return a subject; it is trained if the folder has no checkpoint of it.
 
     Args:
-        name: `released`, or the name of a data set, `-` and one of `KINDS` or `PAIRWISE`.
+        name: `released`, `KNOWLEDGE`, or the name of a data set, `-` and one of `KINDS` or
+            `PAIRWISE`.
         links: number of links at most.
         seed: of the data, the training and the choice of the links.
         folder: where checkpoints are.
@@ -122,6 +128,8 @@ def load_subject(
     """
     if name == RELEASED:
         return released_subject(links, seed=seed)
+    if name == KNOWLEDGE:
+        return _knowledge(links, seed, folder / f"{name}-seed{seed}.pt")
     dataset, kind = name.split("-", 1)
     if dataset == AMINER:
         if source is None:
@@ -170,41 +178,6 @@ def trained(
     return load_checkpoint(file, data)
 
 
-def shuffled_links(
-    data: HeteroData, link_type: EdgeType, seed: int
-) -> tuple[HeteroData, LinkSplit]:
-    """Return a graph whose training and validation links lead to other targets, and its split.
-
-    Targets are exchanged between links of the same part, so that every node keeps its number of
-    links in it. No link stays or becomes one of the graph's, as far as exchanges can do that. Test
-    links stay as they are.
-
-    Args:
-        data: the graph with all links.
-        link_type: the predicted relation, between two node types.
-        seed: of the split and of the exchanges.
-    """
-    split, rng = split_graph(data, link_type, seed), np.random.default_rng((seed, 3))
-    real = set(_as_pairs(split.all))
-    now, parts = set(real), []
-    for part in (split.train, split.valid):
-        links = list(_as_pairs(part))
-        for _ in range(EXCHANGES * len(links)):
-            first, second = rng.integers(len(links), size=2).tolist()
-            (a, b), (x, y) = links[first], links[second]
-            if not {(a, y), (x, b)} & now and not {(a, y), (x, b)} & real:
-                links[first], links[second] = (a, y), (x, b)
-                now -= {(a, b), (x, y)}
-                now |= {(a, y), (x, b)}
-        parts.append(torch.tensor(links).T)
-    made = LinkSplit(parts[0], parts[1], split.test)
-    changed, reverse = copy.copy(data), reverse_of(data, link_type)
-    changed[link_type].edge_index = made.all
-    if reverse in data.edge_types:
-        changed[reverse].edge_index = made.all.flip(0)
-    return changed, made
-
-
 def checkpoint_subject(
     name: str,
     stored: Checkpoint,
@@ -219,7 +192,7 @@ def checkpoint_subject(
     return Subject(
         name, stored.model, stored.data, stored.link_type, pairs, labels,
         Separations(*_aucs(test.model), *_aucs(test.edgeless), *_aucs(test.retrained_edgeless)),
-        whole, stored.settings, _as_pairs(stored.split.train),
+        whole, stored.settings, as_pairs(stored.split.train),
     )  # fmt: skip
 
 
@@ -232,10 +205,11 @@ def _aucs(found: Separation | None) -> tuple[Any, float | None]:
 
 def _chosen(pairs: torch.Tensor, links: int | None, seed: int) -> tuple[tuple[int, int], ...]:
     order = np.random.default_rng(seed).permutation(pairs.shape[1])[:links]
-    return _as_pairs(pairs[:, torch.from_numpy(order)])
+    return as_pairs(pairs[:, torch.from_numpy(order)])
 
 
-def _as_pairs(links: torch.Tensor) -> tuple[tuple[int, int], ...]:
+def as_pairs(links: torch.Tensor) -> tuple[tuple[int, int], ...]:
+    """Links as pairs of numbers."""
     return tuple((int(src), int(dst)) for src, dst in links.numpy().T)
 
 
@@ -253,22 +227,48 @@ def released_subject(
         DataNotFoundError: the data are not there.
     """
     reference = load_reference(path)
-    x_dict, edges = node_inputs(reference.data), dict(reference.data.edge_index_dict)
-    no_edges = {t: torch.empty(2, 0, dtype=torch.long) for t in edges}
-    own, edgeless = (
-        link_metrics(score(reference.split.test), score(reference.negatives.test))[0]
-        for score in (
-            scorer(reference.model, x_dict, edges), scorer(reference.model, x_dict, no_edges),
-        )
-    )  # fmt: skip
     pairs = tuple(reference.test_links[:links])
     if seed is not None:
         pairs = _chosen(torch.tensor(reference.test_links).T, links, seed)
     return Subject(
         RELEASED, reference.model, reference.data, reference.link_type, pairs, reference.labels,
-        Separations(own, None, edgeless, None, None, None),
-        train_links=_as_pairs(reference.split.train),
+        _separations(
+            reference.model, reference.data, reference.split.test, reference.negatives.test
+        ),
+        train_links=as_pairs(reference.split.train),
     )  # fmt: skip
+
+
+def _knowledge(links: int, seed: int, file: Path) -> Subject:
+    """A model for all relations; its test links of one relation, whatever their scores."""
+    triples = find_data("fb15k-237") / "train.txt"
+    if not file.exists():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        train_all_and_save(
+            triples, (), file, model="rgcn", seed=seed, console=Console(quiet=True),
+            options={"head": "distmult"}, settings={"minutes": KNOWLEDGE_MINUTES, "epochs": 1000},
+        )  # fmt: skip
+    stored = open_predictor(file, triples, link=KNOWLEDGE_LINK)
+    test = stored.split.test
+    others = torch.from_numpy(np.random.default_rng(seed).permutation(test.shape[1]))
+    return Subject(
+        KNOWLEDGE, stored.model, stored.data, stored.link_type, _chosen(test, links, seed), None,
+        _separations(stored.model, stored.data, test, torch.stack([test[0], test[1, others]])),
+        train_links=as_pairs(stored.split.train),
+    )  # fmt: skip
+
+
+def _separations(
+    model: LinkModel, data: HeteroData, links: torch.Tensor, others: torch.Tensor
+) -> Separations:
+    """How well a model tells links from other pairs, with and without edges."""
+    x_dict, edges = node_inputs(data), dict(data.edge_index_dict)
+    no_edges = {t: torch.empty(2, 0, dtype=torch.long) for t in edges}
+    own, edgeless = (
+        link_metrics(score(links), score(others))[0]
+        for score in (scorer(model, x_dict, edges), scorer(model, x_dict, no_edges))
+    )
+    return Separations(own, None, edgeless, None, None, None)
 
 
 Loaded = tuple[HeteroData, EdgeType, Labels | None]

@@ -310,7 +310,7 @@ class GraphMaskLink(PGExpLink):
             open_sum, count = open_sum + chance[own].sum(), count + int(own.sum())
         # All messages at weight 1, and none of them summed without being written out.
         added = tuple(torch.full_like(messages.edges, -1) for messages in noted)
-        plain = dataclasses.replace(recorded, calls=added, plain=(), whole=())
+        plain = dataclasses.replace(recorded, calls=added, plain=(), whole=(), flat=None)
         with self.predictor.weighted(plain) as run, Undo() as undo:
             _Gating(drawn).attach(self.predictor.model, undo)
             answers = run(torch.empty(0, device=self.predictor.device)).cpu()[chosen]

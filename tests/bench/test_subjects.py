@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pagelink.bench import subjects
 from pagelink.bench.subjects import FB15K_LINK, load_subject, read_fb15k, subject_names
 from pagelink.models import NBF
 
@@ -42,3 +43,28 @@ def test_the_kind_that_looks_at_the_pair_is_a_subject(tmp_path: Path) -> None:
     again = load_subject("tiny-nbf", 3, 0, tmp_path)
     assert again.pairs == subject.pairs
     assert (again.separations, again.settings) == (found, subject.settings)
+
+
+def test_a_model_for_all_relations_is_a_subject(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acts = [(f"a{i}", subjects.KNOWLEDGE_LINK, f"f{j}") for i in range(8) for j in range(8)]
+    kind = [(f"f{j}", "/film/film/genre", f"g{j % 3}") for j in range(8)]
+    parts = {"train": acts[:40] + kind, "valid": acts[40:50], "test": acts[50:]}
+    folder = tmp_path / "fb15k-237"
+    folder.mkdir()
+    for part, rows in parts.items():
+        (folder / f"{part}.txt").write_text("".join("\t".join(row) + "\n" for row in rows))
+    monkeypatch.setenv("PAGELINK_DATA", str(tmp_path))
+    monkeypatch.setattr(subjects, "KNOWLEDGE_MINUTES", 0.01)
+    subject = load_subject(subjects.KNOWLEDGE, 5, 0, tmp_path / "models")
+    assert subject.link_type == ("entity", subjects.KNOWLEDGE_LINK, "entity")
+    ids = subject.data["entity"].id
+    named = {(ids[src], ids[dst]) for src, dst in subject.pairs}
+    assert len(named) == 5
+    assert named <= {(head, tail) for head, _, tail in acts[50:]}
+    assert len(subject.train_links or ()) == 40
+    (file,) = (tmp_path / "models").iterdir()
+    before = file.read_bytes()
+    assert load_subject(subjects.KNOWLEDGE, 5, 0, tmp_path / "models").pairs == subject.pairs
+    assert file.read_bytes() == before

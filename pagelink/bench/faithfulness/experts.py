@@ -25,7 +25,7 @@ from torch_geometric.data import HeteroData
 
 from pagelink.bench.answers import MAIN
 from pagelink.bench.faithfulness.judges import EditedGraph, RewiredModel
-from pagelink.bench.faithfulness.swaps import FactSwaps, SwapEffect, swap_effect
+from pagelink.bench.faithfulness.swaps import FactSwaps, SwapEffect, shuffled_links, swap_effect
 from pagelink.bench.measures import with_interval
 from pagelink.bench.paper.report import Table, say_tables, write_tables
 from pagelink.bench.runs import (
@@ -37,7 +37,7 @@ from pagelink.bench.runs import (
     plain,
     shown_progress,
 )
-from pagelink.bench.subjects import Subject, checkpoint_subject, shuffled_links, trained
+from pagelink.bench.subjects import Subject, checkpoint_subject, trained
 from pagelink.datasets.folders import find_data
 from pagelink.explain.explainer import PaGELink
 from pagelink.graph.schema import EdgeType

@@ -7,16 +7,23 @@ facts lead to. Nothing of the explainer's own swaps takes part, so that this can
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
+from torch_geometric.data import HeteroData
 
 from pagelink.bench.faithfulness.judges import EditedGraph, RewiredModel
+from pagelink.bench.subjects import as_pairs
 from pagelink.graph.links import Link
 from pagelink.graph.lookup import edges_of_facts
+from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.metrics.averages import bootstrap_interval
+from pagelink.models.links import LinkSplit, split_graph
+from pagelink.models.messages import reverse_of
 from pagelink.runtime.arrays import Bools, Doubles, Ints, Longs
 from pagelink.runtime.csr import Csr
 
@@ -28,6 +35,8 @@ TRIES = 20
 """Partners that are looked at before a draw is given up."""
 FAR = 100
 """A distance in facts that no path has."""
+EXCHANGES = 20
+"""Exchanges of targets that are tried per link when links are shuffled."""
 
 Placed = tuple[int, int, int]
 """A fact: the relation that stands for it and its reverse, tail and head."""
@@ -326,3 +335,38 @@ def placebo_facts(
         else:
             return None
     return chosen
+
+
+def shuffled_links(
+    data: HeteroData, link_type: EdgeType, seed: int
+) -> tuple[HeteroData, LinkSplit]:
+    """Return a graph whose training and validation links lead to other targets, and its split.
+
+    Targets are exchanged between links of the same part, so that every node keeps its number of
+    links in it. No link stays or becomes one of the graph's, as far as exchanges can do that. Test
+    links stay as they are.
+
+    Args:
+        data: the graph with all links.
+        link_type: the predicted relation, between two node types.
+        seed: of the split and of the exchanges.
+    """
+    split, rng = split_graph(data, link_type, seed), np.random.default_rng((seed, 3))
+    real = set(as_pairs(split.all))
+    now, parts = set(real), []
+    for part in (split.train, split.valid):
+        links = list(as_pairs(part))
+        for _ in range(EXCHANGES * len(links)):
+            first, second = rng.integers(len(links), size=2).tolist()
+            (a, b), (x, y) = links[first], links[second]
+            if not {(a, y), (x, b)} & now and not {(a, y), (x, b)} & real:
+                links[first], links[second] = (a, y), (x, b)
+                now -= {(a, b), (x, y)}
+                now |= {(a, y), (x, b)}
+        parts.append(torch.tensor(links).T)
+    made = LinkSplit(parts[0], parts[1], split.test)
+    changed, reverse = copy.copy(data), reverse_of(data, link_type)
+    changed[link_type].edge_index = made.all
+    if reverse in data.edge_types:
+        changed[reverse].edge_index = made.all.flip(0)
+    return changed, made

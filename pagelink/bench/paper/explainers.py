@@ -37,7 +37,7 @@ from pagelink.bench.paper.plan import PER_LINK, Dataset, Session
 from pagelink.bench.power_link import RANKED_LINKS, rank_falls, soft_masks
 from pagelink.bench.runs import Figures, Run, plain, plain_list, timed
 from pagelink.metrics.averages import filled
-from pagelink.rivals.greedy import MOST_PATHS, greedy_search
+from pagelink.rivals.greedy import greedy_search
 from pagelink.rivals.ground import Ranked
 from pagelink.rivals.registry import RIVALS
 from pagelink.runtime.arrays import Doubles
@@ -123,7 +123,7 @@ def _bound(dataset: Dataset) -> Figures:
 
     def search() -> None:
         for ground, here in dataset.cut():
-            found = greedy_search(ground, MOST, 200 if dataset.plan.quick else MOST_PATHS)
+            found = greedy_search(ground, MOST, dataset.greedy_paths)
             best = {count: found.best(count) for count in COUNTS}
             for count in COUNTS:
                 paths[count] += best[count]

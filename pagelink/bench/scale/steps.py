@@ -23,6 +23,7 @@ from pagelink.bench.scale.graph import LINK_TYPE, ScaleGraph, ScaleOpening, make
 from pagelink.bench.speed.bare import extract
 from pagelink.engine import Processes, explain_table
 from pagelink.explain.explainer import PaGELink
+from pagelink.model.patch import predictor_on_part
 from pagelink.runtime.files import temporary_folder
 
 GIGABYTE = 10**9
@@ -134,8 +135,8 @@ def _same_neighbourhoods(
     graph = explainer.graph
     edges = np.unique(np.concatenate([extract(explainer, link).edges for link in links]))
     facts = np.unique(graph.fact[edges]).astype(np.int64)
-    part = explainer.predictor.on_part(
-        np.unique(graph.edges_of_facts.take(facts).values), [LINK_TYPE]
+    part = predictor_on_part(
+        explainer.predictor, np.unique(graph.edges_of_facts.take(facts).values), [LINK_TYPE]
     )
     data = part.data
     place = {

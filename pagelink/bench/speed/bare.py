@@ -48,22 +48,35 @@ class BarePasses:
         with _noting(self.predictor) as self.batches:
             for _ in explainer.explain_many(links):
                 pass
+        self.plain_batches = [
+            (_by_message(self.predictor, one), size) for one, size in self.batches
+        ]
 
     def as_pagelink(self, epochs: int) -> None:
         """Run all batches the way pagelink runs the model."""
-        self._run(self.predictor.weighted, epochs)
+        self._run(self.predictor.weighted, self.batches, epochs)
 
     def as_plain_pyg(self, epochs: int) -> None:
         """Run all batches by calling the model, with a hook on every layer's messages."""
-        self._run(partial(hooked, self.predictor.model), epochs)
+        self._run(partial(hooked, self.predictor.model), self.plain_batches, epochs)
 
-    def _run(self, weighted: Weighted, epochs: int) -> None:
-        for recorded, num_masked in self.batches:
+    def _run(self, weighted: Weighted, batches: Sequence[Batch], epochs: int) -> None:
+        for recorded, num_masked in batches:
             values = torch.zeros(num_masked, requires_grad=True)
             with weighted(recorded) as run:
                 for _ in range(epochs):
                     loss = F.softplus(-run(torch.sigmoid(values))).sum()
                     torch.autograd.grad(loss, values)
+
+
+def _by_message(predictor: LinkPredictor, recorded: ModelInput) -> ModelInput:
+    """The same, with the weights of the messages of each propagation of the model's own."""
+    if recorded.flat is None:
+        return recorded
+    (numbers,) = recorded.calls
+    number = numbers.new_full((int(recorded.slots.max()) + 1,), -1)
+    number[recorded.slots] = numbers
+    return predictor.record(recorded, by_message=True)[1].renumbered(number)
 
 
 def extract(explainer: PaGELink, link: tuple[int, int]) -> ComputationGraphs:

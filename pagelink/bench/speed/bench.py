@@ -18,6 +18,7 @@ from pagelink.bench.runs import check_names, measured, say
 from pagelink.bench.speed import process
 from pagelink.bench.speed.figures import Figure, Goal, median, plot
 from pagelink.bench.speed.graphs import gnnexplainer, growth, linear
+from pagelink.bench.speed.hubs import hubs
 from pagelink.bench.speed.relations import FB15K, attention, knowledge_graph, many_relations
 from pagelink.bench.speed.report import as_dict, as_table
 from pagelink.bench.speed.rows import (
@@ -109,6 +110,7 @@ ROWS: dict[str, tuple[Callable[[Rows, str], Iterator[Figure]], tuple[str, ...]]]
     "relations": (lambda rows, _: many_relations(rows.sizes, rows.seed), GENERATED),
     "rgcnconv": (lambda rows, _: knowledge_graph(rows.sizes, rows.seed), (FB15K,)),
     "attention": (lambda rows, _: attention(rows.sizes, rows.seed), GENERATED),
+    "hub": (lambda rows, _: hubs(rows.sizes, rows.seed), GENERATED),
     "check": (Rows.check, (USERITEMATTR, MOVIELENS, HETIONET)),
     "real": (Rows.real, (MOVIELENS, HETIONET)),
     "slowest": (Rows.slowest, (MOVIELENS,)),

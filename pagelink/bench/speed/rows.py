@@ -108,6 +108,9 @@ class Sizes:
     attention_edges: int = 16_000
     attention_links: int = 8
 
+    hub_facts: tuple[int, int] = (10**3, 10**5)
+    hub_users: int = 120_000
+    hub_links: int = 2
     memory_links: tuple[int, int] = (200, 1_000)
     first_repeats: int = 3
     training_edges: int = 4_000_000
@@ -127,7 +130,7 @@ QUICK = Sizes(
     relations=20, relation_nodes=40, relation_edges=240, relation_links=4, relation_repeats=1,
     training_edges=4_000, training_seconds=0.5,
     kg_links=2, attention_nodes=100, attention_edges=400, attention_links=2,
-    memory_links=(6, 9), first_repeats=1,
+    memory_links=(6, 9), first_repeats=1, hub_facts=(10, 50), hub_users=100, hub_links=1,
 )  # fmt: skip
 
 USERITEMATTR, MOVIELENS, HETIONET = FOLDER, "movielens-small", "hetionet-core"

@@ -25,11 +25,11 @@ def spared_rows(workload: Workload, sizes: Sizes, seed: int) -> Iterator[Figure]
     predictor = explainer.pipeline.setup.predictor
     if sizes.tiny:
         predictor.least_spared = 1
-    able = predictor.by_rows
+    able = predictor.by_rows, predictor.flat
 
     def explained(groups: list[list[tuple[int, int]]], by_rows: bool) -> Callable[[], None]:
         def work() -> None:
-            predictor.by_rows = by_rows and able
+            predictor.by_rows, predictor.flat = (by_rows and each for each in able)
             for group in groups:
                 explain_all(explainer, group)
 

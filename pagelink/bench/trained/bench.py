@@ -44,17 +44,23 @@ from pagelink.bench.trained.subjects import (
 )
 from pagelink.runtime.arrays import Bools, Doubles, Longs
 from pagelink.trained.embeddings import EmbeddingModel
-from pagelink.trained.explainer import TrainedExplainer
+from pagelink.trained.explainer import DEFAULT, TrainedExplainer
 
 NAME = "trained"
 AGREEMENT, DELETION = "agreement", "deletion"
 SETS, RANKS, LINKS = "trained-sets", "trained-ranks", "trained-links"
 """Parts of the run store: explanations, trainings for the deletion, links for the agreement."""
+CHOOSING = DEFAULT.replace(swaps=0, what_else=False)
+"""What has no part in the choice of paths and facts is not measured."""
 FIRST_SEED = 1000
 """Seed of the model that is explained; the trainings again have 0, 1, ..."""
 
-SINGLE = 5
-"""Single facts of our paths that are deleted to compare effects, at most."""
+MIMICS, ENDS_ONLY, CEILING = "mimics", "ends only", "ceiling"
+AGREEING = (MIMICS, ENDS_ONLY, CEILING)
+SINGLE = 3
+"""Single facts of our paths, and as many of those most alike to the link, that are deleted to
+compare effects, at most."""
+CORRELATIONS = {"rank": "rank correlation", "linear": "correlation"}
 
 
 def run_and_print(
@@ -120,8 +126,9 @@ class _Subject:
             facts = load_facts(self._graph)
             model = fit(self._kind, facts, PLANS[self._graph], FIRST_SEED)
             explainer = TrainedExplainer(
-                model, facts.train, entity_names=facts.entities, relation_names=facts.relations
-            )
+                model, facts.train, settings=CHOOSING, entity_names=facts.entities,
+                relation_names=facts.relations,
+            )  # fmt: skip
             test = facts.test[facts.test[:, 0] != facts.test[:, 2]]
             right = test[tail_ranks(model, facts, test) == 1]
             order = np.random.default_rng(0).permutation(len(right))
@@ -206,30 +213,34 @@ class _Subject:
             for number, link, rows in self._links(count)
         ]  # fmt: skip
         half = self._seeds // 2
-        figures: Figures = {"links": len(found), "mimics": [], "ends only": [], "ceiling": []}
-        for each in found:
-            lost = np.array(each["lost"])
-            for name in ("mimics", "ends only"):
-                figures[name].append(plain(_correlation(np.array(each[name]), lost.mean(1))))
-            halves = lost[:, :half].mean(1), lost[:, half:].mean(1)
-            figures["ceiling"].append(plain(_correlation(*halves)))
+        figures: Figures = {"links": len(found)}
+        for kind in CORRELATIONS:
+            mine: dict[str, list[float | None]] = {row: [] for row in AGREEING}
+            for each in found:
+                lost = np.array(each["lost"])
+                pairs = {row: (np.array(each[row]), lost.mean(1)) for row in AGREEING[:2]}
+                pairs[CEILING] = lost[:, :half].mean(1), lost[:, half:].mean(1)
+                for row, pair in pairs.items():
+                    mine[row].append(plain(_correlation(*pair, by_rank=kind == "rank")))
+            figures[kind] = mine
         self._finish(AGREEMENT, count, figures)
 
     def _effects(self, link: Longs, rows: dict[str, frozenset[int]]) -> Figures:
         """The effects of sets of facts of a link: by mimics, and by training, per seed."""
         offered = LinkSets.of(self._ready()[2], link, 0)
         assert offered is not None
-        # Single facts of our paths, too: of one size, sets hardly differ.
-        single = [frozenset([fact]) for fact in sorted(rows[OURS])][:SINGLE]
-        sets = list(dict.fromkeys([*rows.values(), *single]))
+        # Single facts, too: of one size, sets hardly differ.
+        single = [*sorted(rows[OURS])[:SINGLE], *offered.similar(SINGLE)]
+        sets = [each for each in rows.values() if each] + [frozenset([fact]) for fact in single]
+        sets = list(dict.fromkeys(sets))
         lost = [
             [self._whole(seed, link) - _score(self._again(seed, each), link)
              for seed in range(self._seeds)]
             for each in sets
         ]  # fmt: skip
         return {
-            "mimics": [offered.effect(each) for each in sets],
-            "ends only": [offered.effect(each, ends_only=True) for each in sets],
+            MIMICS: plain_list(offered.effects(sets)),
+            ENDS_ONLY: plain_list(offered.effects(sets, ends_only=True)),
             "lost": lost,
         }
 
@@ -253,12 +264,13 @@ def _score(model: EmbeddingModel, link: Longs) -> float:
     return float(every[int(tail)] - every.mean())
 
 
-def _correlation(one: Doubles, other: Doubles) -> float:
-    """The rank correlation of two lists; NaN if one of them is constant."""
+def _correlation(one: Doubles, other: Doubles, *, by_rank: bool) -> float:
+    """The correlation of two lists, or of their ranks; NaN if one of them is constant."""
     if len(one) < 3 or np.ptp(one) == 0 or np.ptp(other) == 0:
         return float("nan")
-    first, second = (np.argsort(np.argsort(each)).astype(np.float64) for each in (one, other))
-    return float(np.corrcoef(first, second)[0, 1])
+    if by_rank:
+        one, other = (np.argsort(np.argsort(each)).astype(np.float64) for each in (one, other))
+    return float(np.corrcoef(one, other)[0, 1])
 
 
 def tables(runs: Sequence[Run]) -> list[Table]:
@@ -271,19 +283,19 @@ def tables(runs: Sequence[Run]) -> list[Table]:
             found.append(Table(title, _COLUMNS, _deletion_rows(figures), _deletion_note(run)))
         else:
             rows = [
-                (words, *_mean_and_error(figures[name]))
+                (words, *(_mean_and_error(figures[kind][name]) for kind in CORRELATIONS))
                 for name, words in (
-                    ("mimics", "mimics of all nodes on the paths"),
-                    ("ends only", "mimics of source and target (Kelpie)"),
-                    ("ceiling", "one half of the trainings (ceiling)"),
+                    (MIMICS, "mimics of all nodes on the paths"),
+                    (ENDS_ONLY, "mimics of source and target (Kelpie)"),
+                    (CEILING, "one half of the trainings (ceiling)"),
                 )
             ]
             note = (
-                "Rank correlation, per link, of the effects of its sets of facts with those of "
+                "Per link, the correlation of the effects of its sets of facts with those of "
                 f"training again without them, {run.key['seeds']} seeds; the mean over "
                 f"{figures['links']} links, with its standard error."
             )
-            found.append(Table(title, ("effects by", "correlation", "standard error"), rows, note))
+            found.append(Table(title, ("effects by", *CORRELATIONS.values()), rows, note))
     return found
 
 
@@ -311,9 +323,11 @@ def _deletion_note(run: Run) -> str:
     )
 
 
-def _mean_and_error(values: Sequence[float | None]) -> tuple[str, str]:
+def _mean_and_error(values: Sequence[float | None]) -> str:
     known = np.array([value for value in values if value is not None])
     if not len(known):
-        return "-", "-"
-    error = known.std(ddof=1) / np.sqrt(len(known)) if len(known) > 1 else None
-    return cell(float(known.mean())), cell(None if error is None else float(error))
+        return "-"
+    if len(known) == 1:
+        return cell(float(known[0]))
+    error = known.std(ddof=1) / np.sqrt(len(known))
+    return f"{cell(float(known.mean()))} ± {cell(float(error))}"

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pagelink.explain.result import Explanation
+from pagelink.explain.result import Explanation, PathEdge
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.edited_graphs import Edits
 from pagelink.graph.lookup import slots_of_same_facts
 from pagelink.measure.candidates import CandidateFinder
-from pagelink.runtime.arrays import Floats, Longs
+from pagelink.runtime.arrays import Doubles, Floats, Longs
 from pagelink.runtime.csr import Csr
 from pagelink.search.paths import FoundPaths
 from pagelink.search.work import Work, prune_links, score_links
 from pagelink.trained.explainer import TrainedExplainer
 from pagelink.trained.measuring import TrainedSetup
 
-OURS, KELPIE, SIMILAR, DEGREE, RANDOM = (
-    "paths", "single facts (Kelpie)", "gradient similarity", "degree paths", "random paths",
+OURS, STRONGEST, KELPIE, SIMILAR, DEGREE, RANDOM = (
+    "paths", "strongest facts", "single facts (Kelpie)", "gradient similarity", "degree paths",
+    "random paths",
 )  # fmt: skip
-ROWS = (OURS, KELPIE, SIMILAR, DEGREE, RANDOM)
+ROWS = (OURS, STRONGEST, KELPIE, SIMILAR, DEGREE, RANDOM)
 TRIED = 20
 """Facts at source and target whose mimics are trained, the most similar first."""
 LISTED = 12
@@ -53,11 +55,7 @@ class LinkSets:
 
     def all_rows(self, answer: Explanation, seed: int) -> dict[str, frozenset[int]]:
         """Return the facts of every row, as many in each as the returned paths have."""
-        graph = self.explainer.graph
-        ours = frozenset(
-            int(graph.fact[self._edge(edge.type, edge.index)])
-            for path in answer.paths for edge in path.edges
-        )  # fmt: skip
+        ours = self._facts(edge for path in answer.paths for edge in path.edges)
         size = len(ours)
         if not size:
             return {}
@@ -66,27 +64,39 @@ class LinkSets:
         similar = self._by_gradient()
         return {
             OURS: ours,
+            STRONGEST: self._facts(
+                fact.edge for fact in (answer.strongest.facts if answer.strongest else ())
+            ),
             KELPIE: self._by_mimics(similar[:TRIED], size),
             SIMILAR: frozenset(similar[:size].tolist()),
             DEGREE: self._paths(self.finder.most_concise(LISTED), size),
             RANDOM: self._paths(self.finder.steepest(noise, LISTED), size),
         }
 
-    def effect(self, facts: frozenset[int], *, ends_only: bool = False) -> float:
-        """Return the effect of facts by mimics."""
+    def similar(self, count: int) -> list[int]:
+        """Return the facts at source and target that are most alike to the link."""
+        found: list[int] = self._by_gradient()[:count].tolist()
+        return found
+
+    def effects(self, sets: Sequence[frozenset[int]], *, ends_only: bool = False) -> Doubles:
+        """Return the effects of sets of facts by mimics."""
         setup = self.work.setup
         assert isinstance(setup, TrainedSetup)
         model = replace(setup, ends_only=ends_only).edited(self.work.batch, self.work.relation)
-        gone = model.logits(self.work.batch.visible, self._edits([facts]))
-        return float(self.work.logits[0] - gone[0])
+        gone = model.logits(self.work.batch.visible, self._edits(sets))
+        return np.asarray(self.work.logits[0] - gone)
 
-    def _edge(self, edge_type: object, column: int) -> int:
+    def _facts(self, edges: Iterable[PathEdge]) -> frozenset[int]:
+        """The facts of edges, as a result has them."""
         graph = self.explainer.graph
-        position = graph.edge_types.index(edge_type)
-        (edge,) = np.flatnonzero((graph.relation == position) & (graph.column == column))
-        return int(edge)
+        found = []
+        for edge in edges:
+            position = graph.edge_types.index(edge.type)
+            (number,) = np.flatnonzero((graph.relation == position) & (graph.column == edge.index))
+            found.append(int(graph.fact[number]))
+        return frozenset(found)
 
-    def _edits(self, sets: list[frozenset[int]]) -> Edits:
+    def _edits(self, sets: Sequence[frozenset[int]]) -> Edits:
         """The graphs without each of some sets of facts."""
         batch, graph = self.work.batch, self.explainer.graph
         fact = graph.fact[batch.edges]
@@ -107,12 +117,8 @@ class LinkSets:
 
     def _by_mimics(self, facts: Longs, size: int) -> frozenset[int]:
         """The facts of the largest effects alone, source and target trained anew."""
-        setup = self.work.setup
-        assert isinstance(setup, TrainedSetup)
-        model = replace(setup, ends_only=True).edited(self.work.batch, self.work.relation)
-        sets = [frozenset([fact]) for fact in facts.tolist()]
-        left = model.logits(self.work.batch.visible, self._edits(sets))
-        return frozenset(facts[np.argsort(left, kind="stable")[:size]].tolist())
+        effect = self.effects([frozenset([fact]) for fact in facts.tolist()], ends_only=True)
+        return frozenset(facts[np.argsort(-effect, kind="stable")[:size]].tolist())
 
     def _paths(self, found: FoundPaths, size: int) -> frozenset[int]:
         """The facts of the first paths of a ranking, as many as there is room for, at least one."""

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 from pagelink.datasets.folders import find_data
@@ -117,10 +116,13 @@ def fit(
         facts: the graph.
         plan: how long, and in which steps.
         seed: where random numbers come from.
-        kept: per fact for training, whether it is trained on. None: all are.
+        kept: per fact for training, whether it is trained on. None: all are. Random numbers, and
+            the order of facts, are the same for any of them, so that two trainings differ by
+            their facts, not by chance.
     """
     random = torch.Generator().manual_seed(seed)
-    rows = torch.from_numpy(facts.train if kept is None else facts.train[kept])
+    rows = torch.from_numpy(facts.train)
+    is_kept = torch.ones(len(rows)).bool() if kept is None else torch.from_numpy(kept)
     num = len(facts.entities)
     nodes = (torch.randn(num, SIZE, generator=random) * 0.3).requires_grad_()
     relations = (torch.randn(len(facts.relations), SIZE, generator=random) * 0.3).requires_grad_()
@@ -129,8 +131,11 @@ def fit(
         for group in adam.param_groups:
             group["lr"] = plan.learning_rate * (1 - epoch / plan.epochs)
         order = torch.randperm(len(rows), generator=random)
-        for part in order.split(plan.batch):
-            # All of a small graph, else some that a batch shares; the true one comes first.
+        for every in order.split(plan.batch):
+            part = every[is_kept[every]]
+            if not len(part):
+                continue
+            # All of a small graph, else some that a batch shares.
             drawn = torch.randperm(num, generator=random)[: min(num, SHARED_ENDS)]
             model = _Model(kind, nodes, relations)
             loss = torch.zeros(())
@@ -140,10 +145,12 @@ def fit(
                 query = model.query(nodes[given], rows[part, 1], way)
                 true = model.of_query(nodes[wanted], query)
                 others = _against(model, query, nodes[drawn])
-                others = others.masked_fill(drawn[None] == wanted[:, None], -torch.inf)
-                correction = float(np.log(max(num - 1, 1) / len(drawn)))
-                every = torch.cat([true[:, None], others + correction], 1)
-                loss = loss + F.cross_entropy(every, torch.zeros(len(part), dtype=torch.long))
+                # The true one is among all of them; among some, it is put beside them.
+                if len(drawn) < num:
+                    others = others.masked_fill(drawn[None] == wanted[:, None], -torch.inf)
+                    correction = float(np.log((num - 1) / len(drawn)))
+                    others = torch.cat([true[:, None], others + correction], 1)
+                loss = loss + (others.logsumexp(1) - true).mean()
             adam.zero_grad()
             loss.backward()
             adam.step()

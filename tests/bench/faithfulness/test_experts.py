@@ -21,10 +21,10 @@ from pagelink.bench.faithfulness.swaps import (
     FactSwaps,
     SwapEffect,
     placebo_facts,
+    shuffled_links,
     swap_effect,
 )
 from pagelink.bench.runs import Run
-from pagelink.bench.subjects import shuffled_links
 from pagelink.cli.main import app
 from pagelink.graph.links import Link
 from pagelink.graph.typed_graph import TypedGraph

@@ -116,6 +116,12 @@ def test_relations_and_attention_are_ratios_within_a_round(figures: list[Figure]
     assert [f.value for f in of(figures, "rgcnconv")[:2]] == [np.median(links), max(links)]
 
 
+def test_a_hub_is_compared_with_a_smaller_one_within_a_round(figures: list[Figure]) -> None:
+    (figure,) = of(figures, "hub")
+    few, many = (figure.samples[f"{facts} facts, cpu_s"] for facts in QUICK.hub_facts)
+    assert figure.value == median_ratio(many, few)
+
+
 def test_growth_is_the_slowest_size_over_the_fastest(figures: list[Figure]) -> None:
     for figure in of(figures, "growth"):
         best = [min(values) for values in figure.samples.values()]
@@ -239,10 +245,12 @@ def test_both_bare_passes_run_the_same_model(name: str) -> None:
     bare = BarePasses(explainer, workload.links(3))
     assert "weighted" not in vars(explainer.predictor)
     assert [recorded.edge_label_index.shape[1] for recorded, _ in bare.batches] == [3]
-    for recorded, num_masked in bare.batches:
+    for (recorded, num_masked), (plain_input, _) in zip(
+        bare.batches, bare.plain_batches, strict=True
+    ):
         results = []
         for context in (
-            explainer.predictor.weighted(recorded), hooked(workload.model, recorded)
+            explainer.predictor.weighted(recorded), hooked(workload.model, plain_input)
         ):  # fmt: skip
             generator = torch.Generator().manual_seed(0)
             mask = torch.rand(num_masked, generator=generator).requires_grad_()

@@ -58,6 +58,7 @@ def test_ranks_leave_out_what_is_known() -> None:
 
 def test_the_correlation_is_that_of_ranks() -> None:
     one = np.array([0.1, 5.0, 2.0, 3.0])
-    assert round(_correlation(one, one**3), 9) == 1
-    assert round(_correlation(one, np.array([1.0, 2.0, 3.0, 4.0])), 9) == 0.4
-    assert np.isnan(_correlation(one, np.ones(4)))
+    assert round(_correlation(one, one**3, by_rank=True), 9) == 1
+    assert round(_correlation(one, one**3, by_rank=False), 3) == 0.898
+    assert round(_correlation(one, np.array([1.0, 2.0, 3.0, 4.0]), by_rank=True), 9) == 0.4
+    assert np.isnan(_correlation(one, np.ones(4), by_rank=True))
