@@ -169,10 +169,11 @@ class TableFile:
         number = len(self._header)
         if not required <= number <= len(columns):
             plural = "s" * (number != 1)
-            raise GraphError(
+            message = (
                 f"{where}: there is no header, and {number} column{plural}. Without a header they "
-                f"are {', '.join(columns)}; with more, let the first line name them. {advice}".rstrip()
+                f"are {', '.join(columns)}; with more, let the first line name them. {advice}"
             )
+            raise GraphError(message.rstrip())
         self._header = list(columns[:number])
         self.has_header, self._has_rows = False, True
 
