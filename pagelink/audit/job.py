@@ -61,9 +61,7 @@ class Settled(Rows):
         rows: their rows.
     """
 
-    def __init__(
-        self, explainer: PaGELink, links: Iterable[LinkLike], rows: Sequence[Row]
-    ) -> None:
+    def __init__(self, explainer: PaGELink, links: Iterable[LinkLike], rows: Sequence[Row]) -> None:
         self._rows = dict(zip(map(explainer.reader.read_any, links), rows, strict=True))
         self._suspects = suspects_of(rows)
 
