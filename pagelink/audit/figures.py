@@ -170,8 +170,9 @@ def read_audit(path: Path | str) -> Mapping[str, Any]:
         values = json.loads(Path(path).read_text("utf-8"))
     except (OSError, ValueError) as error:
         raise SettingsError(f"{path} cannot be read as the JSON of an audit: {error}.") from error
-    is_ours = isinstance(values, dict) and values.get("version") in READABLE
-    if not is_ours or "parts" not in values:
+    if not isinstance(values, dict) or not (
+        values.get("version") in READABLE and "parts" in values
+    ):
         raise SettingsError(
             f"{path} is not an audit of version {VERSION}, as `pagelink audit --json` writes it."
         )

@@ -180,6 +180,30 @@ def test_one_link_and_none(planted: tuple[PaGELink, list[tuple[int, int]]]) -> N
     assert "None of the links could be measured. The first: There is no" in none.to_html()
 
 
+def test_a_link_that_is_given_twice_counts_once(
+    planted: tuple[PaGELink, list[tuple[int, int]]],
+) -> None:
+    explainer, links = planted
+    src, dst = links[0]
+    found = explainer.audit([links[0], links[1], links[0], (f"id:{src}", f"<b>Track</b> {dst}")])
+    assert [(row.src[1], row.dst[1]) for row in found.rows] == links[:2]
+    assert (found.num_finding, found.num_verifying) == (1, 1)
+    assert explainer.explain_group([links[0], links[0]]).num_links == 1
+
+
+def test_an_audit_of_version_2_is_read(audit: Audit, tmp_path: Path) -> None:
+    values = {**audit.to_dict(), "version": 2}
+    del values["records"]
+    for row in values["rows"]:
+        del row["records"]
+    (tmp_path / "old.json").write_text(json.dumps(values), "utf-8")
+    assert Audit.read(tmp_path / "old.json") == replace(audit, records=None)
+    del values["noise"]
+    (tmp_path / "old.json").write_text(json.dumps(values), "utf-8")
+    with pytest.raises(SettingsError, match="missing or wrong"):
+        Audit.read(tmp_path / "old.json")
+
+
 def test_the_page(audit: Audit) -> None:
     html = audit.to_html()
     assert "<b>Track" not in html
