@@ -154,8 +154,8 @@ def cautions(audit: AuditFigures) -> list[str]:
         if number >= max(SEVERAL, MANY * audit.num_links)
     ]
     told += [
-        f"{name} joins source and target of {number} of {count(audit.num_links, 'link')} by way of "
-        "what has no other facts: it may be a record of the link itself."
+        f"{name} joins source and target by way of what has no other facts, and raises {number} of "
+        f"{count(audit.num_links, 'prediction')}: it may be a record of the link itself."
         for name, number in sorted((audit.records or {}).items())
         if number >= max(SEVERAL, MANY * audit.num_links)
     ]

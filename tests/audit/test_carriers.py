@@ -79,7 +79,10 @@ def test_a_record_of_the_link_is_found() -> None:
     audit = explainer.audit([(size * i, size * i + 4) for i in range(4)])
     chain = "reader → owns → book → cites → book"
     assert audit.records == {chain: 4}
-    assert f"{chain} joins source and target of 4 of 4 links" in cautions(audit)[0]
+    assert (
+        f"{chain} joins source and target by way of what has no other facts" in cautions(audit)[0]
+    )
+    assert "and raises 4 of 4 predictions" in cautions(audit)[0]
     # A book with a further fact is a node like any other; a chain that moves nothing is no matter.
     more = scenes([*facts, (2, "by", 1)], count=4)
     size = more["reader"].num_nodes // 4
