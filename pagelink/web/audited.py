@@ -14,6 +14,7 @@ from pagelink.audit.job import summariser
 from pagelink.audit.page import SHOWN, to_fragment
 from pagelink.audit.result import Audit
 from pagelink.audit.rows import Row, make_rows, settle, suspects_of
+from pagelink.audit.sampling import distinct
 from pagelink.audit.summary import carried_by, judged, measured_rows, verifying_rows
 from pagelink.audit.wording import part_words, signed, verdict_rows
 from pagelink.errors import LinkError, SettingsError
@@ -180,11 +181,11 @@ class _Run:
     """
 
     def __init__(self, explainer: PaGELink, links: list[LinkLike], title: str) -> None:
-        self._summarise = summariser(explainer, links, (), title)
-        self._explainer, self._links = explainer, links
+        self._summarise = summariser(explainer, (), title)
+        self._explainer, self._links = explainer, distinct(explainer.reader, links)
         self._rows: list[Row] = []
         self._suspects: Suspects = ((), ())
-        self.done, self.total = 0, 2 * len(links)
+        self.done, self.total = 0, 2 * len(self._links)
         self.audit: Audit | None = None
 
     def step(self) -> None:
