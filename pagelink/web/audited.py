@@ -22,6 +22,7 @@ from pagelink.explain.explainer import PaGELink
 from pagelink.graph.links import LinkLike
 from pagelink.measure.verdict import PARTS
 from pagelink.views.text import clean, count
+from pagelink.views.text import words as plain_words
 from pagelink.web.answers import attachment
 from pagelink.web.contract import Answer, ModelRequest
 
@@ -248,6 +249,12 @@ def opened(audit: Audit) -> dict[str, FigureLinks]:
         "interaction of source and target",
         [(i, game.interaction.value) for i in measured if (game := rows[i].game)],
     )
+    for at, name in enumerate(sorted(audit.direct_relations)):
+        joined = (i for i in measured if name in rows[i].direct_relations)
+        found[f"direct-{at}"] = _links(f"Joined directly by {plain_words(name)}", joined)
+    for at, name in enumerate(sorted(audit.records or {})):
+        recorded = (i for i in measured if name in rows[i].records)
+        found[f"record-{at}"] = _links(f"Raised by {name}", recorded)
     for at, (told, _) in enumerate(verdict_rows(audit.verdicts)):
         same = (i for i in measured if verdict_rows({judged(rows[i]): 1})[0][0] == told)
         found[f"verdict-{at}"] = _links(told, same)
