@@ -17,7 +17,7 @@ from support.shell import shell
 from pagelink import PaGELink, Settings
 from pagelink.audit import rows
 from pagelink.audit.comparison import compare
-from pagelink.audit.figures import read_audit
+from pagelink.audit.figures import CarrierSummary, Mean, read_audit
 from pagelink.audit.game import Game
 from pagelink.audit.job import LINKS_A_CHUNK, audit_job, audit_links
 from pagelink.audit.result import Audit
@@ -265,6 +265,16 @@ def test_what_a_model_relies_on_now(audit: Audit) -> None:
     assert same.num_common == NUM_LINKS
     assert not any(part.is_clear for part in same.parts)
     assert (same.gained, same.lost, same.new_facts) == ((), (), ())
+    # What is new may be so because the links are: how many of those in both it moves is said.
+    hub = CarrierSummary(
+        "artist", (("artist", 0),), "A", 9, 3, 3, 0, Mean(1.0, 0.1, 1.0), (1, 2, NUM_LINKS - 1)
+    )
+    old, new = replace(audit, facts=(), nodes=()), replace(audit, facts=(), nodes=(hub,))
+    assert compare(old, new).new_facts == (f"A (artist) moves 3 of {NUM_LINKS} predictions",)
+    fewer = replace(old, rows=tuple(row for row in old.rows if row.game)[:3])
+    assert compare(fewer, new).new_facts == (
+        f"A (artist) moves 3 of {NUM_LINKS} predictions, 2 of the 3 that are in both",
+    )
     other = replace(after, link_type=("user", "likes", "item"))
     with pytest.raises(SettingsError, match="different links"):
         compare(audit, other)
