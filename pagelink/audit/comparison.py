@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from pagelink.audit.result import Audit
 from pagelink.audit.rows import Row
-from pagelink.audit.summary import mean_of
+from pagelink.audit.summary import mean_of, measured_rows
 from pagelink.audit.wording import number_moved, part_words, signed, verdict_rows
 from pagelink.errors import SettingsError
 from pagelink.explain.result import plain
@@ -62,7 +62,7 @@ class Comparison:
     """Metapaths that it relies on now and hardly did before, clearly."""
     lost: tuple[str, ...]
     new_facts: tuple[str, ...]
-    """Facts and nodes that move many predictions now and were not listed before."""
+    """Facts and nodes that move several predictions now and were not listed before."""
     popularity: tuple[str, ...]
     """Groups that rest on popularity alone now and did not before."""
 
@@ -108,7 +108,6 @@ def compare(
     common = _common(*both)
     told = part_words(before.link_type)
     metapaths = _metapaths(both, common)
-    listed = {(each.kind, each.nodes) for each in (*before.facts, *before.nodes)}
     popular = [{f"{group.by} {group.label}" for group in audit.groups if group.rests_on_popularity}
                for audit in both]  # fmt: skip
     every = dict(verdict_rows({name: 0 for audit in both for name in audit.verdicts}))
@@ -123,14 +122,22 @@ def compare(
         metapaths=metapaths,
         gained=tuple(each.name for each in metapaths if each.appears()),
         lost=tuple(each.name for each in metapaths if each.disappears()),
-        new_facts=tuple(
-            f"{clean(each.text)} ({words(each.kind)}) "
-            f"{number_moved(each.num_links, each.num_untried, after.num_links)}"
-            for each in (*after.facts, *after.nodes)
-            if (each.kind, each.nodes) not in listed
-        ),
+        new_facts=tuple(_new_facts(*both, common)),
         popularity=tuple(sorted(popular[1] - popular[0])),
     )  # fmt: skip
+
+
+def _new_facts(before: Audit, after: Audit, common: Sequence[tuple[int, int]]) -> Iterator[str]:
+    """What moves several predictions now and was not listed before, and how many of both."""
+    listed = {(each.kind, each.nodes) for each in (*before.facts, *before.nodes)}
+    measured = measured_rows(after.rows)
+    same = {measured[place] for _, place in common}
+    for each in (*after.facts, *after.nodes):
+        if (each.kind, each.nodes) not in listed:
+            told = number_moved(each.num_links, each.num_untried, after.num_links)
+            if len(same) < after.num_links:  # it may be new because the links are
+                told += f", {len(same.intersection(each.rows))} of the {len(same)} that are in both"
+            yield f"{clean(each.text)} ({words(each.kind)}) {told}"
 
 
 def _measured(audit: Audit) -> list[Row]:
@@ -207,6 +214,6 @@ def sections(found: Comparison) -> list[tuple[str, list[str]]]:
         (f"Worth of metapaths, over {paired}",
          [f"{each.name}: {each.before:.2f} → {each.after:.2f} (± {each.error:.2f}"
           f"{', clear' if each.is_clear else ''})" for each in found.metapaths[:10]]),
-        ("New among what moves many predictions", list(found.new_facts[:10])),
+        ("New among what moves several predictions", list(found.new_facts[:10])),
         ("Groups that rest on popularity alone now, and did not before", list(found.popularity)),
     ]  # fmt: skip

@@ -21,7 +21,7 @@ from pagelink.engine.opening import Opening
 from pagelink.engine.parts import PartFolder, claimed
 from pagelink.engine.tasks import Task, chunks
 from pagelink.engine.worker import InProcess, Order
-from pagelink.errors import EngineError, SettingsError
+from pagelink.errors import EngineError
 from pagelink.explain.building import versions
 from pagelink.explain.explainer import PaGELink
 from pagelink.explain.result import plain
@@ -99,10 +99,10 @@ def audit_links(
         engine: workers, each with a copy of the explainer. None: this process.
 
     Raises:
-        SettingsError: there are no links, or no such column; before any work.
+        SettingsError: there are no links, none of the graph, or no such column; before any work.
     """
     given = distinct(explainer.reader, links)
-    summarise = summariser(explainer, given, by, title)
+    summarise = summariser(explainer, by, title)
 
     def made(making: Rows, before: int) -> list[Row]:
         rows: list[Row] = []
@@ -148,12 +148,12 @@ def audit_job(
 
     Raises:
         BusyError: another process works on the same folder.
-        SettingsError: an argument is out of its range, or the folder is another job's.
+        SettingsError: as for `audit_links`; or the folder is another job's.
         EngineError: the job cannot go on; what was written is kept.
     """
     given = distinct(explainer.reader, links)
     table = [LinkRow(number, link) for number, link in enumerate(given, start=1)]
-    summarise = summariser(explainer, given, by, title)
+    summarise = summariser(explainer, by, title)
     engine = InProcess() if engine is None else engine
     engine.check()
     found = opening.identity()
@@ -195,21 +195,18 @@ def _rows_of(table: pa.Table, task: Task) -> list[Row]:
 
 
 def summariser(
-    explainer: PaGELink, links: Sequence[LinkLike], by: str | Sequence[str], title: str
+    explainer: PaGELink, by: str | Sequence[str], title: str
 ) -> Callable[[list[Row]], Audit]:
     """Check the arguments, before any work, and return what puts the rows together.
 
     Args:
         explainer: the model, as it is explained.
-        links: the links.
         by: a column of the nodes to group links by, or several.
         title: what the page calls the model.
 
     Raises:
-        SettingsError: there are no links, or no such column.
+        SettingsError: there is no such column.
     """
-    if not links:
-        raise SettingsError("There are no links to audit.")
     link_type = explainer.link_types[0]
     columns = Columns(explainer.predictor.data, (link_type[0], link_type[2]), by)
     return lambda rows: summarised(

@@ -29,7 +29,6 @@ from pagelink.audit.summary import (
     verdicts_of,
 )
 from pagelink.audit.wording import moves, signed, unmeasured
-from pagelink.errors import SettingsError
 from pagelink.explain.explainer import PaGELink
 from pagelink.explain.options import check_whole_number
 from pagelink.explain.result import plain
@@ -138,12 +137,10 @@ def explain_group(
         most: metapaths at most.
 
     Raises:
-        SettingsError: there are no links, or an argument is out of its range.
+        SettingsError: there are no links, none of the graph, or an argument is out of its range.
     """
     check_whole_number("most", most, 1)
     given = distinct(explainer.reader, links)
-    if not given:
-        raise SettingsError("There are no links to explain together.")
     # 1. Each link by itself.
     read = [explainer.reader.read_any(link) for link in given]
     rows = [

@@ -72,7 +72,8 @@ def _values(audit: AuditFigures) -> dict[str, Any]:
         audit=audit,
         heading=heading(audit),
         headline=headline(audit),
-        cautions=cautions(audit),
+        cautions=[(each.text, each.key, count(each.num_links, "link"))
+                  for each in cautions(audit)],
         parts_plot=Markup(parts_plot(audit)),
         narrow_plot=Markup(parts_plot(audit, narrow=True)),
         parts=[(name, names[name], mean_words(audit.parts[name]),

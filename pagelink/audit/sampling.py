@@ -18,10 +18,19 @@ THIRDS = 3
 
 
 def distinct(reader: LinkReader, links: Iterable[LinkLike]) -> list[LinkLike]:
-    """Return links in their order, each once, however often and in whatever words it is given."""
+    """Return links in their order, each once, however often and in whatever words it is given.
+
+    Raises:
+        SettingsError: there are none, or all of them are malformed.
+    """
     found: dict[Link, LinkLike] = {}
     for link in links:
         found.setdefault(reader.read_any(link), link)
+    if not found:
+        raise SettingsError("There are no links; at least one is needed.")
+    wrong = [link.message for link in found if link.message is not None]
+    if len(wrong) == len(found):
+        raise SettingsError(f"None of the links given can be measured. The first: {wrong[0]}")
     return list(found.values())
 
 

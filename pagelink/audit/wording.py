@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pagelink.audit.figures import AuditFigures, CarrierSummary, Group, Mean, MetapathSummary
@@ -145,32 +146,55 @@ def halves_words(audit: AuditFigures) -> str:
     return f"found on {found} and verified on {audit.num_verifying} others"
 
 
-def cautions(audit: AuditFigures) -> list[str]:
-    """Return what looks like a leak, a shortcut or a group that rests on popularity."""
+@dataclass(frozen=True)
+class Caution:
+    """What looks like a leak, a shortcut or a group that rests on popularity."""
+
+    text: str
+    key: str
+    """Of the figure that it is about; see `pagelink.web.audited.opened`."""
+    num_links: int
+
+
+def cautions(audit: AuditFigures) -> list[Caution]:
+    """Return what a reader has to look at."""
+    several, most = max(SEVERAL, MANY * audit.num_links), max(LEAST, MANY * audit.num_links)
     told = [
-        f"{words(name)!r} joins source and target directly for {number} of "
-        f"{count(audit.num_links, 'link')}: it may be the link itself under another name."
-        for name, number in sorted(audit.direct_relations.items())
-        if number >= max(SEVERAL, MANY * audit.num_links)
-    ]
+        Caution(
+            f"{words(name)!r} joins source and target directly for {number} of "
+            f"{count(audit.num_links, 'link')}: it may be the link itself under another name.",
+            f"direct-{at}", number,
+        )
+        for at, (name, number) in enumerate(sorted(audit.direct_relations.items()))
+        if number >= several
+    ]  # fmt: skip
     told += [
-        f"{name} joins source and target of {number} of {count(audit.num_links, 'link')} by way of "
-        "what has no other facts: it may be a record of the link itself."
-        for name, number in sorted((audit.records or {}).items())
-        if number >= max(SEVERAL, MANY * audit.num_links)
-    ]
-    for found in (audit.facts, audit.nodes):
+        Caution(
+            f"{name} joins source and target by way of what has no other facts, and raises "
+            f"{number} of {count(audit.num_links, 'prediction')}: it may be a record of the link "
+            "itself.",
+            f"record-{at}", number,
+        )
+        for at, (name, number) in enumerate(sorted((audit.records or {}).items()))
+        if number >= several
+    ]  # fmt: skip
+    for kind, found in (("fact", audit.facts), ("node", audit.nodes)):
         told += [
-            f"{_named(each)} {moves(each, audit.num_links)}."
-            for each in found[:2]
-            if each.num_links >= max(LEAST, MANY * audit.num_links)
+            Caution(
+                f"{_named(each)} {moves(each, audit.num_links)}.", f"{kind}-{at}", each.num_links
+            )
+            for at, each in enumerate(found[:2])
+            if each.num_links >= most
         ]
     told += [
-        f"Predictions for links with {group.by} {clean(group.label)} rest on popularity alone: "
-        f"{group.verdicts.get('degree_only', 0)} of {count(group.num_links, 'link')}."
-        for group in audit.groups
-        if group.rests_on_popularity
-    ]
+        Caution(
+            f"Predictions for links with {group.by} {clean(group.label)} rest on popularity alone: "
+            f"{popular} of {count(group.num_links, 'link')}.",
+            f"group-{at}-popular", popular,
+        )
+        for at, group in enumerate(audit.groups)
+        if group.rests_on_popularity and (popular := group.verdicts.get("degree_only", 0))
+    ]  # fmt: skip
     return told
 
 
@@ -232,7 +256,7 @@ def to_text(audit: AuditFigures) -> str:
     if not audit.num_links:
         return "\n\n".join(blocks)
     if found := cautions(audit):
-        blocks.append(_list("To look at", found))
+        blocks.append(_list("To look at", (each.text for each in found)))
     parts = [
         f"{names[name]}: {mean_words(audit.parts[name])} (mean absolute value "
         f"{audit.parts[name].mean_abs:.2f})"

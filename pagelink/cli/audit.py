@@ -116,12 +116,15 @@ def _links(
 ) -> list[LinkLike]:
     """The links of a table, or the test links that are predicted; all of them, or a sample."""
     from pagelink.audit.sampling import distinct, predicted_links, sample_links
+    from pagelink.errors import SettingsError
     from pagelink.graph.links import LinkReader
     from pagelink.tables.link_tables import read_links
 
     if table is None:
         return predicted_links(checkpoint, sample or 500, limit, seed)
     listed = [row.link for row in read_links(table)]
+    if not listed:
+        raise SettingsError(f"{table} has no links: below src,dst there is nothing.")
     given = distinct(LinkReader(checkpoint.graph, [checkpoint.link_type]), listed)
     if len(given) < len(listed):
         more = len(listed) - len(given)

@@ -262,7 +262,7 @@ def check(
 
 
 def _say_interrupted() -> NoReturn:
-    errors.print("interrupted (tables of links and benchmarks go on where they stopped)")
+    errors.print("interrupted (tables of links, audits and benchmarks go on where they stopped)")
     # Interrupted within an `exec` of a text, as dataclasses do it, Python would end by the signal
     # whatever we say, unless another one follows.
     exec("")

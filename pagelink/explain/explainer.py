@@ -241,7 +241,8 @@ class PaGELink(Prepared):
             address: of a Ray cluster.
 
         Raises:
-            SettingsError: there are no links, or no such column; before any work.
+            SettingsError: there are no links, none of the graph, or no such column; before any
+                work.
         """
         from pagelink.audit.job import audit_links
         from pagelink.engine import engine_of
@@ -289,7 +290,7 @@ class PaGELink(Prepared):
             most: metapaths at most.
 
         Raises:
-            SettingsError: there are no links, or an argument is out of its range.
+            SettingsError: there are no links, none of the graph, or an argument is out of range.
         """
         from pagelink.audit.link_group import explain_group
 

@@ -14,6 +14,7 @@ from pagelink.audit.job import summariser
 from pagelink.audit.page import SHOWN, to_fragment
 from pagelink.audit.result import Audit
 from pagelink.audit.rows import Row, make_rows, settle, suspects_of
+from pagelink.audit.sampling import distinct
 from pagelink.audit.summary import carried_by, judged, measured_rows, verifying_rows
 from pagelink.audit.wording import part_words, signed, verdict_rows
 from pagelink.errors import LinkError, SettingsError
@@ -21,6 +22,7 @@ from pagelink.explain.explainer import PaGELink
 from pagelink.graph.links import LinkLike
 from pagelink.measure.verdict import PARTS
 from pagelink.views.text import clean, count
+from pagelink.views.text import words as plain_words
 from pagelink.web.answers import attachment
 from pagelink.web.contract import Answer, ModelRequest
 
@@ -180,11 +182,11 @@ class _Run:
     """
 
     def __init__(self, explainer: PaGELink, links: list[LinkLike], title: str) -> None:
-        self._summarise = summariser(explainer, links, (), title)
-        self._explainer, self._links = explainer, links
+        self._summarise = summariser(explainer, (), title)
+        self._explainer, self._links = explainer, distinct(explainer.reader, links)
         self._rows: list[Row] = []
         self._suspects: Suspects = ((), ())
-        self.done, self.total = 0, 2 * len(links)
+        self.done, self.total = 0, 2 * len(self._links)
         self.audit: Audit | None = None
 
     def step(self) -> None:
@@ -247,6 +249,12 @@ def opened(audit: Audit) -> dict[str, FigureLinks]:
         "interaction of source and target",
         [(i, game.interaction.value) for i in measured if (game := rows[i].game)],
     )
+    for at, name in enumerate(sorted(audit.direct_relations)):
+        joined = (i for i in measured if name in rows[i].direct_relations)
+        found[f"direct-{at}"] = _links(f"Joined directly by {plain_words(name)}", joined)
+    for at, name in enumerate(sorted(audit.records or {})):
+        recorded = (i for i in measured if name in rows[i].records)
+        found[f"record-{at}"] = _links(f"Raised by {name}", recorded)
     for at, (told, _) in enumerate(verdict_rows(audit.verdicts)):
         same = (i for i in measured if verdict_rows({judged(rows[i]): 1})[0][0] == told)
         found[f"verdict-{at}"] = _links(told, same)

@@ -17,7 +17,7 @@ from support.shell import shell
 from pagelink import PaGELink, Settings
 from pagelink.audit import rows
 from pagelink.audit.comparison import compare
-from pagelink.audit.figures import read_audit
+from pagelink.audit.figures import CarrierSummary, Mean, read_audit
 from pagelink.audit.game import Game
 from pagelink.audit.job import LINKS_A_CHUNK, audit_job, audit_links
 from pagelink.audit.result import Audit
@@ -155,6 +155,9 @@ def test_too_little_time(planted: tuple[PaGELink, list[tuple[int, int]]]) -> Non
     explainer, links = planted
     hasty = explainer.replace(explainer.settings.replace(deadline=1e-6))
     found = hasty.audit(links[:2])
+    said = "None of the links could be measured. The first: The deadline of 1e-06 seconds"
+    assert said in str(found)
+    assert said in found.to_html()
     assert (found.num_links, found.num_failed) == (0, 2)
     assert {row.reason for row in found.rows} == {"out_of_time"}
     (whole,) = make_rows(explainer, links[:1])
@@ -173,11 +176,18 @@ def test_one_link_and_none(planted: tuple[PaGELink, list[tuple[int, int]]]) -> N
     assert max(mean.error for mean in found.parts.values()) > 0
     assert "Metapaths, found on the only link, and not verified on another one:" in str(found)
     assert "2 other chains can stand in for it" in str(found)
-    none = explainer.audit([("nobody", 1)])
-    assert str(none).splitlines()[2:] == [
-        "None of the links could be measured. The first: " + none.rows[0].message
-    ]
-    assert "None of the links could be measured. The first: There is no" in none.to_html()
+
+
+def test_links_of_which_none_is_of_the_graph(
+    planted: tuple[PaGELink, list[tuple[int, int]]],
+) -> None:
+    explainer, _ = planted
+    message = "None of the links given can be measured. The first: There is no .* 'nobody'"
+    for ask in (explainer.audit, explainer.explain_group):
+        with pytest.raises(SettingsError, match=message):
+            ask([("nobody", 1), (0, "nothing")])
+        with pytest.raises(SettingsError, match="There are no links"):
+            ask([])
 
 
 def test_a_link_that_is_given_twice_counts_once(
@@ -255,6 +265,16 @@ def test_what_a_model_relies_on_now(audit: Audit) -> None:
     assert same.num_common == NUM_LINKS
     assert not any(part.is_clear for part in same.parts)
     assert (same.gained, same.lost, same.new_facts) == ((), (), ())
+    # What is new may be so because the links are: how many of those in both it moves is said.
+    hub = CarrierSummary(
+        "artist", (("artist", 0),), "A", 9, 3, 3, 0, Mean(1.0, 0.1, 1.0), (1, 2, NUM_LINKS - 1)
+    )
+    old, new = replace(audit, facts=(), nodes=()), replace(audit, facts=(), nodes=(hub,))
+    assert compare(old, new).new_facts == (f"A (artist) moves 3 of {NUM_LINKS} predictions",)
+    fewer = replace(old, rows=tuple(row for row in old.rows if row.game)[:3])
+    assert compare(fewer, new).new_facts == (
+        f"A (artist) moves 3 of {NUM_LINKS} predictions, 2 of the 3 that are in both",
+    )
     other = replace(after, link_type=("user", "likes", "item"))
     with pytest.raises(SettingsError, match="different links"):
         compare(audit, other)

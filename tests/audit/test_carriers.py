@@ -38,7 +38,7 @@ def test_a_poisoned_fact_is_found() -> None:
     found = {(each.kind, each.nodes[0][1]): each for each in audit.nodes}
     assert found["mix", mix].num_links == found["artist", artist].num_links == 6
     told = f"The fact that {first.text} moves 6 of 6 predictions: it raises all of them"
-    assert told in " ".join(cautions(audit))
+    assert told in " ".join(each.text for each in cautions(audit))
     assert told in str(audit)
 
 
@@ -67,7 +67,7 @@ def test_a_leak_is_found() -> None:
     assert audit.direct_relations == {"owns": 4}
     assert audit.metapaths[0].words == "reader → owns → book"
     assert audit.metapaths[0].num_carried == audit.num_verifying == 2
-    assert "'owns' joins source and target directly for 4 of 4 links" in cautions(audit)[0]
+    assert "'owns' joins source and target directly for 4 of 4 links" in cautions(audit)[0].text
 
 
 def test_a_record_of_the_link_is_found() -> None:
@@ -79,7 +79,11 @@ def test_a_record_of_the_link_is_found() -> None:
     audit = explainer.audit([(size * i, size * i + 4) for i in range(4)])
     chain = "reader → owns → book → cites → book"
     assert audit.records == {chain: 4}
-    assert f"{chain} joins source and target of 4 of 4 links" in cautions(audit)[0]
+    assert (
+        f"{chain} joins source and target by way of what has no other facts"
+        in cautions(audit)[0].text
+    )
+    assert "and raises 4 of 4 predictions" in cautions(audit)[0].text
     # A book with a further fact is a node like any other; a chain that moves nothing is no matter.
     more = scenes([*facts, (2, "by", 1)], count=4)
     size = more["reader"].num_nodes // 4

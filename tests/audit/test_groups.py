@@ -146,7 +146,7 @@ def test_an_audit_says_who_rests_on_popularity() -> None:
     audit = explainer.audit(mechanism.pairs)
     assert audit.verdicts == {"degree_only": 3}
     assert all(group.rests_on_popularity for group in audit.groups)
-    assert any("rest on popularity alone" in caution for caution in cautions(audit))
+    assert any("rest on popularity alone" in caution.text for caution in cautions(audit))
     # Any other facts at that end would have done: no metapath is said to carry anything.
     assert audit.metapaths == ()
     with pytest.raises(errors.SettingsError, match="no links"):

@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
-from support.two_models import some_links, two_models
+from support.chains_of_books import LINK, WalkModel, scenes
+from support.two_models import QUICK, some_links, two_models
 
-from pagelink import errors
+from pagelink import PaGELink, errors
 from pagelink.audit.comparison import compare
 from pagelink.audit.result import Audit
+from pagelink.audit.wording import cautions
 from pagelink.web.app import make_app
 from pagelink.web.audited import AuditPage, page_of
 from pagelink.web.explorer import Explorer
@@ -67,6 +69,32 @@ def test_the_links_of_a_figure_are_those_it_is_about(audit: Audit, page: AuditPa
         assert value.lstrip("+\N{MINUS SIGN}") == f"{abs(effects[0]):.2f}"
     group = next(i for i, each in enumerate(audit.groups) if each.by.startswith("degree of the t"))
     assert page.figures[f"group-{group}"].links == list(audit.groups[group].rows)
+
+
+@pytest.mark.parametrize(
+    ("walked", "facts", "dst", "key"),
+    [
+        ("owns", [(0, "owns", 0), (0, "owns", 1), (0, "by", 0), (1, "by", 0)], 0, "direct-0"),
+        ("owns cites", [(0, "owns", 1), (3, "by", 0), (0, "owns", 2), (2, "cites", 4)], 4,
+         "record-0"),
+    ],
+)  # fmt: skip
+def test_what_may_be_a_leak_opens_its_links(
+    walked: str, facts: list[tuple[int, str, int]], dst: int, key: str
+) -> None:
+    data = scenes(facts, count=4)
+    size = data["reader"].num_nodes // 4
+    explainer = PaGELink(WalkModel(walked, slope=4.0), data, LINK, QUICK, threshold=None)
+    # The last one is joined by nothing.
+    links = [*((size * i, size * i + dst) for i in range(4)), (0, size + dst)]
+    made = explainer.audit(links)
+    page = page_of(made)
+    assert cautions(made)[0].key == key
+    assert page.figures[key].links == [0, 1, 2, 3]
+    for caution in cautions(made):
+        assert f'data-figure="{caution.key}">{caution.num_links} link' in page.html
+        assert len(page.figures[caution.key].links) == caution.num_links
+        assert caution.text in str(made)
 
 
 def test_an_audit_comes_back_from_its_file(audit: Audit, tmp_path: Path) -> None:
