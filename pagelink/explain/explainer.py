@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from typing import TYPE_CHECKING
 
+from torch import Tensor
+
 from pagelink.errors import SettingsError, need
 from pagelink.explain.counterfactual import At, Counterfactual
 from pagelink.explain.counterfactual_search import RemovalGoal, find_counterfactual
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from pagelink.audit.link_group import GroupExplanation
     from pagelink.audit.result import Audit
     from pagelink.engine import Engine
+    from pagelink.trained.training import Training
     from pagelink.views.notebook import ExplanationWidget
 
 BATCH_SIZE = 256
@@ -294,6 +297,40 @@ class PaGELink(Prepared):
         from pagelink.audit.link_group import explain_group
 
         return explain_group(self, links, most=most)
+
+    def with_embeddings(
+        self,
+        explanation: Explanation,
+        *,
+        training: Training | None = None,
+        trained_on: Tensor | None = None,
+    ) -> Explanation:
+        """Return an explanation that also says what its facts put into learned embeddings.
+
+        Where a model has learned a vector per node, what it knows of a fact may lie there, and not
+        in the messages along it. The vectors of source and target are trained anew from random
+        starts on their links, with those on the returned paths and without them; everything else is
+        frozen.
+        That takes as many passes over the graph, with gradients, as there are starts times steps,
+        twice. Model and data stay as they are.
+
+        Args:
+            explanation: one of this explainer.
+            training: how they are trained: starts, steps, facts at most.
+            trained_on: links of the link's type that the model was trained on and the graph does
+                not have, as indices [2, num_links].
+
+        Returns:
+            The explanation with `embedded`; as it was, if neither source nor target has a learned
+            vector, or if no fact on a path is a link of one of them that the model was trained on.
+
+        Raises:
+            SettingsError: the graph is a store on disk, or it has no links to train the vectors on.
+        """
+        from pagelink.trained.in_embeddings import put_into_embeddings
+
+        found = put_into_embeddings(self, explanation, training, trained_on)
+        return dataclasses.replace(explanation, embedded=found)
 
     def widget(self, explanation: Explanation) -> ExplanationWidget:
         """Return an explanation as a notebook widget, in which facts are switched off by a click.

@@ -16,7 +16,7 @@ from pagelink import PageLinkError, Settings, TrainedExplainer, explain_trained
 from pagelink.errors import GraphError, LinkError, ModelError, SettingsError
 from pagelink.trained.embeddings import EmbeddingModel, factorisation
 from pagelink.trained.explainer import DEFAULT
-from pagelink.trained.mimics import Training
+from pagelink.trained.training import Training
 from pagelink.views.rows import to_rows
 
 QUICK = Training(steps=25, others=64)

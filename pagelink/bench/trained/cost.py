@@ -54,10 +54,7 @@ def measure(name: str, links: int, *, quick: bool = False) -> Figures:
         for (head, relation, _), tail in zip(offered.tolist(), facts[:, 2].tolist(), strict=True)
         if (head, relation, tail) not in known and head != tail
     ][: links + 1]
-    seconds = [
-        timed(lambda each=each: explainer.explain(each[0], each[2], each[1]))[1]
-        for each in asked
-    ]  # fmt: skip
+    seconds = [timed(partial(explainer.explain, s, t, r))[1] for s, r, t in asked]
     return {
         "facts per node": plain(2 * len(facts) / (2 * nodes if is_rating else nodes)),
         "size": explainer.embeddings.nodes.shape[1],
