@@ -123,7 +123,7 @@ def _explain_table(explainer: TrainedExplainer, links: Path, out: Path) -> None:
     given = read_links(links)
     failed = 0
     # A link of the table is source, target and relation; one of the model has the relation inside.
-    asked = [(row.link[0], row.link[2], row.link[1]) if len(row.link) == 3 else row.link
+    asked: list[Any] = [(row.link[0], row.link[2], row.link[1]) if len(row.link) == 3 else row.link
              for row in given]  # fmt: skip
 
     def rows() -> Iterator[Any]:

@@ -6,8 +6,6 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from typing import TYPE_CHECKING
 
-from torch import Tensor
-
 from pagelink.errors import SettingsError, need
 from pagelink.explain.counterfactual import At, Counterfactual
 from pagelink.explain.counterfactual_search import RemovalGoal, find_counterfactual
@@ -299,11 +297,7 @@ class PaGELink(Prepared):
         return explain_group(self, links, most=most)
 
     def with_embeddings(
-        self,
-        explanation: Explanation,
-        *,
-        training: Training | None = None,
-        trained_on: Tensor | None = None,
+        self, explanation: Explanation, *, training: Training | None = None
     ) -> Explanation:
         """Return an explanation that also says what its facts put into learned embeddings.
 
@@ -317,19 +311,18 @@ class PaGELink(Prepared):
         Args:
             explanation: one of this explainer.
             training: how they are trained: starts, steps, facts at most.
-            trained_on: links of the link's type that the model was trained on and the graph does
-                not have, as indices [2, num_links].
 
         Returns:
             The explanation with `embedded`; as it was, if neither source nor target has a learned
-            vector, or if no fact on a path is a link of one of them that the model was trained on.
+            vector, or if no fact on a path is a link of one of them that the model was trained on,
+            that is of one of the explainer's link types.
 
         Raises:
-            SettingsError: the graph is a store on disk, or it has no links to train the vectors on.
+            SettingsError: the graph is a store on disk.
         """
         from pagelink.trained.in_embeddings import put_into_embeddings
 
-        found = put_into_embeddings(self, explanation, training, trained_on)
+        found = put_into_embeddings(self, explanation, training)
         return dataclasses.replace(explanation, embedded=found)
 
     def widget(self, explanation: Explanation) -> ExplanationWidget:

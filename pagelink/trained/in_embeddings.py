@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -23,7 +22,6 @@ from torch.nn.functional import softplus
 from pagelink.errors import SettingsError
 from pagelink.explain.options import facts_of
 from pagelink.explain.preparation import Prepared
-from pagelink.explain.ranking import KnownLinks
 from pagelink.explain.result import Embedded, Explanation
 from pagelink.graph.links import Link
 from pagelink.graph.lookup import states_facts
@@ -39,7 +37,6 @@ def put_into_embeddings(
     explainer: Prepared,
     explanation: Explanation,
     training: Training | None = None,
-    trained_on: Any = None,
 ) -> Embedded | None:
     """Return what the facts of the returned paths put into the embeddings of source and target.
 
@@ -47,31 +44,27 @@ def put_into_embeddings(
         explainer: of a model that passes messages.
         explanation: one of its explanations.
         training: how rows are trained; `others` is the number of random links of each end.
-        trained_on: links of the link's type that the model was trained on, beside those of the
-            graph, as indices [2, num_links].
 
     Returns:
         None if neither source nor target has a learned row, or if no fact on a path is a link of
-        one of them that the model was trained on.
+        one of them that the model was trained on: one of its link types.
 
     Raises:
-        SettingsError: the graph is a store on disk, or there is no link to train the rows on.
+        SettingsError: the graph is a store on disk.
     """
     if explainer.store is not None:
         raise SettingsError(
             "What facts put into embeddings takes passes over the whole graph, and this one is a "
             "store on disk. Make the explainer with the graph in memory, a HeteroData."
         )
+    training = training or Training()
     if not explanation.paths:
         return None
-    training = training or Training()
     link = explainer.link(explanation.src[1], explanation.dst[1], explanation.link_type)
-    tables = learned_tables(explainer.predictor, link)
-    if not tables:
-        return None
     facts = facts_of(explainer.graph, explanation.paths)
-    links = TrainingLinks.of(explainer, link, facts, training, trained_on)
-    if not links.is_in_question.any():
+    links = TrainingLinks.of(explainer, link, facts, training)
+    tables = learned_tables(explainer.predictor, link) if links.is_in_question.any() else []
+    if not tables:
         return None
     scores = _scores(explainer, link, tables, links, training)
     effect = scores[0] - scores[1]
@@ -100,23 +93,15 @@ class TrainingLinks:
     """All links that are true, and the explained one, by `codes`."""
 
     @classmethod
-    def of(
-        cls, explainer: Prepared, link: Link, facts: Longs, training: Training, trained_on: Any
-    ) -> TrainingLinks:
-        """Collect the links; of an end with more than `max_facts`, some at random.
-
-        Raises:
-            SettingsError: there is none.
-        """
+    def of(cls, explainer: Prepared, link: Link, facts: Longs, training: Training) -> TrainingLinks:
+        """Collect the links of the graph; of an end with more than `max_facts`, some at random."""
         graph = explainer.graph
         kinds = [graph.edge_types.index(each) for each in explainer.link_types]
         edges = np.flatnonzero(np.isin(graph.relation, kinds) & (graph.fact != link.fact))
-        more = KnownLinks.of(graph, link.type, trained_on)
-        src = np.concatenate([graph.src[edges], more.src]).astype(np.int64)
-        dst = np.concatenate([graph.dst[edges], more.dst]).astype(np.int64)
-        own = np.full(len(more.src), graph.edge_types.index(link.type))
-        relation = np.concatenate([graph.relation[edges], own]).astype(np.int64)
-        asked = np.concatenate([np.isin(graph.fact[edges], facts), np.zeros(len(own), dtype=bool)])
+        src, dst, relation = (
+            each[edges].astype(np.int64) for each in (graph.src, graph.dst, graph.relation)
+        )
+        asked = np.isin(graph.fact[edges], facts)
         is_new = (src != link.src) | (dst != link.dst)
         parts, weights = [], []
         for end in (link.src, link.dst):
@@ -125,12 +110,6 @@ class TrainingLinks:
             parts.append(chosen)
             weights.append(weight)
         rows = np.concatenate(parts)
-        if not len(rows):
-            raise SettingsError(
-                f"The graph has no link of the type {link.type} at source or target beside the "
-                "explained one, so there is nothing to train their embeddings on. Give the links "
-                "that the model was trained on: trained_on, indices of shape [2, num_links]."
-            )
         return cls(
             src[rows], dst[rows], relation[rows], np.concatenate(weights).astype(np.float32),
             asked[rows], np.repeat([link.src, link.dst], [len(part) for part in parts]),

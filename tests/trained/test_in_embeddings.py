@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from torch_geometric.nn import SAGEConv
 
 from pagelink import Explanation, PaGELink, Settings
 from pagelink.errors import SettingsError
+from pagelink.store.writer import save_store
 from pagelink.trained.node_tables import learned_tables
 from pagelink.trained.training import Training
 
@@ -148,13 +150,17 @@ def test_only_rows_of_the_ends_are_taken_for_tables() -> None:
     assert found == {model.user: ((3,), (first[0],)), model.item: ((3,), (first[1],))}
 
 
-def test_links_that_the_graph_does_not_have_are_given() -> None:
-    data = shop()
-    bought = ("user", "bought", "item")
-    explainer = PaGELink(Memory(), data, bought, settings=SETTINGS, threshold=None)
+def test_facts_that_are_no_links_to_predict_get_no_line() -> None:
+    explainer = PaGELink(Memory(), shop(), ("user", "bought", "item"), SETTINGS, threshold=None)
     answer = explainer.explain(0, 0)
-    with pytest.raises(SettingsError, match="trained_on"):
-        explainer.with_embeddings(answer, training=QUICK)
-    links = data[LIKES].edge_index
-    told = explainer.with_embeddings(answer, training=QUICK, trained_on=links)
-    assert told.embedded is None, "no fact of the paths is a link to predict"
+    assert answer.paths
+    assert explainer.with_embeddings(answer, training=QUICK).embedded is None
+
+
+def test_a_store_on_disk_is_refused(tmp_path: Path) -> None:
+    explainer = PaGELink(
+        Memory(), save_store(shop(), tmp_path / "shop"), LIKES, SETTINGS, threshold=None
+    )
+    answer = explainer.explain(0, 0)
+    with pytest.raises(SettingsError, match="graph in memory"):
+        explainer.with_embeddings(answer)
