@@ -252,6 +252,9 @@ def _trained(
 ) -> list[Tensor]:
     """The rows of source and target in each table, trained anew by the log-loss of links.
 
+    They grow no longer than the median of the table: a few links alone, without what kept the model
+    from learning them by heart, would be told apart by ever longer vectors.
+
     Args:
         score: from the values of the tables to the logits of the links.
         tables: the tables.
@@ -260,8 +263,9 @@ def _trained(
         training: how.
     """
     weight, side = loss
-    rows, steps = [], []
+    rows, steps, lengths = [], [], []
     for table in tables:
+        lengths.append(table.values.reshape(len(table.values), -1).norm(dim=1).median())
         spread = float(table.values.std(correction=0)) or 1.0
         size = table.values[0].numel()
         drawn = [
@@ -277,4 +281,7 @@ def _trained(
         total = (weight * softplus(side * logits)).sum()
         for step, gradient in zip(steps, torch.autograd.grad(total, rows), strict=True):
             step.step(gradient.clone())
+        for mine, most in zip(rows, lengths, strict=True):
+            flat = mine.data.reshape(len(mine), -1)
+            flat *= (most / flat.norm(dim=1, keepdim=True).clamp(min=1e-12)).clamp(max=1)
     return [mine.detach() for mine in rows]
