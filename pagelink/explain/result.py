@@ -167,6 +167,8 @@ class Embedded:
     starts: int
     trained_on: int
     """How many of the facts are links of source or target that the model was trained on."""
+    ends: tuple[str, ...]
+    """Which of `src` and `dst` have a learned embedding."""
 
 
 @dataclass(frozen=True)
@@ -332,7 +334,7 @@ class Explanation:
                 for each in values.get("alternatives", ())
             ),
             "held_out_share": None if held_out is None else HeldOutShare(**held_out),
-            "embedded": None if embedded is None else Embedded(**embedded),
+            "embedded": embedded and Embedded(**{**embedded, "ends": tuple(embedded["ends"])}),
             "strongest": _strongest_from_dict(values.get("strongest")),
             "what_else": tuple(Part(**part) for part in values.get("what_else", ())),
             "notes": tuple(values["notes"]),

@@ -73,6 +73,11 @@ def put_into_embeddings(
         float(effect.std(ddof=1) / np.sqrt(len(effect))),
         training.starts,
         int(links.is_in_question.sum()),
+        tuple(
+            name
+            for name, end in (("src", link.src), ("dst", link.dst))
+            if any(end in table.nodes for table in tables)
+        ),
     )
 
 
@@ -253,7 +258,7 @@ def _trained(
     """The rows of source and target in each table, trained anew by the log-loss of links.
 
     They grow no longer than the median of the table: a few links alone, without what kept the model
-    from learning them by heart, would be told apart by ever longer vectors.
+    from learning them by heart, would be distinguished by ever longer vectors.
 
     Args:
         score: from the values of the tables to the logits of the links.
@@ -279,7 +284,8 @@ def _trained(
     for _ in range(training.steps):
         logits = score([table.with_rows(mine) for table, mine in zip(tables, rows, strict=True)])
         total = (weight * softplus(side * logits)).sum()
-        for step, gradient in zip(steps, torch.autograd.grad(total, rows), strict=True):
+        gradients = torch.autograd.grad(total, rows, allow_unused=True, materialize_grads=True)
+        for step, gradient in zip(steps, gradients, strict=True):
             step.step(gradient.clone())
         for mine, most in zip(rows, lengths, strict=True):
             flat = mine.data.reshape(len(mine), -1)

@@ -185,11 +185,14 @@ def embedded_sentence(explanation: Explanation, link: Fact) -> str:
     digits = decimals_for(found.error)
     which = "lower" if found.effect >= 0 else "higher"
     noise = "; random starts alone may do as much" if abs(found.effect) < 2 * found.error else ""
+    named = {"src": link.subject.short, "dst": link.object.short}
+    nodes = enumerated(named[end] for end in found.ends)
+    what = f"embedding of {nodes}" if len(found.ends) == 1 else f"embeddings of {nodes}"
     return (
-        f"Not trained on the facts of {these}, the embeddings of {link.subject.short} and "
-        f"{link.object.short} would score {abs(found.effect):.{digits}f} {which} (standard error "
-        f"{found.error:.{digits}f}{noise}): both were trained anew from "
-        f"{number_word(found.starts)} random starts, with these facts and without them."
+        f"Not trained on the facts of {these}, the {what} would score "
+        f"{abs(found.effect):.{digits}f} {which} (standard error {found.error:.{digits}f}{noise}), "
+        f"by training anew from {number_word(found.starts)} random starts, with these facts and "
+        "without them."
     )
 
 

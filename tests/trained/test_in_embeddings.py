@@ -87,11 +87,12 @@ def test_what_embeddings_memorise_is_found_and_said(tables: str) -> None:
     assert told.embedded is not None
     assert told.embedded.effect > 3 * told.embedded.error > 0
     assert told.embedded.starts == 5
+    assert told.embedded.ends == ("src", "dst")
     assert told.embedded.trained_on > 0
     assert explainer.with_embeddings(answer, training=QUICK).embedded == told.embedded
     said = "the embeddings of user 0 and item 0 would score"
     assert said in str(told)
-    assert "trained anew from five random starts" in told.to_html()
+    assert "training anew from five random starts" in told.to_html()
     assert Explanation.from_dict(told.to_dict()).embedded == told.embedded
     # The model is what it was.
     assert [name for name, _ in model.named_parameters()] == names
@@ -130,6 +131,16 @@ def test_frozen_features_get_no_line() -> None:
     told = explainer.with_embeddings(answer, training=QUICK)
     assert told.embedded is None
     assert str(told) == str(answer)
+
+
+def test_one_end_with_a_learned_vector() -> None:
+    model = Memory()
+    model.item.weight.requires_grad_(False)
+    explainer, answer = explained(model)
+    told = explainer.with_embeddings(answer, training=QUICK)
+    assert told.embedded is not None
+    assert told.embedded.ends == ("src",)
+    assert "the embedding of user 0 would score" in str(told)
 
 
 def test_only_rows_of_the_ends_are_taken_for_tables() -> None:
