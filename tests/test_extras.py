@@ -27,6 +27,8 @@ FOLDERS = {
     "views/notebook.py": NOTEBOOK,
     "views/pages.py": {"resvg_py", "font_source_sans_pro"},
     "engine/ray_engine.py": {"ray"},
+    "trained/saved.py": {"pykeen"},
+    "bench/trained/cost.py": {"pykeen"},
 }
 """What folders and files may import beside the core."""
 

@@ -21,9 +21,11 @@ ORDER = (
     "engine", "audit", "web", "study", "bench", "cli", "__main__",
 )  # fmt: skip
 # A result says and draws itself, so that a user need not know the views, and an explainer has its
-# links explained by workers and its model audited, so that a user need not know the engine nor the
-# audit: imported when called.
-WHEN_CALLED = (("explain", "views"), ("explain", "engine"), ("explain", "audit"))
+# links explained by workers, its model audited and embeddings trained anew, so that a user need not
+# know the engine, the audit nor what trains: imported when called.
+WHEN_CALLED = (
+    ("explain", "views"), ("explain", "engine"), ("explain", "audit"), ("explain", "trained"),
+)  # fmt: skip
 MOST_MODULES, MOST_LINES = 16, 400
 # `import pagelink`, `pagelink --help` and drawing a stored explanation must not wait for torch.
 QUICK = ("", "cli", "views")

@@ -327,12 +327,13 @@ def examples(
 def trained(
     data: Annotated[Many, repeatable("UMLS or FB15k-237; default: UMLS.", "NAME")] = None,
     model: Annotated[Many, repeatable("ComplEx or TransE; default: both.", "NAME")] = None,
+    only: Annotated[Many, repeatable("Only deletion, agreement or cost.", "PART")] = None,
     predictions: Annotated[
         int, typer.Option(min=1, help="Predictions whose explanations are deleted.")
     ] = 100,
     links: Annotated[
-        int, typer.Option(min=0, help="UMLS: links of which single sets are deleted.")
-    ] = 20,
+        int, typer.Option(min=1, help="UMLS: the last of these, of which single sets are deleted.")
+    ] = 10,
     seeds: Annotated[int, typer.Option(min=2, help="Number of trainings of each model.")] = 5,
     out: Annotated[Path, output("Folder for results.")] = Path("out"),
     quick: Quick = False,
@@ -348,6 +349,6 @@ def trained(
     one_thread()
     with locked(out):
         run_and_print(
-            out, console, data=data or ["UMLS"], models=model or [], predictions=predictions,
-            links=links, seeds=seeds, quick=quick,
+            out, console, data=data or ["UMLS"], models=model or [], only=only or [],
+            predictions=predictions, links=links, seeds=seeds, quick=quick,
         )  # fmt: skip

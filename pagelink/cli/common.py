@@ -95,6 +95,21 @@ def repeatable(help: str, metavar: str | None = None, panel: str | None = None) 
 Known = Annotated[Many, repeatable(KNOWN_HELP, "RELATION")]
 
 
+def nodes_of(given: Many) -> list[tuple[str, str]] | None:
+    """Read nodes that were given as TYPE=NAME."""
+    if given is None:
+        return None
+    for node in given:
+        if "=" not in node:
+            raise typer.BadParameter(f"A node is TYPE=NAME, as movie=Heat (1995); got {node!r}.")
+    return [(node.split("=", 1)[0], node.split("=", 1)[1]) for node in given]
+
+
+def metapaths_of(given: Many) -> list[list[str]] | None:
+    """Read metapaths, relations with commas between them."""
+    return None if given is None else [[name.strip() for name in m.split(",")] for m in given]
+
+
 def check_device(device: str | None) -> None:
     """Refuse, before any work, a device that torch cannot use here."""
     if device is not None:

@@ -23,6 +23,8 @@ from pagelink.cli.common import (
     check_target,
     console,
     load,
+    metapaths_of,
+    nodes_of,
     output,
     proof_of,
     repeatable,
@@ -184,6 +186,14 @@ def explain(
         str,
         typer.Option(help="dst ranks the target, src the source.", rich_help_panel=MORE),
     ] = "dst",
+    embeddings: Annotated[
+        bool,
+        typer.Option(
+            "--embeddings",
+            rich_help_panel=MORE,
+            help="Also say what the paths' facts put into learned embeddings of the two nodes.",
+        ),
+    ] = False,
     runs: Annotated[
         int,
         typer.Option(
@@ -303,6 +313,8 @@ def explain(
             instead is not None and (is_table or html is not None or png is not None),
         "--instead and --counterfactual are two questions; ask one at a time.":
             instead is not None and counterfactual,
+        "--embeddings goes with --src and --dst: it takes many passes over the graph per link.":
+            is_table and embeddings,
         "--memory goes with --links: one link is explained by itself.":
             not is_table and memory is not None,
         "--dry-run and --metrics go with --links.": not is_table and (dry_run or bool(metrics)),
@@ -327,9 +339,9 @@ def explain(
         need("--png", "web", "resvg_py", "font_source_sans_pro")
     given = {
         "num_paths": paths, "max_length": max_length, "max_degree": max_degree, "budget": budget,
-        "exclude_relations": exclude_relation, "exclude_nodes": _nodes(exclude_node),
-        "via": _nodes(via), "metapaths": _metapaths(metapath),
-        "forbid_metapaths": _metapaths(forbid_metapath), "before": before,
+        "exclude_relations": exclude_relation, "exclude_nodes": nodes_of(exclude_node),
+        "via": nodes_of(via), "metapaths": metapaths_of(metapath),
+        "forbid_metapaths": metapaths_of(forbid_metapath), "before": before,
         "date_column": date_column, "prefer": prefer, "deadline": deadline,
         "longer": False if no_longer else None,
     }  # fmt: skip
@@ -365,6 +377,8 @@ def explain(
         say_written(write_files((svg, contrast.to_svg), (json, lambda: _text(contrast.to_dict()))))
         return
     explanation = explainer.explain(src or "", dst or "", **on_request)
+    if embeddings:
+        explanation = explainer.with_embeddings(explanation)
     console.print(str(explanation))
     values = {} if json is None else explanation.to_dict(mask=mask)
     if counterfactual:
@@ -383,16 +397,3 @@ def explain(
 
 def _text(values: dict[str, Any]) -> str:
     return dumps(values, ensure_ascii=False, indent=1)
-
-
-def _nodes(given: Many) -> list[tuple[str, str]] | None:
-    if given is None:
-        return None
-    for node in given:
-        if "=" not in node:
-            raise typer.BadParameter(f"A node is TYPE=NAME, as movie=Heat (1995); got {node!r}.")
-    return [(node.split("=", 1)[0], node.split("=", 1)[1]) for node in given]
-
-
-def _metapaths(given: Many) -> list[list[str]] | None:
-    return None if given is None else [[name.strip() for name in m.split(",")] for m in given]

@@ -48,6 +48,7 @@ from pagelink.cli.link_tables import report
 from pagelink.cli.store import store
 from pagelink.cli.study import study
 from pagelink.cli.train import recommend, train
+from pagelink.cli.trained import explain_trained
 from pagelink.errors import PageLinkError, SettingsError, need
 from pagelink.runtime.files import locked
 
@@ -128,6 +129,7 @@ def describe(
 app.command()(train)
 app.command()(recommend)
 app.command()(explain)
+app.command()(explain_trained)
 app.command()(report)
 app.command()(audit)
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pagelink.audit.link_group import GroupExplanation
     from pagelink.audit.result import Audit
     from pagelink.engine import Engine
+    from pagelink.trained.training import Training
     from pagelink.views.notebook import ExplanationWidget
 
 BATCH_SIZE = 256
@@ -295,6 +296,35 @@ class PaGELink(Prepared):
         from pagelink.audit.link_group import explain_group
 
         return explain_group(self, links, most=most)
+
+    def with_embeddings(
+        self, explanation: Explanation, *, training: Training | None = None
+    ) -> Explanation:
+        """Return an explanation that also says what its facts put into learned embeddings.
+
+        Where a model has learned a vector per node, what it knows of a fact may lie there, and not
+        in the messages along it. The vectors of source and target are trained anew from random
+        starts on their links, with those on the returned paths and without them; everything else is
+        frozen.
+        That takes as many passes over the graph, with gradients, as there are starts times steps,
+        twice. Model and data stay as they are.
+
+        Args:
+            explanation: one of this explainer.
+            training: how they are trained: starts, steps, facts at most.
+
+        Returns:
+            The explanation with `embedded`; as it was, if neither source nor target has a learned
+            vector, or if no fact on a path is a link of one of them that the model was trained on,
+            that is of one of the explainer's link types.
+
+        Raises:
+            SettingsError: the graph is a store on disk.
+        """
+        from pagelink.trained.in_embeddings import put_into_embeddings
+
+        found = put_into_embeddings(self, explanation, training)
+        return dataclasses.replace(explanation, embedded=found)
 
     def widget(self, explanation: Explanation) -> ExplanationWidget:
         """Return an explanation as a notebook widget, in which facts are switched off by a click.

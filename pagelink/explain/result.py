@@ -157,6 +157,21 @@ class Alternative:
 
 
 @dataclass(frozen=True)
+class Embedded:
+    """What the facts of the paths put into the learned embeddings of source and target."""
+
+    effect: float
+    """How much lower the score is if these embeddings are trained anew without the facts."""
+    error: float
+    """Its standard error over the random starts."""
+    starts: int
+    trained_on: int
+    """How many of the facts are links of source or target that the model was trained on."""
+    ends: tuple[str, ...]
+    """Which of `src` and `dst` have a learned embedding."""
+
+
+@dataclass(frozen=True)
 class Explanation:
     """Why the model predicts a link: a few short paths, or the reason why there are none.
 
@@ -234,6 +249,8 @@ class Explanation:
     """Whether the model passes no messages: facts are left out of its training, not its input."""
     link_phrase: str = ""
     """How the predicted relation reads from source to target, if it has a phrase."""
+    embedded: Embedded | None = None
+    """What the facts put into embeddings; None: not measured, or none is learned."""
 
     @property
     def is_negative(self) -> bool:
@@ -302,7 +319,7 @@ class Explanation:
     def from_dict(cls, values: Mapping[str, Any]) -> Explanation:
         """Return the explanation that `to_dict` gave; `edge_mask` is empty if it was left out."""
         reason, evidence = values["reason"], values.get("evidence")
-        held_out = values.get("held_out_share")
+        held_out, embedded = values.get("held_out_share"), values.get("embedded")
         if reason is not None and reason not in REASONS:
             raise GraphError(f"reason must be one of {REASONS}, got {reason!r}.")
         given = _fields_in(cls, values)
@@ -317,6 +334,7 @@ class Explanation:
                 for each in values.get("alternatives", ())
             ),
             "held_out_share": None if held_out is None else HeldOutShare(**held_out),
+            "embedded": embedded and Embedded(**{**embedded, "ends": tuple(embedded["ends"])}),
             "strongest": _strongest_from_dict(values.get("strongest")),
             "what_else": tuple(Part(**part) for part in values.get("what_else", ())),
             "notes": tuple(values["notes"]),

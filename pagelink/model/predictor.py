@@ -233,7 +233,7 @@ class LinkPredictor:
         try:
             with Borrowed(self.model, prepare, whole):
                 plain = listen is not None or flow is not None
-                return self._run(inputs, flow) if plain else self._run_by_rows(inputs)
+                return self.run(inputs, flow) if plain else self._run_by_rows(inputs)
         except NotWholeError:
             known, self._whole = self._whole, []
             if listen is not None:  # it has listened to some of the pass
@@ -328,16 +328,16 @@ class LinkPredictor:
         if self.by_rows and inputs.rings:
             begin()
             try:
-                return self._run(inputs, data=inputs.by_rows)
+                return self.run(inputs, data=inputs.by_rows)
             except (RowsError, TypeError, RuntimeError):  # if it is the model's own, it comes again
                 self.by_rows = False
         begin()
-        return self._run(inputs)
+        return self.run(inputs)
 
-    def _run(self, inputs: ModelInput, flow: DataFlow | None = None, data: Any = None) -> Tensor:
+    def run(self, inputs: ModelInput, flow: DataFlow | None = None, data: Any = None) -> Tensor:
+        """Return the logits by one pass of the model, which is borrowed by now."""
         self.before_pass()
-        before = inputs.changes()
-        data = inputs.data if data is None else data
+        before, data = inputs.changes(), inputs.data if data is None else data
         output = self._forward(self.model, data, inputs.edge_label_index)
         if isinstance(output, NodeRows):
             output = output.whole()

@@ -23,6 +23,7 @@ _MAGIC = {
 }
 _WEIGHTS = "a PyTorch file of weights, such as a state_dict"
 _PICKLE = "a pickled Python object"
+_OF_PYKEEN = "a folder that PyKEEN wrote, whose model passes no messages"
 # What tensors and the containers around them are made of; any other class is one of a model.
 _PLAIN = ("torch", "torch._utils", "torch.serialization", "torch.storage", "collections", "_codecs")
 _GIVE = "Give a file that `pagelink train` or `save_checkpoint` wrote."
@@ -41,13 +42,15 @@ def foreign_file(path: Path) -> str:
     """
     kind = kind_of(path)
     own = _OWN if "Torch" in kind else ""
+    if kind == _OF_PYKEEN:
+        return f"{path} is not a pagelink checkpoint, but {kind}: pagelink explain-trained {path}."
     return f"{path} is not a pagelink checkpoint, but {kind}. {_GIVE}{own}"
 
 
 def kind_of(path: Path) -> str:
     """Return in words what a file is, as far as its first bytes say."""
     if path.is_dir():
-        return "a folder"
+        return _OF_PYKEEN if (path / "trained_model.pkl").exists() else "a folder"
     with path.open("rb") as file:
         head = file.read(_LOOKED_AT)
         if not head:

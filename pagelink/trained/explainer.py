@@ -29,7 +29,8 @@ from pagelink.trained.embeddings import EmbeddingModel
 from pagelink.trained.facts import NodeFacts, training_graph
 from pagelink.trained.known_models import embedding_model
 from pagelink.trained.measuring import TrainedSetup
-from pagelink.trained.mimics import Mimics, Training, Trial, TrialLink
+from pagelink.trained.mimics import Mimics, Trial, TrialLink
+from pagelink.trained.training import Training
 
 NUM_HOPS = 2
 """Facts of the nodes within one fact of an end are looked at: paths of up to four facts."""

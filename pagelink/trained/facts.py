@@ -80,6 +80,13 @@ def _as_facts(model: EmbeddingModel, triples: Any) -> Longs:
     wanted = 3 if model.num_users is None else 2
     if given.ndim != 2 or given.shape[1] != wanted or given.dtype.kind not in "iu":
         columns = "head, relation, tail" if wanted == 3 else "user, item"
+        if given.dtype.kind in "OSU" and wanted == 3:
+            raise GraphError(
+                f"triples must be whole numbers, {columns}, as the model counts them, got names "
+                f"({given.dtype}). Give the triples factory that it was trained with, which has "
+                "both (of PyKEEN: result.training, or TriplesFactory.from_path_binary of the saved "
+                "training_triples); or numbers, with entity_names and relation_names."
+            )
         raise GraphError(
             f"triples must be whole numbers, {columns}, of shape [num_facts, {wanted}], got "
             f"{given.dtype} of shape {list(given.shape)}."

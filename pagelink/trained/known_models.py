@@ -147,7 +147,10 @@ def _of_pykeen(model: Any) -> EmbeddingModel:
     if len(model.entity_representations) != 1 or len(model.relation_representations) != 1:
         raise _refused(model, "it has several vectors per entity or relation")
     if getattr(model, "use_inverse_triples", False):
-        raise _refused(model, "it was trained with inverse triples")
+        raise _refused(
+            model, "it was trained with inverse triples, so that heads and tails are looked for by "
+            "relations of their own; train it with create_inverse_triples=False"
+        )  # fmt: skip
     (entities,), (relations,) = model.entity_representations, model.relation_representations
     unit = None
     for how in (getattr(entities, "constrainer", None), getattr(entities, "normalizer", None)):

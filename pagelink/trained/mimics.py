@@ -21,12 +21,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pagelink.errors import SettingsError
 from pagelink.runtime.arrays import Doubles, Longs
 from pagelink.trained.contrast import Contrast
 from pagelink.trained.embeddings import EmbeddingModel
 from pagelink.trained.fact_tables import FactTable, InnerFacts, OtherFacts, TableGroup
 from pagelink.trained.facts import NodeFacts
+from pagelink.trained.training import Adam, Training, random_start
 
 Edge = tuple[int, int, int]
 """Source and target as flat nodes, and the position of the relation."""
@@ -34,34 +34,6 @@ SCORES_AT_ONCE = 16_000_000
 """Scores of facts that are in memory at once, about."""
 NOTHING: frozenset[int] = frozenset()
 LossPart = TableGroup | InnerFacts | OtherFacts
-_BETAS = 0.9, 0.99
-
-
-@dataclass(frozen=True)
-class Training:
-    """How mimics are trained."""
-
-    starts: int = 5
-    """Random starts; an effect is the mean over them. 5 or more."""
-    steps: int = 60
-    """Steps of Adam, each over all facts."""
-    others: int = 384
-    """Facts that stand for those of all other nodes, each in one direction: a node is
-    distinguished from their ends, as in the training of the model."""
-    max_facts: int = 200
-    """Facts of a node at most. Of a node with more, this number at random stand for all of them;
-    those in question are always among them, and stand for themselves."""
-    learning_rate: float = 0.2
-    """Of the first step, by the spread of the trained vectors; it falls to 0."""
-
-    def __post_init__(self) -> None:
-        lowest = {"starts": 5, "steps": 1, "others": 1, "max_facts": 1}
-        for name, low in lowest.items():
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < low:
-                raise SettingsError(f"{name} must be a whole number from {low} up, got {value!r}.")
-        if not 0 < self.learning_rate < float("inf"):
-            raise SettingsError(f"learning_rate must be above 0, got {self.learning_rate!r}.")
 
 
 @dataclass(frozen=True)
@@ -146,17 +118,13 @@ class Mimics:
         nodes = torch.tensor([node for trial in trials for node in trial.nodes])
         parts = self._loss_parts(links, trials, nodes, first)
         vectors = torch.stack([self._start(int(node)) for node in nodes])
-        mean, square = torch.zeros_like(vectors), torch.zeros_like(vectors)
+        adam = Adam(vectors, training, self._spread)
         learned = None if model.fixed is None else ~model.fixed[nodes][:, None]
-        for step in range(training.steps):
+        for _ in range(training.steps):
             gradient = self._gradient(vectors, nodes, parts)
             if learned is not None:
                 gradient *= learned
-            mean.lerp_(gradient, 1 - _BETAS[0])
-            square.lerp_(gradient.square_(), 1 - _BETAS[1])
-            rate = self._spread * training.learning_rate * (1 - step / training.steps)
-            rate *= float(np.sqrt(1 - _BETAS[1] ** (step + 1)) / (1 - _BETAS[0] ** (step + 1)))
-            vectors.addcdiv_(mean, square.sqrt().add_(1e-8), value=-rate)
+            adam.step(gradient)
         vectors = model.shaped(vectors, nodes)
         relation = torch.tensor([links[trial.link].relation for trial in trials])
         ends = torch.from_numpy(first[:-1])
@@ -175,9 +143,8 @@ class Mimics:
     def _start(self, node: int) -> Tensor:
         """Random vectors of a node, [starts, size]; never the trained one."""
         if node not in self._starts:
-            rng = np.random.default_rng((self.seed, node))
-            drawn = rng.standard_normal((self.training.starts, self.model.nodes.shape[1]))
-            start = torch.from_numpy(drawn * self._spread).float()
+            size = self.model.nodes.shape[1]
+            start = random_start(node, self.training.starts, size, self._spread, self.seed)
             if self.model.fixed is not None:
                 start = torch.where(self.model.fixed[node], self.model.nodes[node], start)
             self._starts[node] = start

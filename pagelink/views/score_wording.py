@@ -27,11 +27,12 @@ class ScoreWords:
 
 
 def score_words(explanation: Explanation) -> tuple[ScoreWords, ...]:
-    """Return the scores of the link: with it in place, if the graph has it, and without it."""
+    """Return the scores of the link: with it in place, if it was there, and without it."""
     answers = {"": explanation.logit}
     if explanation.link_in_graph:
         deployed = explanation.logit_deployed
-        answers = {"with the link in place": deployed, "without it": answers[""]}
+        there = "as trained" if explanation.trained else "with the link in place"
+        answers = {there: deployed, "without it": answers[""]}
     return tuple(
         ScoreWords(circumstance, _score(logit))
         for circumstance, logit in answers.items()
@@ -65,6 +66,11 @@ def score_sentence(explanation: Explanation, link: Fact, scores: tuple[ScoreWord
     rank = ""
     if explanation.rank is not None:
         rank = f" {_ranked_end(explanation, link)}{_rank_without(explanation)}."
+    if explanation.trained:
+        return (
+            f"The model was trained on this link. Its score is {told}. This explanation is about "
+            f"training without the link.{rank}"
+        )
     return (
         f"The link is already part of the graph. Its score is {told}. This explanation is about "
         f"the graph without the link.{rank}"

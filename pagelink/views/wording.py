@@ -41,7 +41,7 @@ from pagelink.views.statements import (
     path_steps,
     these_facts,
 )
-from pagelink.views.text import clean, count, decimals_for, enumerated, percent
+from pagelink.views.text import clean, count, decimals_for, enumerated, number_word, percent
 from pagelink.views.verdict_wording import groups, is_relied, verdict_sentences
 
 
@@ -176,6 +176,26 @@ def held_out_sentence(explanation: Explanation) -> str:
     )
 
 
+def embedded_sentence(explanation: Explanation, link: Fact) -> str:
+    """Say what the facts put into learned embeddings; empty if that was not measured."""
+    found = explanation.embedded
+    if found is None:
+        return ""
+    these = "this path" if len(explanation.paths) == 1 else "these paths"
+    digits = decimals_for(found.error)
+    which = "lower" if found.effect >= 0 else "higher"
+    noise = "; random starts alone may do as much" if abs(found.effect) < 2 * found.error else ""
+    named = {"src": link.subject.short, "dst": link.object.short}
+    nodes = enumerated(named[end] for end in found.ends)
+    what = f"embedding of {nodes}" if len(found.ends) == 1 else f"embeddings of {nodes}"
+    return (
+        f"Not trained on the facts of {these}, the {what} would score "
+        f"{abs(found.effect):.{digits}f} {which} (standard error {found.error:.{digits}f}{noise}), "
+        f"by training anew from {number_word(found.starts)} random starts, with these facts and "
+        "without them."
+    )
+
+
 def runs_sentence(runs: int | None, paths: Sequence[Path]) -> str:
     """Say in how many runs each of the paths was returned.
 
@@ -267,7 +287,10 @@ def wording(explanation: Explanation) -> Wording:
     scores = score_words(explanation)
     told = _groups(explanation, nodes)
     paths = [path.path for group in told for path in group.paths]
-    requests = held_out_sentence(explanation), runs_sentence(explanation.runs, paths)
+    requests = (
+        held_out_sentence(explanation), embedded_sentence(explanation, link),
+        runs_sentence(explanation.runs, paths),
+    )  # fmt: skip
     relied = evidence is not None and is_relied(evidence)
     later = explanation.notes[bool(explanation.direct_relations) :]
     return Wording(

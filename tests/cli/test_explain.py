@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 from support.shell import shell
 
 from pagelink.datasets.useritemattr import generate_useritemattr
@@ -81,6 +82,24 @@ def test_everything_at_once(folder: Path) -> None:
     assert values["runs"] == 2
     assert {path["runs"] for path in values["paths"]} == {2}
     assert "in both runs" in done.stdout
+
+
+def test_what_facts_put_into_embeddings(folder: Path) -> None:
+    # The model has a learned vector per user and item; the path begins and ends with a like.
+    data = load_checkpoint(folder / "model.pt", load_graph(folder / "graph")).data
+    user, item = data["user", "likes", "item"].edge_index
+    liked = item[user == 3]
+    same_taste = user[torch.isin(item, liked)]
+    dst = int(next(i for i in item[torch.isin(user, same_taste)] if i not in liked))
+    done = shell(
+        *EXPLAIN, "--src", "User 3", "--dst", f"Item {dst}", "--rank-only", "--embeddings",
+        "--metapath", "likes,rev_likes,likes", "--json", "e.json", cwd=folder,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = json.loads((folder / "e.json").read_text("utf-8"))["embedded"]
+    assert found["trained_on"] >= 2
+    assert found["error"] > 0
+    assert f"the embeddings of User 3 and Item {dst} would score" in done.stdout
 
 
 def test_sources_of_a_target(folder: Path) -> None:
@@ -190,6 +209,7 @@ def test_tables_hold_what_is_asked_for(folder: Path) -> None:
         ),
         (["--src", "User 3", "--dst", "Item 4", "--runs", "0"], "--runs"),
         (["--links", "l.csv", "--out", "o.csv", "--counterfactual"], "goes with --src and --dst"),
+        (["--links", "l.csv", "--out", "o.csv", "--embeddings"], "--embeddings goes with --src"),
         (["--src", "User 3", "--dst", "Item 4", "--memory", "2"], "--memory goes with --links"),
         (["--src", "User 3", "--dst", "Item 4", "--report", "r.html"], "--report goes with"),
         (["--src", "User 3", "--dst", "Item 4", "--mask"], "--mask goes with --json"),

@@ -16,7 +16,7 @@ from pagelink import PageLinkError, Settings, TrainedExplainer, explain_trained
 from pagelink.errors import GraphError, LinkError, ModelError, SettingsError
 from pagelink.trained.embeddings import EmbeddingModel, factorisation
 from pagelink.trained.explainer import DEFAULT
-from pagelink.trained.mimics import Training
+from pagelink.trained.training import Training
 from pagelink.views.rows import to_rows
 
 QUICK = Training(steps=25, others=64)
@@ -107,6 +107,8 @@ def test_a_link_that_was_trained_on_is_taken_out_first() -> None:
     )
     assert trained.logit is not None
     assert trained.logit < trained.logit_deployed
+    assert "The model was trained on this link. Its score is" in str(trained)
+    assert "part of the graph" not in str(trained)
     assert not new.link_in_graph
     assert new.logit == new.logit_deployed
 
@@ -178,6 +180,7 @@ def test_pagelink_points_to_this_for_models_without_messages() -> None:
         ({"triples": torch.tensor([[0, 5, 1]])}, GraphError, "the relation 5"),
         ({"triples": torch.zeros(0, 3).long()}, GraphError, "no facts"),
         ({"triples": torch.rand(3, 3)}, GraphError, "whole numbers"),
+        ({"triples": [["a", "likes", "b"]]}, GraphError, "got names .* triples factory"),
         ({"entity_names": ["a"]}, GraphError, "entity_names must be 12"),
         ({"relation_names": ["a", "a"]}, GraphError, "2 different names"),
         ({"settings": Settings()}, SettingsError, "epochs must be 0"),

@@ -16,8 +16,9 @@ from pagelink.trained import mimics as module
 from pagelink.trained.contrast import Contrast
 from pagelink.trained.embeddings import EmbeddingModel, Loss
 from pagelink.trained.facts import NodeFacts, training_graph
-from pagelink.trained.mimics import Mimics, Training, Trial, TrialLink
+from pagelink.trained.mimics import Mimics, Trial, TrialLink
 from pagelink.trained.pair_scores import pair_scores, pulled
+from pagelink.trained.training import Training
 
 S, T, A, B, C, D = range(6)
 # Node s has the facts a and b. What a says of s is what t looks for, and b says the opposite.

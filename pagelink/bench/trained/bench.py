@@ -1,10 +1,11 @@
 """`pagelink bench trained`: explanations of models without messages, against training again.
 
-Two questions. *Agreement*: of single links, does the mimics' effect of a set of facts agree with
+Three questions. *Agreement*: of single links, does the mimics' effect of a set of facts agree with
 what the score really loses when a model is trained without it? Beside it the ceiling: how well the
 losses by two halves of the training seeds agree with each other. *Deletion*, the protocol of Kelpie
 (Rossi et al., SIGMOD 2022): of correct predictions, the facts of all explanations are deleted at
-once, the model is trained again, and MRR and Hits@1 of these predictions fall.
+once, the model is trained again, and MRR and Hits@1 of these predictions fall. *Cost*: the CPU time
+that a link takes, by model.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from pagelink.bench.runs import (
     plain_list,
     shown_progress,
 )
+from pagelink.bench.trained import cost
 from pagelink.bench.trained.rows import OURS, ROWS, LinkSets
 from pagelink.bench.trained.subjects import (
     FREEBASE,
@@ -47,9 +49,12 @@ from pagelink.trained.embeddings import EmbeddingModel
 from pagelink.trained.explainer import DEFAULT, TrainedExplainer
 
 NAME = "trained"
-AGREEMENT, DELETION = "agreement", "deletion"
-SETS, RANKS, LINKS = "trained-sets", "trained-ranks", "trained-links"
-"""Parts of the run store: explanations, trainings for the deletion, links for the agreement."""
+DELETION, AGREEMENT, COST = PARTS = ("deletion", "agreement", "cost")
+SETS, RANKS, LINKS, MODEL = "trained-sets", "trained-ranks", "trained-links", "trained-cost"
+"""Parts of the run store: explanations, trainings for the deletion, links for the agreement, and
+models for the cost."""
+COST_LINKS = 5
+"""Links of a model whose time is measured."""
 CHOOSING = DEFAULT.replace(swaps=0, what_else=False)
 """What has no part in the choice of paths and facts is not measured."""
 FIRST_SEED = 1000
@@ -69,8 +74,9 @@ def run_and_print(
     *,
     data: Sequence[str] = (UMLS,),
     models: Sequence[str] = (),
+    only: Sequence[str] = (),
     predictions: int = 100,
-    links: int = 20,
+    links: int = 10,
     seeds: int = 5,
     quick: bool = False,
 ) -> list[Run]:
@@ -81,23 +87,40 @@ def run_and_print(
         console: where to print.
         data: the graphs, `UMLS` or `FB15k-237`.
         models: `ComplEx`, `TransE`; none: both.
+        only: `deletion`, `agreement`, `cost`; none: all of them.
         predictions: whose explanations are deleted, at most.
-        links: of which single sets are deleted, at most; only on UMLS. 0: none.
+        links: the last of these predictions, of which single sets are deleted; not on FB15k-237.
         seeds: trainings of everything that is trained again. 2 or more for the agreement.
         quick: a tiny graph.
     """
-    wanted = [TINY] if quick else check_names("graph", data, (UMLS, FREEBASE))
+    graphs = [TINY] if quick else check_names("graph", data, (UMLS, FREEBASE))
+    parts = check_names("part", only, PARTS)
+    subjects = [
+        (graph, model) for graph in graphs for model in check_names("model", models, MODELS)
+    ]
     store = RunStore(out / "runs")
     with shown_progress(console) as step:
-        for graph in wanted:
-            for model in check_names("model", models, MODELS):
-                subject = _Subject(graph, model, seeds, store, step)
+        for graph, model in subjects if {DELETION, AGREEMENT} & {*parts} else []:
+            subject = _Subject(graph, model, seeds, store, step)
+            if DELETION in parts:
                 subject.deletion(predictions)
-                if links and graph != FREEBASE:
-                    subject.agreement(links)
-    runs = sorted(store.all(NAME), key=lambda run: run.key["part"], reverse=True)
+            if AGREEMENT in parts and graph != FREEBASE:
+                subject.agreement(predictions, links)
+        if COST in parts:
+            _cost(store, step, quick=quick)
+    runs = sorted(store.all(NAME), key=lambda run: PARTS.index(run.key["part"]))
     say_tables(tables(runs), out, NAME, console, quick=quick)
     return runs
+
+
+def _cost(store: RunStore, step: Callable[[str], None], *, quick: bool) -> None:
+    """Measure the CPU time of links, a run per model, and store what the table is made of."""
+    figures: Figures = {}
+    for name in [cost.FACTORS, "ComplEx of PyG"] if quick else cost.SUBJECTS:
+        step(f"{COST}: {name}")
+        work = partial(cost.measure, name, COST_LINKS, quick=quick)
+        figures[name] = store.do(MODEL, name, {"quick": quick}, work).figures
+    store.do(NAME, COST, {"part": COST, "models": [*figures]}, lambda: figures)
 
 
 class _Subject:
@@ -203,14 +226,17 @@ class _Subject:
     def _ranked(self, links: Longs, seed: int, gone: frozenset[int]) -> Figures:
         return {"ranks": tail_ranks(self._again(seed, gone), self._ready()[0], links).tolist()}
 
-    def agreement(self, count: int) -> None:
-        """Per link, how the effects of its rows by mimics and by training agree."""
+    def agreement(self, predictions: int, count: int) -> None:
+        """Per link, how the effects of its rows by mimics and by training agree.
+
+        The links are the last ones: settings of mimics were tried on some of the first.
+        """
         found = [
             self._do(
                 LINKS, f"effects {number}", {"link": link.tolist(), "seeds": self._seeds},
                 partial(self._effects, link, rows),
             )
-            for number, link, rows in self._links(count)
+            for number, link, rows in self._links(predictions)[-count:]
         ]  # fmt: skip
         half = self._seeds // 2
         figures: Figures = {"links": len(found)}
@@ -277,8 +303,11 @@ def tables(runs: Sequence[Run]) -> list[Table]:
     """Return the tables of runs."""
     found = []
     for run in runs:
-        title = f"{run.key['data']}, {run.key['model']}: {run.key['part']}"
         figures = run.figures
+        if run.key["part"] == COST:
+            found.append(_cost_table(figures))
+            continue
+        title = f"{run.key['data']}, {run.key['model']}: {run.key['part']}"
         if run.key["part"] == DELETION:
             found.append(Table(title, _COLUMNS, _deletion_rows(figures), _deletion_note(run)))
         else:
@@ -297,6 +326,22 @@ def tables(runs: Sequence[Run]) -> list[Table]:
             )
             found.append(Table(title, ("effects by", *CORRELATIONS.values()), rows, note))
     return found
+
+
+def _cost_table(figures: Figures) -> Table:
+    rows = [
+        (name, str(mine["size"]), cell(mine["facts per node"], 0),
+         cell(float(np.mean(mine["links"])), 1), cell(max(mine["links"]), 1),
+         cell(mine["making"], 1))
+        for name, mine in figures.items()
+    ]  # fmt: skip
+    columns = ("model", "numbers per node", "facts per node", "mean", "slowest", "once per model")
+    note = (
+        f"CPU seconds per link on a random graph, over {COST_LINKS} links explained one by one, "
+        f"with untrained models of {cost.SIZE} dimensions; of ComplEx and RotatE these are "
+        "complex, two numbers each. A matrix factorisation has biases beside them."
+    )
+    return Table("CPU seconds per link", columns, rows, note)
 
 
 _COLUMNS = ("deleted", "facts", "MRR", "fall of MRR", "Hits@1", "fall of Hits@1")

@@ -7,12 +7,14 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 from rich.console import Console
 
-from pagelink.bench.trained.bench import _correlation, run_and_print
+from pagelink.bench.trained.bench import COST_LINKS, _correlation, run_and_print
 from pagelink.bench.trained.rows import ROWS
 from pagelink.bench.trained.subjects import PLANS, TINY, fit, load_facts, tail_ranks
+from pagelink.errors import SettingsError
 
 
 def test_the_tiny_version_runs_and_is_not_done_again(tmp_path: Path) -> None:
@@ -21,14 +23,34 @@ def test_the_tiny_version_runs_and_is_not_done_again(tmp_path: Path) -> None:
     runs = run_and_print(tmp_path, console, **given)  # type: ignore[arg-type]
     again = run_and_print(tmp_path, console, **given)  # type: ignore[arg-type]
     assert [run.date for run in runs] == [run.date for run in again]
-    deletion, agreement = runs
+    deletion, agreement, cost = runs
     assert set(deletion.figures) == {"predictions", "none", *ROWS}
     assert deletion.figures["none"]["facts"] == 0
     assert all(deletion.figures[row]["facts"] > 0 for row in ROWS)
     assert agreement.figures["links"] == 1
     written = json.loads((tmp_path / "trained.json").read_text("utf-8"))
     assert written["quick"]
-    assert len(written["tables"]) == 2
+    assert len(written["tables"]) == 3
+    seconds = [len(mine["links"]) for mine in cost.figures.values()]
+    assert seconds == [COST_LINKS] * 2
+
+
+def test_a_part_alone_and_agreement_on_the_last_links(tmp_path: Path) -> None:
+    console = Console(file=io.StringIO())
+    (run,) = run_and_print(
+        tmp_path, console, models=["ComplEx"], only=["agreement"], predictions=2, links=1, seeds=2,
+        quick=True,
+    )  # fmt: skip
+    assert run.key["part"] == "agreement"
+    of_sets, of_links = (
+        sorted(json.loads(file.read_text("utf-8"))["key"]["link"] for file in
+               (tmp_path / "runs" / part).glob("*.json") if not file.name.endswith("-0.json"))
+        for part in ("trained-sets", "trained-links")
+    )  # fmt: skip
+    assert len(of_links) == 1
+    assert of_links == of_sets
+    with pytest.raises(SettingsError, match="deletion"):
+        run_and_print(tmp_path, console, only=["deletions"], quick=True)
 
 
 def test_a_model_that_is_trained_again_learns_and_repeats_itself() -> None:
