@@ -111,8 +111,8 @@ def label_table(runs: Sequence[Run]) -> Table | None:
         "Tables 4 and 6: ROC-AUC and path hit rate", ("", "AUC", *(f"HR@{b}" for b in BUDGETS)),
         lines,
         "AugCitation is built from another citation graph here, so the paper's figures on it are "
-        "not comparable with ours. `gnnexp` and `pgexp` are tuned; names that end in `-released` have "
-        "the settings of the released code.",
+        "not comparable with ours. `gnnexp` and `pgexp` are tuned; names that end in `-released` "
+        "have the settings of the released code.",
     )  # fmt: skip
 
 
