@@ -35,7 +35,10 @@ os.environ["PYTHONPATH"] = os.pathsep.join(
 
 def pytest_configure(config: pytest.Config) -> None:
     """Compile the kernels once, before there are several workers that would all do so."""
-    from support.compile_kernels import compile_in_a_process
+    from support.compile_kernels import all_on_disk, compile_in_a_process
 
-    if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput"):
+    has_workers = getattr(config.option, "numprocesses", None) and not hasattr(
+        config, "workerinput"
+    )
+    if has_workers and not all_on_disk():
         compile_in_a_process()

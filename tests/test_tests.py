@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import ast
-import os
 from pathlib import Path
 
 import pytest
-from support.compile_kernels import all_on_disk, compile_all
+from support.compile_kernels import compile_in_a_process, with_kernels
 
 TESTS = Path(__file__).parent
 PACKAGE = TESTS.parent / "pagelink"
@@ -63,6 +62,8 @@ def test_the_folders_are_those_of_the_package() -> None:
     assert {folder.as_posix() for folder in folders if not (PACKAGE / folder).is_dir()} == set()
 
 
-def test_what_compiles_the_kernels_leaves_no_module_out(tmp_path: Path) -> None:
-    compile_all(tmp_path)
-    assert all_on_disk() or "NUMBA_CACHE_DIR" in os.environ  # which is another place
+def test_what_compiles_the_kernels_leaves_no_module_out() -> None:
+    # By what a fresh process uses: files on disk may be of tests that ran before.
+    modules = set(with_kernels())
+    assert len(modules) > 10
+    assert modules - compile_in_a_process() == set()

@@ -49,15 +49,15 @@ def rehearse() -> None:
         explainer = PaGELink(model, data, link_type, threshold=None)
         explainer.explain(*links[0], rank=True)
         explainer.counterfactual(*links[0], top_k=5, at="paths")
-        _knowledge(Path(folder))
+        train_for_all_relations(Path(folder))
     # A dense graph, in which facts on no path count too.
     dense = random_graph(nodes=400, edges=3_000, num_features=16, links=NUM_LINKS, seed=3)
     explainer = PaGELink(HeteroSAGE(dense.data, 16, 0), dense.data, LIKES, threshold=None)
     list(explainer.explain_many(dense.links))
 
 
-def _knowledge(folder: Path) -> None:
-    """A file of triples, a model for all its relations, and a link of one of them."""
+def train_for_all_relations(folder: Path) -> None:
+    """Train models for all relations of a small file of triples, and explain a link with each."""
     triples = folder / "triples.txt"
     rows = [
         f"r{i % 12}\t{name}\tb{i % 7}\n"

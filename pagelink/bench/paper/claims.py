@@ -68,16 +68,16 @@ def conclusion(store: RunStore) -> str:
     missed = round((1 - best["label@3"]) * links)
     mistaken = round((1 - best["label@3 supportable"]) * able)
     return (
-        f"- **The published figures come out again.** ROC-AUC of the mask on UserItemAttr: "
+        f"- **The published figures are reproduced.** ROC-AUC of the mask on UserItemAttr: "
         f"{cell(printed)} in the paper, {cell(released['auc'])} with its released code, "
         f"{_mean(paper, 'auc')} here with {_loss(paper)}.\n"
         f"- **They do not measure what the model does.** A ranking by degrees that never looks at "
         f"the model has {_mean(degree, 'auc')}. Removing the three best paths of the paper's "
         f"method changes the score of the released model by {_change(paper)} logits on average, "
-        f"that of the default by {_change(ours)}, that of a greedy search over all paths by "
-        f"{-bound['effect@3']:+.2f}.\n"
-        f"- **Labels are not always true of the model.** For {links - able} of {links} links no "
-        "labelled path has a positive effect: removing it does not lower the score. Of the "
+        f"removing those of the default by {_change(ours)}, and those of a greedy search over all "
+        f"paths by {-bound['effect@3']:+.2f}.\n"
+        f"- **The labels do not always describe the model.** For {links - able} of {links} links "
+        "no labelled path has a positive effect: removing it does not lower the score. Of the "
         f"{missed} links for which the default shows no labelled path, {missed - mistaken} are "
         "such links.\n"
     )
@@ -110,9 +110,9 @@ def label_table(runs: Sequence[Run]) -> Table | None:
     return Table(
         "Tables 4 and 6: ROC-AUC and path hit rate", ("", "AUC", *(f"HR@{b}" for b in BUDGETS)),
         lines,
-        "AugCitation is made from another citation graph here, so that its rows of the paper are "
-        "no measure of ours. `gnnexp` and `pgexp` are tuned; names that end in `-released` have "
-        "the settings of the released code.",
+        "AugCitation is built from another citation graph here, so the paper's figures on it are "
+        "not comparable with ours. `gnnexp` and `pgexp` are tuned; names that end in `-released` "
+        "have the settings of the released code.",
     )  # fmt: skip
 
 
@@ -143,8 +143,7 @@ def count_table(store: RunStore) -> Table | None:
         return None
     return Table(
         "What else can be counted", ("claim", "paper", "here"), lines,
-        "From the parts `pruning`, `paths` and `time` of the benchmark, where the whole tables "
-        "are.",
+        "From the parts `pruning`, `paths` and `time` of the benchmark, which has the full tables.",
     )  # fmt: skip
 
 

@@ -58,10 +58,10 @@ VERDICT_COLUMNS = (
     ("against", _TOLD[1:]),
 )
 AMINER_NOTE = (
-    "The authors' AugCitation is in their repository, but not at hand here: this is their recipe "
-    "on another citation graph, so the rows of the paper are no measure of ours. "
+    "The authors' AugCitation is in their repository, but not at hand here: this is their "
+    "procedure on another citation graph, so the rows of the paper are not comparable with ours. "
     "A run on AMiner needs only `--aminer PATH`, the public file. The row `paper` has the released "
-    "settings for UserItemAttr here, too."
+    "settings for AugCitation, and so have rows that end in `-released`."
 )
 MODEL_FREE = "degree"
 TUNED = ("gnnexp", "pgexp")

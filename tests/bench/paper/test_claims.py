@@ -44,7 +44,10 @@ def test_the_conclusion_counts_links_whose_labels_do_nothing(store: RunStore) ->
     assert 'here with `path_loss="released"`, 2 seeds' in said
     assert "0.954 in the paper, 0.962 with its released code, 0.950 ± 0.071" in said
     assert "changes the score of the released model by +0.50 logits" in said
-    assert "that of the default by -3.00, that of a greedy search over all paths by -4.00" in said
+    assert (
+        "those of the default by -3.00, and those of a greedy search over all paths by -4.00"
+        in said
+    )
     assert "For 2 of 10 links no labelled path has a positive effect" in said
     assert "Of the 3 links for which the default shows no labelled path, 2 are such links." in said
 
