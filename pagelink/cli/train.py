@@ -20,6 +20,7 @@ from pagelink.cli.common import (
     Seed,
     console,
     load,
+    names_relations,
     output,
     repeatable,
     words_of,
@@ -180,7 +181,9 @@ def recommend(
     many: Annotated[
         Path | None,
         typer.Option(
-            "--links", help="Table of nodes, in a column src (or dst, to list sources); with --out."
+            "--links",
+            help="Table of nodes, in a column src (or dst, to list sources), and of relations, in "
+            "a column relation; with --out.",
         ),
     ] = None,
     out: Annotated[Path | None, output("With --links: table to write, CSV or Parquet.")] = None,
@@ -244,7 +247,7 @@ def _recommend_many(
 
     with writing(out, graph, model, many):
         end, nodes = read_nodes(many)
-        checkpoint = load(graph, model, words, link)
+        checkpoint = load(graph, model, words, link, by_row=names_relations(many))
         found = recommend_many(checkpoint, nodes, k, end=end, known=known)
         table = recommendation_table(found)
         write_rows(out, table)
