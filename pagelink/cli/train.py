@@ -261,17 +261,15 @@ def _link_type(given: str, graph: Path) -> tuple[str, str, str]:
     parts = tuple(part.strip() for part in given.split(","))
     if len(parts) == 3:
         return parts[0], parts[1], parts[2]
-    from pagelink.graph.schema import no_relation
+    from pagelink.graph.schema import no_relation, relations_called, several_relations
     from pagelink.tables.load import load_graph
 
     known = load_graph(graph).edge_types
-    found = [edge_type for edge_type in known if edge_type[1] == given]
+    found = relations_called(given, known)
     if len(found) == 1:
-        src, relation, dst = found[0]
-        return src, relation, dst
-    several = "; ".join(",".join(edge_type) for edge_type in found)
+        return found[0]
     raise typer.BadParameter(
-        f"--link {given} may be one of several relations: {several}."
+        several_relations(f"--link {given}", found)
         if found
         else f"--link is source type,relation,target type. {no_relation(given, known)}"
     )

@@ -10,10 +10,10 @@ from typing import Any, Literal
 from pagelink.errors import LinkError
 from pagelink.graph.schema import (
     HOMOGENEOUS_NODE_TYPE,
-    MOST_LISTED,
     EdgeType,
     nearest_relations,
     relations_called,
+    several_relations,
 )
 from pagelink.graph.typed_graph import TypedGraph
 
@@ -132,11 +132,7 @@ class LinkReader:
             meant = [graph.relation_called(t) for t in as_link_types(given, hetero=False)]
             fitting = [t for t in meant if t in known]
         if len(fitting) > 1:
-            choices = " or ".join(map(str, fitting[:MOST_LISTED]))
-            more = f" or {len(fitting) - MOST_LISTED} more" if len(fitting) > MOST_LISTED else ""
-            raise LinkError(
-                f"{len(fitting)} link types are called {given!r}: choose {choices}{more}."
-            )
+            raise LinkError(several_relations(f"{given!r}", fitting))
         if fitting:
             return fitting[0]
         asked = ",".join(map(str, given)) if isinstance(given, tuple | list) else str(given)

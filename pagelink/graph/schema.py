@@ -191,6 +191,13 @@ def relations_called(
     return []
 
 
+def several_relations(given: str, found: Sequence[EdgeType]) -> str:
+    """Return in words that a text may mean several relations, and which ones: not all of many."""
+    some = "; ".join(",".join(edge_type) for edge_type in found[:MOST_LISTED])
+    more = f" and {len(found) - MOST_LISTED} more" if len(found) > MOST_LISTED else ""
+    return f"{given} may be one of {len(found)} relations: {some}{more}."
+
+
 def nearest_relations(given: str, known: Iterable[EdgeType]) -> str:
     """Return which relations are nearest to a text that is none, in words; else some of them all.
 
@@ -209,7 +216,7 @@ def nearest_relations(given: str, known: Iterable[EdgeType]) -> str:
     alike = [
         words[name]
         for asked in (",".join(parts), given.strip().lower().replace(" ", "_"))
-        for name in difflib.get_close_matches(asked, words, n=3, cutoff=0.6)
+        for name in difflib.get_close_matches(asked, words, n=3, cutoff=0.7)
     ]
     near = list(dict.fromkeys([*same, *alike]))[:3]
     if near:

@@ -21,6 +21,7 @@ from pagelink.graph.schema import (
     graph_schema,
     nearest_relations,
     relations_called,
+    several_relations,
 )
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.models.checkpoint import Checkpoint, open_checkpoint
@@ -263,9 +264,7 @@ def _chosen(types: Sequence[EdgeType], named: str | None, graph: TypedGraph) -> 
     if len(found) == 1:
         return found[0]
     if found:
-        several = ", ".join(",".join(t) for t in found[:5])
-        more = f" and {len(found) - 5} more" if len(found) > 5 else ""
-        raise LinkError(f"{named!r} may be one of several relations: {several}{more}.")
+        raise LinkError(several_relations(f"{named!r}", found))
     if len(types) == 1:
         raise LinkError(f"The model predicts {','.join(types[0])}, not {named}.")
     raise LinkError(
