@@ -195,7 +195,7 @@ def several_relations(given: str, found: Sequence[EdgeType]) -> str:
     """Return in words that a text may mean several relations, and which ones: not all of many."""
     some = "; ".join(",".join(edge_type) for edge_type in found[:MOST_LISTED])
     more = f" and {len(found) - MOST_LISTED} more" if len(found) > MOST_LISTED else ""
-    return f"{given} may be one of {len(found)} relations: {some}{more}."
+    return f"{given} may be one of several relations: {some}{more}."
 
 
 def nearest_relations(given: str, known: Iterable[EdgeType]) -> str:

@@ -167,7 +167,9 @@ class TestLinkTypes:
             {BUYS: SQUARE[:4], ("user", "visits", "shop"): [(0, 1), (1, 1), (1, 0)]},
         )
         explain = explainer(data, link_type=[items, shops])
-        with pytest.raises(LinkError, match="2 link types are called 'likes': choose"):
+        with pytest.raises(
+            LinkError, match="'likes' may be one of several relations: user,likes,item"
+        ):
             explain.explain(0, 1, "likes")
         assert explain.explain(0, 1, items).link_type == items
 
