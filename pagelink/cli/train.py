@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,6 +29,7 @@ from pagelink.cli.common import (
 )
 
 if TYPE_CHECKING:
+    from pagelink.models.commands import Recommendation
     from pagelink.tables.words import Words
 
 
@@ -217,19 +219,38 @@ def recommend(
         console.print(f"Best new targets of {src!r} ({relation} {dst_type}):")
     else:
         console.print(f"Best new sources of {dst!r} ({src_type} {relation}):")
+    console.print("Rank  Score")
+    digits = _digits([node.logit for node in found])
+    for node in found:
+        console.print(f"{node.rank:3d}.  {node.logit:5.{digits}f}  {node.name}")
+    for line in _held_out(found):
+        console.print(line)
+
+
+def _digits(scores: Sequence[float]) -> int:
+    """Return how many digits, two to six, tell all scores apart that differ."""
+    different = len(set(scores))
+    enough = (n for n in range(2, 6) if len({f"{score:.{n}f}" for score in scores}) == different)
+    return next(enough, 6)
+
+
+def _held_out(found: Sequence[Recommendation]) -> Iterator[str]:
+    """Say which share of such predictions were held-out links, once for ranks that are alike."""
     from pagelink.views.text import percent
 
-    console.print("Rank  Score")
-    for node in found:
-        console.print(f"{node.rank:3d}.  {node.logit:5.2f}  {node.name}")
-    shares = [node.held_out_share for node in found if node.held_out_share is not None]
-    if shares:
-        each = ", ".join(percent(each.share) for each in shares)
-        like = {"rank": "ranks", "score": "scores"}[shares[0].by]
-        console.print(
-            f"Share of predictions of these {like} that were held-out links (a lower bound: not "
-            f"every true link is known): {each}."
-        )
+    shares = [(node.rank, node.held_out_share) for node in found if node.held_out_share is not None]
+    if not shares:
+        return
+    like = {"rank": "ranks", "score": "scores"}[shares[0][1].by]
+    said = []
+    for share, alike in groupby(shares, key=lambda each: percent(each[1].share)):
+        ranks = [rank for rank, _ in alike]
+        ends = f" {ranks[0]}" if ranks[0] == ranks[-1] else f"s {ranks[0]} to {ranks[-1]}"
+        said.append(f"{share} (rank{ends})")
+    yield (
+        f"Share of predictions of these {like} that were held-out links (a lower bound: not every "
+        f"true link is known): {', '.join(said)}."
+    )
 
 
 def _recommend_many(
