@@ -59,7 +59,7 @@ class OneOfMany(Checkpoint):
     splits: Splits = field(default_factory=dict, kw_only=True)
     """The links of all of them."""
     is_named: bool = field(default=True, kw_only=True)
-    """The relation was asked for; else it is the first one, and links are to name theirs."""
+    """The relation was named; else it is the first one, and links are to name theirs."""
     shared: dict[str, Any] = field(default_factory=dict, kw_only=True, repr=False, compare=False)
     """What the predictors of all relations have in common, once it was computed."""
 
@@ -218,7 +218,7 @@ def _view(
     arrays: Mapping[str, Tensor],
     source: HeteroData | GraphStore,
 ) -> OneOfMany:
-    """Return the predictor of the first relation, which nobody has asked for yet."""
+    """Return the predictor of the first relation, which nobody has named yet."""
     store = source if isinstance(source, GraphStore) else None
     with damage_named(path):
         given = graph_schema(source) if store is None else store.schema
