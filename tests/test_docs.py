@@ -115,6 +115,7 @@ def test_examples_print_what_the_page_says(
     for block in blocks(page.read_text("utf-8")):
         printed = run(block, names, str(page))
         if block.printed is not None:
+            assert block.printed.strip(), f"line {block.line}: the page shows no output"
             assert tells_the_same(block.printed, printed), f"line {block.line}: {printed}"
 
 

@@ -16,6 +16,7 @@ CLAIMS = "words of the paper and what was found about them, with figures of othe
 SETTINGS = "settings side by side, no results"
 WORDS = "what a name means, no results"
 NO_RESULTS = {
+    ("benchmark.md", "here, Power-Link"): SETTINGS,
     ("explainers.md", "Needs, Cost per link, Returns, Use it"): "kinds of explainers, no results",
     ("explorer.md", "address, answer"): "addresses and what they answer, no results",
     ("faithfulness.md", "row, what it removes"): WORDS,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -10,7 +11,9 @@ import torch
 from pagelink.errors import SettingsError
 from pagelink.explain.options import check_whole_number
 from pagelink.graph.links import Link, LinkLike, LinkReader
+from pagelink.graph.typed_graph import TypedGraph
 from pagelink.models.checkpoint import Checkpoint
+from pagelink.models.knowledge.checkpoint import of_relation
 from pagelink.runtime.arrays import Doubles, Longs
 
 THIRDS = 3
@@ -122,31 +125,47 @@ def predicted_links(
             "lower --threshold, --rank-only, or --links."
         )
     src, dst = pairs[:, torch.from_numpy(kept)].tolist()
-    return _sampled(checkpoint, list(zip(src, dst, strict=True)), score[kept], count, seed)
+    reader = LinkReader(checkpoint.graph, [checkpoint.link_type])
+    links: list[LinkLike] = list(zip(src, dst, strict=True))
+    read = [reader.read_any(link) for link in links]
+    return _sampled(checkpoint.graph, read, links, score[kept], count, seed)
 
 
 def sample_links(
-    checkpoint: Checkpoint, links: Sequence[LinkLike], count: int, seed: int
+    checkpoint: Checkpoint,
+    links: Sequence[LinkLike],
+    count: int,
+    seed: int,
+    reader: LinkReader | None = None,
 ) -> list[LinkLike]:
-    """Return a stratified sample of some links, each once; malformed ones count as of score 0."""
+    """Return a stratified sample of some links, each once; malformed ones count as of score 0.
+
+    `reader` knows the relations that links may be of; None: the one that is predicted.
+    """
     graph = checkpoint.graph
-    reader = LinkReader(graph, [checkpoint.link_type])
+    reader = reader or LinkReader(graph, [checkpoint.link_type])
     links = distinct(reader, links)
     read = [reader.read_any(link) for link in links]
-    valid = [i for i, link in enumerate(read) if link.message is None]
-    ends = [[graph.node(node)[1] for node in (read[i].src, read[i].dst)] for i in valid]
-    score = np.zeros(len(read))
-    if valid:
-        score[valid] = checkpoint.score(torch.tensor(ends).T).double().cpu().numpy()
-    return _sampled(checkpoint, list(links), score, count, seed)
+    score, of_type = np.zeros(len(read)), defaultdict(list)
+    for i, link in enumerate(read):
+        if link.message is None:
+            of_type[link.type].append(i)
+    for link_type, valid in of_type.items():
+        ends = [[graph.node(node)[1] for node in (read[i].src, read[i].dst)] for i in valid]
+        predictor = of_relation(checkpoint, ",".join(link_type))
+        score[valid] = predictor.score(torch.tensor(ends).T).double().cpu().numpy()
+    return _sampled(graph, read, list(links), score, count, seed)
 
 
 def _sampled(
-    checkpoint: Checkpoint, links: list[LinkLike], score: Doubles, count: int, seed: int
+    graph: TypedGraph,
+    read: Sequence[Link],
+    links: list[LinkLike],
+    score: Doubles,
+    count: int,
+    seed: int,
 ) -> list[LinkLike]:
-    graph = checkpoint.graph
-    reader = LinkReader(graph, [checkpoint.link_type])
-    ends = np.array([(link.src, link.dst) for link in map(reader.read_any, links)]).T
+    ends = np.array([(link.src, link.dst) for link in read]).T
     strata = [classes(np.where(end < 0, -1, graph.degree[end])) for end in ends]
     chosen = stratified([*strata, classes(score)], count, seed)
     return [links[i] for i in chosen.tolist()]

@@ -42,7 +42,12 @@ from pagelink.metrics.paths import (
     path_recall,
     sparsity,
 )
-from pagelink.metrics.worth import characterisation, fidelity, pooled_sufficiency, share_of_greedy
+from pagelink.metrics.worth import (
+    characterisation,
+    pooled_sufficiency,
+    probability_fidelity,
+    share_of_greedy,
+)
 from pagelink.rivals.ground import PRUNED, FactPath, Ground, Ranked, edge_scores, facts_of
 from pagelink.runtime.arrays import Bools, Doubles, Longs
 
@@ -210,7 +215,9 @@ def shapes(ground: Ground, shown: Ranked, rows: PerLink, scores: Sequence[Double
     every, graph = list(range(ground.num_links)), ground.explainer.graph
     sets = ground.edits(every, [facts_of(paths) for paths in shown])
     only = ground.influence.logits(np.zeros_like(ground.whole), sets)
-    score = characterisation(*fidelity(ground.logits, ground.logits - rows[EFFECT], only))
+    score = characterisation(
+        *probability_fidelity(ground.logits, ground.logits - rows[EFFECT], only)
+    )
     spare = []
     for link, paths in enumerate(shown):
         edges = ground.edges(link)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from torch_geometric.data import Data, HeteroData
 
 from pagelink.errors import GraphError
 from pagelink.graph.computation_graph import NO_FACT, Extractor
+from pagelink.graph.labels import phrase_of
 from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.runtime.arrays import Longs
@@ -76,6 +77,8 @@ class GraphDescription:
     link_type: EdgeType | None
     """The sample is of pairs of its two node types, or of single nodes if it is None."""
     seed: int
+    phrases: Mapping[EdgeType, tuple[str, str]] = field(default_factory=dict)
+    """How relations read, from source to target and back."""
 
     def __str__(self) -> str:
         return self.text()
@@ -137,6 +140,7 @@ def describe(
         neighbourhood=_neighbourhood(graph, src, dst, link_type),
         link_type=link_type,
         seed=seed,
+        phrases=dict(graph.phrases),
     )
 
 
@@ -199,15 +203,20 @@ def _lines(it: GraphDescription, every: bool) -> Iterator[str]:
             shown[edge_type] = size
     largest = sorted(shown, key=lambda edge_type: -shown[edge_type])[:MAX_RELATIONS]
     listed = list(shown) if every or len(shown) <= MAX_RELATIONS + 1 else largest
-    rows = [("relation", "edges", "reverse")]
+    # Where phrases are given they take the place of the names of reverses, which are made up.
+    rows = [("relation", "edges", "reads" if it.phrases else "reverse")]
     for edge_type in listed:
         back = it.reverse.get(edge_type)
-        widths = (None, None) if every else (MAX_LABEL, MAX_LABEL // 2)
         # Of one node type, the relation alone says it all.
         name = edge_type[1] if len(it.num_nodes) == 1 and not every else " - ".join(edge_type)
-        told = _cut(name, widths[0]), _cut(back[1] if back else "none", widths[1])
-        rows.append((told[0], f"{shown[edge_type]:,}", told[1]))
+        other = _phrases(it, edge_type) if it.phrases else back[1] if back else "none"
+        half = MAX_LABEL // 2 if not it.phrases else MAX_LABEL * 2 // 3
+        widths = (None, None) if every else (MAX_LABEL + MAX_LABEL // 2 - half, half)
+        rows.append((_cut(name, widths[0]), f"{shown[edge_type]:,}", _cut(other, widths[1])))
     yield from _aligned(rows)
+    if it.phrases:
+        worded = sum(any(t in it.phrases for t in (e, it.reverse.get(e))) for e in shown)
+        yield f"{worded} of {count(len(shown), 'relation')} have phrases; the others read by name."
     if len(listed) < len(shown):
         rest = sum(shown.values()) - sum(shown[edge_type] for edge_type in listed)
         others = count(len(shown) - len(listed), "smaller relation")
@@ -228,6 +237,12 @@ def _lines(it: GraphDescription, every: bool) -> Iterator[str]:
     ):
         rows.append((label, f"{spread.median:,.0f}", f"{spread.max:,}"))
     yield from _aligned(rows)
+
+
+def _phrases(it: GraphDescription, edge_type: EdgeType) -> str:
+    """How a relation reads each way; a dash: by its name."""
+    ways = (phrase_of(edge_type, it.phrases, it.reverse, backwards) for backwards in (False, True))
+    return " / ".join(filter(None, ways)) or "-"
 
 
 def _cut(name: str, width: int | None) -> str:

@@ -11,22 +11,27 @@ import typer
 from pagelink.cli.common import (
     Many,
     MaybeModel,
+    Names,
+    Phrases,
     RankOnly,
+    Relation,
     Seed,
     Threshold,
     check_target,
     console,
     load,
+    names_relations,
     output,
     repeatable,
     say_written,
+    words_of,
     write_files,
 )
 from pagelink.cli.link_tables import shown
 from pagelink.runtime.files import locked
 
 if TYPE_CHECKING:
-    from pagelink.graph.links import LinkLike
+    from pagelink.graph.links import LinkLike, LinkReader
     from pagelink.models.checkpoint import Checkpoint
 
 
@@ -37,7 +42,9 @@ def audit(
     model: MaybeModel = None,
     links: Annotated[
         Path | None,
-        typer.Option(help="Table of links (src, dst). Default: test links that are predicted."),
+        typer.Option(
+            help="Table of links (src, dst; relation). Default: test links that are predicted."
+        ),
     ] = None,
     sample: Annotated[
         int | None,
@@ -69,6 +76,9 @@ def audit(
     ] = None,
     threshold: Threshold = 0.0,
     rank_only: RankOnly = False,
+    link: Relation = None,
+    names: Names = None,
+    relations: Phrases = None,
     seed: Seed = 0,
 ) -> None:
     """Find out what a model relies on, over many links, and for whom that differs.
@@ -97,13 +107,16 @@ def audit(
     chosen = {"max_length": max_length, "deadline": deadline}
     settings = Settings().replace(**{k: v for k, v in chosen.items() if v is not None})
     limit = None if rank_only else threshold
-    opening = FromFiles(graph, model, settings, seed, limit)
+    words, by_row = words_of(names, relations), names_relations(links)
+    opening = FromFiles(graph, model, settings, seed, limit, words=words, link=link, by_row=by_row)
     target = (out or json or Path()).absolute()
     with locked(target), shown("measuring", "steps, two per link") as step:
-        checkpoint = load(graph, model)
-        wanted = _links(checkpoint, links, sample, limit, seed)
+        checkpoint = load(graph, model, words, link, by_row=by_row)
+        explainer = opening.of(checkpoint)
+        limit = explainer.threshold
+        wanted = _links(checkpoint, explainer.reader, links, sample, limit, seed)
         found = audit_job(
-            opening, opening.of(checkpoint), wanted, target.with_name(f"{target.name}.parts"),
+            opening, explainer, wanted, target.with_name(f"{target.name}.parts"),
             by=by or (), title=graph.resolve().name, progress=step,
             engine=None if engine is None else engine_of(engine, workers, address),
         )  # fmt: skip
@@ -112,12 +125,16 @@ def audit(
 
 
 def _links(
-    checkpoint: Checkpoint, table: Path | None, sample: int | None, limit: float | None, seed: int
+    checkpoint: Checkpoint,
+    reader: LinkReader,
+    table: Path | None,
+    sample: int | None,
+    limit: float | None,
+    seed: int,
 ) -> list[LinkLike]:
     """The links of a table, or the test links that are predicted; all of them, or a sample."""
     from pagelink.audit.sampling import distinct, predicted_links, sample_links
     from pagelink.errors import SettingsError
-    from pagelink.graph.links import LinkReader
     from pagelink.tables.link_tables import read_links
 
     if table is None:
@@ -125,11 +142,11 @@ def _links(
     listed = [row.link for row in read_links(table)]
     if not listed:
         raise SettingsError(f"{table} has no links: below src,dst there is nothing.")
-    given = distinct(LinkReader(checkpoint.graph, [checkpoint.link_type]), listed)
+    given = distinct(reader, listed)
     if len(given) < len(listed):
         more = len(listed) - len(given)
         console.print(f"{more} of the links in {table} are repeated; each counts once.")
-    return given if sample is None else sample_links(checkpoint, given, sample, seed)
+    return given if sample is None else sample_links(checkpoint, given, sample, seed, reader)
 
 
 def _compare(

@@ -38,7 +38,11 @@ Phrases = Annotated[
 ]
 Relation = Annotated[
     str | None,
-    typer.Option("--link", help="Which relation, of a model for several: its name."),
+    typer.Option(
+        "--link",
+        help="Which relation, of a model for several: its name. A table may name it for each row, "
+        "in a column relation.",
+    ),
 ]
 MaybeModel = Annotated[Path | None, typer.Option(help="Checkpoint that `pagelink train` wrote.")]
 Demo = Annotated[
@@ -164,14 +168,29 @@ def import_pyg() -> None:
 
 
 def load(
-    graph: Path, model: Path, words: Words | None = None, link: str | None = None
+    graph: Path,
+    model: Path,
+    words: Words | None = None,
+    link: str | None = None,
+    *,
+    by_row: bool = False,
 ) -> Checkpoint:
     """Return a trained model with its graph; of one for several relations, that for `link`."""
     import_pyg()
     from pagelink.models.knowledge.checkpoint import open_predictor
     from pagelink.store.addresses import fetched
 
-    return open_predictor(fetched(model), fetched(graph), words, link)
+    return open_predictor(fetched(model), fetched(graph), words, link, by_row=by_row)
+
+
+def names_relations(table: Path | None) -> bool:
+    """Whether a table says which relation its links, or those sought for its nodes, are of."""
+    if table is None:
+        return False
+    from pagelink.store.addresses import fetched
+    from pagelink.tables import link_tables
+
+    return link_tables.names_relations(fetched(table))
 
 
 def proof_of(model: Path) -> Path:

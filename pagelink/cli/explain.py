@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from json import dumps
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,6 +25,7 @@ from pagelink.cli.common import (
     console,
     load,
     metapaths_of,
+    names_relations,
     nodes_of,
     output,
     proof_of,
@@ -35,6 +37,7 @@ from pagelink.cli.common import (
 from pagelink.cli.link_tables import run_table
 from pagelink.errors import need
 
+_text = partial(dumps, ensure_ascii=False, indent=1)
 LINKS, ONE, MANY = "Which links", "Results of one link", "Results of a table of links"
 PATHS, MORE, WORK = "Which paths", "Further questions", "Workers, time and memory"
 
@@ -51,7 +54,7 @@ def explain(
     links: Annotated[
         Path | None,
         typer.Option(
-            help="Table of links (src, dst), instead of --src and --dst.", rich_help_panel=LINKS
+            help="Table of links (src, dst; relation), instead of these.", rich_help_panel=LINKS
         ),
     ] = None,
     threshold: Annotated[float, typer.Option(help=THRESHOLD_HELP, rich_help_panel=LINKS)] = 0.0,
@@ -349,7 +352,6 @@ def explain(
 
     settings = Settings().replace(**{k: v for k, v in given.items() if v is not None})
     limit = None if rank_only else threshold
-    words = words_of(names, relations)
     on_request: dict[str, Any] = {
         "rank": rank, "rank_sample": rank_sample, "rank_end": rank_end, "runs": runs,
         "negatives": negatives,
@@ -358,7 +360,10 @@ def explain(
         on_request["rank"] = True if rank_end != "dst" or rank_sample is not None else None
     from pagelink.engine import FromFiles, engine_of
 
-    opening = FromFiles(graph, model, settings, seed, limit, store_path, words, link, device)
+    opening = FromFiles(
+        graph, model, settings, seed, limit, store_path, words_of(names, relations), link, device,
+        by_row=names_relations(links),
+    )  # fmt: skip
     if links is not None and out is not None:
         from pagelink.explain.options import ExplainOptions
 
@@ -370,7 +375,7 @@ def explain(
              "collect": collect}, report, metrics, dry_run=dry_run,
         )  # fmt: skip
         return
-    explainer = opening.of(load(graph, model, words, link), proof_of(model))
+    explainer = opening.of(load(graph, model, opening.words, link), proof_of(model))
     if instead is not None:
         contrast = explainer.contrast(src or "", dst or "", instead)
         console.print(str(contrast))
@@ -393,7 +398,3 @@ def explain(
         (png, explanation.to_png),
     )
     say_written(written)
-
-
-def _text(values: dict[str, Any]) -> str:
-    return dumps(values, ensure_ascii=False, indent=1)

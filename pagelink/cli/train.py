@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,6 +21,7 @@ from pagelink.cli.common import (
     Seed,
     console,
     load,
+    names_relations,
     output,
     repeatable,
     words_of,
@@ -27,6 +29,7 @@ from pagelink.cli.common import (
 )
 
 if TYPE_CHECKING:
+    from pagelink.models.commands import Recommendation
     from pagelink.tables.words import Words
 
 
@@ -180,7 +183,9 @@ def recommend(
     many: Annotated[
         Path | None,
         typer.Option(
-            "--links", help="Table of nodes, in a column src (or dst, to list sources); with --out."
+            "--links",
+            help="Table of nodes, in a column src (or dst, to list sources), and of relations, in "
+            "a column relation; with --out.",
         ),
     ] = None,
     out: Annotated[Path | None, output("With --links: table to write, CSV or Parquet.")] = None,
@@ -214,19 +219,38 @@ def recommend(
         console.print(f"Best new targets of {src!r} ({relation} {dst_type}):")
     else:
         console.print(f"Best new sources of {dst!r} ({src_type} {relation}):")
+    console.print("Rank  Score")
+    digits = _digits([node.logit for node in found])
+    for node in found:
+        console.print(f"{node.rank:3d}.  {node.logit:5.{digits}f}  {node.name}")
+    for line in _held_out(found):
+        console.print(line)
+
+
+def _digits(scores: Sequence[float]) -> int:
+    """Return how many digits, two to six, tell all scores apart that differ."""
+    different = len(set(scores))
+    enough = (n for n in range(2, 6) if len({f"{score:.{n}f}" for score in scores}) == different)
+    return next(enough, 6)
+
+
+def _held_out(found: Sequence[Recommendation]) -> Iterator[str]:
+    """Say which share of such predictions were held-out links, once for ranks that are alike."""
     from pagelink.views.text import percent
 
-    console.print("Rank  Score")
-    for node in found:
-        console.print(f"{node.rank:3d}.  {node.logit:5.2f}  {node.name}")
-    shares = [node.held_out_share for node in found if node.held_out_share is not None]
-    if shares:
-        each = ", ".join(percent(each.share) for each in shares)
-        like = {"rank": "ranks", "score": "scores"}[shares[0].by]
-        console.print(
-            f"Share of predictions of these {like} that were held-out links (a lower bound: not "
-            f"every true link is known): {each}."
-        )
+    shares = [(node.rank, node.held_out_share) for node in found if node.held_out_share is not None]
+    if not shares:
+        return
+    like = {"rank": "ranks", "score": "scores"}[shares[0][1].by]
+    said = []
+    for share, alike in groupby(shares, key=lambda each: percent(each[1].share)):
+        ranks = [rank for rank, _ in alike]
+        ends = f" {ranks[0]}" if ranks[0] == ranks[-1] else f"s {ranks[0]} to {ranks[-1]}"
+        said.append(f"{share} (rank{ends})")
+    yield (
+        f"Share of predictions of these {like} that were held-out links (a lower bound: not every "
+        f"true link is known): {', '.join(said)}."
+    )
 
 
 def _recommend_many(
@@ -244,7 +268,7 @@ def _recommend_many(
 
     with writing(out, graph, model, many):
         end, nodes = read_nodes(many)
-        checkpoint = load(graph, model, words, link)
+        checkpoint = load(graph, model, words, link, by_row=names_relations(many))
         found = recommend_many(checkpoint, nodes, k, end=end, known=known)
         table = recommendation_table(found)
         write_rows(out, table)
@@ -258,17 +282,15 @@ def _link_type(given: str, graph: Path) -> tuple[str, str, str]:
     parts = tuple(part.strip() for part in given.split(","))
     if len(parts) == 3:
         return parts[0], parts[1], parts[2]
-    from pagelink.graph.schema import no_relation
+    from pagelink.graph.schema import no_relation, relations_called, several_relations
     from pagelink.tables.load import load_graph
 
     known = load_graph(graph).edge_types
-    found = [edge_type for edge_type in known if edge_type[1] == given]
+    found = relations_called(given, known)
     if len(found) == 1:
-        src, relation, dst = found[0]
-        return src, relation, dst
-    several = "; ".join(",".join(edge_type) for edge_type in found)
+        return found[0]
     raise typer.BadParameter(
-        f"--link {given} may be one of several relations: {several}."
+        several_relations(f"--link {given}", found)
         if found
         else f"--link is source type,relation,target type. {no_relation(given, known)}"
     )

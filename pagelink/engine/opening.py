@@ -20,9 +20,10 @@ from pagelink.errors import EngineError, GraphError, ModelError, StoreError
 from pagelink.explain.building import versions
 from pagelink.explain.explainer import PaGELink
 from pagelink.explain.options import ExplainOptions
+from pagelink.graph.links import LinkReader
 from pagelink.models.checkpoint import Checkpoint
 from pagelink.models.feeds import placed
-from pagelink.models.knowledge.checkpoint import open_predictor
+from pagelink.models.knowledge.checkpoint import OneOfMany, explained_as, open_predictor
 from pagelink.settings import Settings
 from pagelink.store.addresses import fetched, is_address
 from pagelink.store.graph_store import GraphStore
@@ -150,6 +151,7 @@ class FromFiles:
         device: where to explain, as torch names it. None: the CPU.
         expected: the identity that graph and model have for the driver; a worker that finds others
             under its paths refuses to work. Empty: whatever is there.
+        by_row: links say of which relation they are; those that do not are of `link`.
     """
 
     graph: Path
@@ -162,6 +164,7 @@ class FromFiles:
     link: str | None = None
     device: str | None = None
     expected: Mapping[str, str] = field(default_factory=dict)
+    by_row: bool = False
 
     @cached_property
     def graph_here(self) -> Path:
@@ -227,19 +230,23 @@ class FromFiles:
         try:
             # By its manifest a store is the driver's. Its files are what that says: each machine
             # verifies a store that it has not seen yet.
-            checkpoint = open_predictor(self.model_here, graph, self.words, self.link)
+            checkpoint = open_predictor(
+                self.model_here, graph, self.words, self.link, by_row=self.by_row
+            )
         except StoreError as error:
             raise StoreError(f"On {here}: {error}") from error
         return self.of(checkpoint)
 
     def of(self, checkpoint: Checkpoint, proof: Path | None = None) -> PaGELink:
         """Return the explainer of a checkpoint that is open; `proof` as for `PaGELink`."""
-        known = checkpoint.known()
-        return PaGELink(
-            *placed(checkpoint.model, checkpoint.source, self.device), checkpoint.link_type,
-            self.settings, self.seed, threshold=checkpoint.model.threshold(self.threshold),
-            held_out=checkpoint.held_out, known=known, proof=proof,
+        explainer = PaGELink(
+            *placed(checkpoint.model, checkpoint.source, self.device), settings=self.settings,
+            seed=self.seed, threshold=checkpoint.model.threshold(self.threshold),
+            held_out=checkpoint.held_out, proof=proof, **explained_as(checkpoint),
         )  # fmt: skip
+        if isinstance(checkpoint, OneOfMany) and not checkpoint.is_named:
+            explainer.reader = LinkReader(explainer.graph, explainer.link_types, has_default=False)
+        return explainer
 
     def check_unchanged(self) -> None:
         """Raise if a file of the graph or the model is another one than when it was opened.

@@ -60,8 +60,8 @@ class PaGELink(Prepared):
         held_out: what ranks and scores of the model meant on links held out from it, as the
             checkpoint of `pagelink train` has it. None: explanations do not say so.
         known: links of the (first) link type that are true although the graph may not have them,
-            such as those held out for tests, as indices [2, num_links]. Like the links of the graph
-            they are left out of rankings: no one would recommend them.
+            such as those held out for tests, as indices [2, num_links]; or such links by link type.
+            Like the links of the graph they are left out of rankings: no one would recommend them.
         proof: a file that keeps what is found out about a model of `pagelink.models`. The next
             explainer of the same model, graph and versions takes it from there; for any other it is
             written anew. None, or any other model: nothing is kept. Of a store it is kept beside

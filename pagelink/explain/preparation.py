@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from torch import Tensor, nn
+from torch import nn
 from torch_geometric.data import Data, HeteroData
 
 from pagelink.errors import GraphError, ModelError
@@ -19,7 +19,7 @@ from pagelink.explain.longer import Method
 from pagelink.explain.notes import warnings_about
 from pagelink.explain.options import check_arguments, check_hops
 from pagelink.explain.pipeline import Pipeline, page_link
-from pagelink.explain.ranking import EndScores, KnownLinks
+from pagelink.explain.ranking import EndScores, Known, KnownLinks
 from pagelink.explain.result import Explanation
 from pagelink.graph.batches import Batches
 from pagelink.graph.links import Key, Link, LinkLike, LinkReader, as_link_types
@@ -61,7 +61,7 @@ class Prepared:
         reverse: Mapping[EdgeType, EdgeType] | None = None,
         relation_names: RelationNames | None = None,
         held_out: HeldOutShares | None = None,
-        known: Tensor | None = None,
+        known: Known | None = None,
         proof: Path | None = None,
     ) -> None:
         check_arguments(settings, seed, threshold)
@@ -97,7 +97,7 @@ class Prepared:
             if self.store is not None:
                 folder = self.store.folder.absolute()
                 proof = folder.with_name(f"{folder.name}{PROOFS}")
-            if proof is None or forward is not None:
+            if proof is None:
                 self.receptive_field = prove()
             else:
                 known_by = None if self.store is None else self.store.digest
@@ -193,7 +193,7 @@ class Prepared:
         settings: Settings | None = None,
         seed: int | None = None,
         *,
-        known: Tensor | None = None,
+        known: Known | None = None,
     ) -> Self:
         """Return the same explainer with other settings, seed or known links, without a new look.
 

@@ -9,8 +9,8 @@ whichever is less.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -98,6 +98,10 @@ def sample_ends(
     return np.sort(np.append(others, own)), True
 
 
+Known = Tensor | Mapping[EdgeType, Tensor]
+"""Known links as explainers take them: of the first link type, or by type."""
+
+
 @dataclass(frozen=True)
 class KnownLinks:
     """Links that are true although the graph may not have them: their ends are not open."""
@@ -106,14 +110,21 @@ class KnownLinks:
     src: Longs
     """Flat nodes."""
     dst: Longs
+    others: Mapping[EdgeType, KnownLinks] = field(default_factory=dict)
+    """Those of further link types."""
 
     @classmethod
     def of(cls, graph: TypedGraph, link_type: EdgeType, pairs: Any = None) -> KnownLinks:
         """Take pairs of indices within the types of the two ends, [2, num_links]; None: no pairs.
 
+        Of several link types they are given by type.
+
         Raises:
             GraphError: they are no such pairs.
         """
+        if isinstance(pairs, Mapping):
+            others = {t: cls.of(graph, t, each) for t, each in pairs.items() if t != link_type}
+            return replace(cls.of(graph, link_type, pairs.get(link_type)), others=others)
         given = np.empty((2, 0), dtype=np.int64) if pairs is None else np.asarray(pairs)
         if given.ndim != 2 or len(given) != 2 or given.dtype.kind not in "iu":
             raise GraphError(
@@ -139,7 +150,8 @@ class KnownLinks:
     def ends(self, link: Link, end: End = "dst") -> Longs:
         """Return the nodes that the other end of a link is known to be linked to."""
         if link.type != self.link_type:
-            return np.empty(0, dtype=np.int64)
+            other = self.others.get(link.type)
+            return np.empty(0, dtype=np.int64) if other is None else other.ends(link, end)
         stays = link.at("src" if end == "dst" else "dst")
         directions = ["src", "dst"] if link.type[0] == link.type[2] else [end]
         # Between nodes of one type (u, v) and (v, u) are one fact.

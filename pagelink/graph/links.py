@@ -7,8 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from pagelink.errors import LinkError, did_you_mean
-from pagelink.graph.schema import HOMOGENEOUS_NODE_TYPE, EdgeType
+from pagelink.errors import LinkError
+from pagelink.graph.schema import (
+    HOMOGENEOUS_NODE_TYPE,
+    EdgeType,
+    nearest_relations,
+    relations_called,
+    several_relations,
+)
 from pagelink.graph.typed_graph import TypedGraph
 
 Key = int | str
@@ -49,11 +55,21 @@ class Link:
 
 
 class LinkReader:
-    """Finds the nodes and the type of links as users give them."""
+    """Finds the nodes and the type of links as users give them.
 
-    def __init__(self, graph: TypedGraph, link_types: Sequence[EdgeType]) -> None:
+    Args:
+        graph: the graph, which knows the names of nodes and the phrases of relations.
+        link_types: the types that links may have.
+        has_default: links without a type are of the first one; else they are malformed.
+    """
+
+    def __init__(
+        self, graph: TypedGraph, link_types: Sequence[EdgeType], *, has_default: bool = True
+    ) -> None:
         self._graph = graph
         self._link_types = tuple(link_types)
+        self._has_default = has_default
+        self._called: dict[Any, EdgeType] = {}
 
     def read(self, row: LinkLike) -> Link:
         """Return a link in flat nodes.
@@ -66,7 +82,7 @@ class LinkReader:
         given: Any = row if as_list is None else as_list()
         if not isinstance(given, tuple | list) or len(given) not in (2, 3):
             raise LinkError(f"A link is (src, dst) or (src, dst, link_type), got {given!r}.")
-        link_type = self._link_types[0] if len(given) == 2 else self._find_type(given[2])
+        link_type = self._type_of(given[2:])
         src = self._graph.find_node(link_type[0], given[0])
         dst = self._graph.find_node(link_type[2], given[1])
         if src == dst:
@@ -81,23 +97,47 @@ class LinkReader:
         try:
             return self.read(row)
         except LinkError as error:
-            return Link.broken(row, self._link_types[0], str(error))
+            return Link.broken(row, self._type_as_given(row), str(error))
+
+    def _type_as_given(self, row: Any) -> EdgeType:
+        """The type of a malformed link, in the words that it was given in where it is none."""
+        given = row[2:] if isinstance(row, tuple | list) and len(row) == 3 else ()
+        try:
+            return self._type_of(given)
+        except LinkError:
+            src_type, _, dst_type = self._link_types[0]
+            return src_type, "".join(part for part in given if isinstance(part, str)), dst_type
+
+    def _type_of(self, given: Sequence[Any]) -> EdgeType:
+        """The type that is meant, looked up once however many links are of it; none: the first."""
+        if not given and not self._has_default:
+            raise LinkError(
+                f"The link names none of the {len(self._link_types)} relations. Name one in the "
+                "column relation, or one for all by --link."
+            )
+        if not given:
+            return self._link_types[0]
+        key = tuple(given[0]) if isinstance(given[0], list) else given[0]
+        if key not in self._called:
+            self._called[key] = self._find_type(given[0])
+        return self._called[key]
 
     def _find_type(self, given: EdgeType | Key) -> EdgeType:
-        known = self._link_types
+        known, graph = self._link_types, self._graph
         fitting = [t for t in known if given in (t, t[1], list(t))]
-        if not fitting and HOMOGENEOUS_NODE_TYPE in self._graph.node_types:
-            meant = [self._graph.relation_called(t) for t in as_link_types(given, hetero=False)]
+        if not fitting and isinstance(given, str):
+            phrases = {t: (phrase, "") for t in known if (phrase := graph.phrase(t))}
+            fitting = relations_called(given, known, phrases)
+        if not fitting and HOMOGENEOUS_NODE_TYPE in graph.node_types:
+            meant = [graph.relation_called(t) for t in as_link_types(given, hetero=False)]
             fitting = [t for t in meant if t in known]
         if len(fitting) > 1:
-            choices = " or ".join(map(str, fitting))
-            raise LinkError(f"{len(fitting)} link types are called {given!r}: choose {choices}.")
+            raise LinkError(several_relations(f"{given!r}", fitting))
         if fitting:
             return fitting[0]
-        words = [str(t) for t in known] + [t[1] for t in known]
+        asked = ",".join(map(str, given)) if isinstance(given, tuple | list) else str(given)
         raise LinkError(
-            f"{given!r} is not a link type of this explainer ({', '.join(map(str, known))})."
-            + did_you_mean(str(given), words)
+            f"{given!r} is not a link type of this explainer. {nearest_relations(asked, known)}"
         )
 
 

@@ -7,6 +7,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from torch_geometric.data import HeteroData
 
 from pagelink.errors import LinkError, did_you_mean
 from pagelink.graph.labels import HOMOGENEOUS_NODE_TYPE as HOMOGENEOUS_NODE_TYPE
+from pagelink.graph.labels import Phrases, relation_label
 from pagelink.runtime.arrays import Longs
 
 EdgeType = tuple[str, str, str]
@@ -163,24 +165,71 @@ MOST_LISTED = 8
 """Relations that an error lists at most."""
 
 
+def relations_called(
+    given: str, known: Iterable[EdgeType], phrases: Phrases = MappingProxyType({})
+) -> list[EdgeType]:
+    """Return the relations that a text may mean.
+
+    Those of this name, or of these three parts; else those of which readers see this, as
+    "symptom_of" of "/medicine/symptom/symptom_of"; else those that read so from source to target.
+
+    Example:
+        >>> types = [("drug", "binds", "gene"), ("entity", "/film/film/genre", "entity")]
+        >>> relations_called("genre", types)
+        [('entity', '/film/film/genre', 'entity')]
+        >>> relations_called("sticks to", types, {types[0]: ("sticks to", "")})
+        [('drug', 'binds', 'gene')]
+    """
+    types, text = list(known), given.strip()
+    names = [{t[1], ",".join(t)} for t in types]
+    labels = [{label := relation_label(t), label.replace("_", " ")} for t in types]
+    phrased = [{phrases[t][0]} if t in phrases else set() for t in types]
+    for called in (names, labels, phrased) if text else ():
+        found = [t for t, words in zip(types, called, strict=True) if text in words]
+        if found:
+            return found
+    return []
+
+
+def several_relations(given: str, found: Sequence[EdgeType]) -> str:
+    """Return in words that a text may mean several relations, and which ones: not all of many."""
+    some = "; ".join(",".join(edge_type) for edge_type in found[:MOST_LISTED])
+    more = f" and {len(found) - MOST_LISTED} more" if len(found) > MOST_LISTED else ""
+    return f"{given} may be one of several relations: {some}{more}."
+
+
+def nearest_relations(given: str, known: Iterable[EdgeType]) -> str:
+    """Return which relations are nearest to a text that is none, in words; else some of them all.
+
+    Relations of the same name come first, whatever their ends; then those that read alike, in full
+    or by what readers see of them.
+
+    Example:
+        >>> types = [("entity", "/film/film/genre", "entity"), ("item", "has", "attr")]
+        >>> nearest_relations("genres", types)
+        'Did you mean entity,/film/film/genre,entity?'
+    """
+    types = {",".join(edge_type): edge_type for edge_type in known}
+    parts = [part.strip().lower() for part in re.split(r"[,;/\s-]+", given)]
+    same = [text for text, t in types.items() if t[1].lower() in parts]
+    words = {name.lower(): text for text, t in types.items() for name in (relation_label(t), text)}
+    alike = [
+        words[name]
+        for asked in (",".join(parts), given.strip().lower().replace(" ", "_"))
+        for name in difflib.get_close_matches(asked, words, n=3, cutoff=0.7)
+    ]
+    near = list(dict.fromkeys([*same, *alike]))[:3]
+    if near:
+        return f"Did you mean {' or '.join(near)}?"
+    more = f" and {len(types) - MOST_LISTED} more" if len(types) > MOST_LISTED else ""
+    return f"It has {'; '.join([*types][:MOST_LISTED])}{more}."
+
+
 def no_relation(given: str, known: Iterable[EdgeType]) -> str:
     """Return in words that there is no such relation, and which ones are nearest.
-
-    Relations of the same name come first, whatever their ends; then those that read alike.
 
     Example:
         >>> no_relation("user,like,item", [("user", "likes", "item"), ("item", "has", "attr")])
         'There is no relation user,like,item in the graph. Did you mean user,likes,item?'
     """
-    types = [",".join(edge_type) for edge_type in known]
-    parts = [part.strip().lower() for part in re.split(r"[,;/\s-]+", given)]
-    same = [text for text in types if text.split(",")[1].lower() in parts]
-    by_words = {text.lower(): text for text in types}
-    alike = difflib.get_close_matches(",".join(parts), by_words, n=3, cutoff=0.6)
-    near = list(dict.fromkeys([*same, *(by_words[text] for text in alike)]))[:3]
-    if near:
-        rest = f"Did you mean {' or '.join(near)}?"
-    else:
-        more = f" and {len(types) - MOST_LISTED} more" if len(types) > MOST_LISTED else ""
-        rest = f"It has {'; '.join(types[:MOST_LISTED])}{more}."
-    return f"There is no relation {given} in the graph. {rest}"
+    return f"There is no relation {given} in the graph. {nearest_relations(given, known)}"

@@ -32,12 +32,13 @@ from pagelink.metrics.power_link import (
     mask_sparsity,
     unfiltered_rank,
 )
+from pagelink.metrics.pyg import fidelity, unfaithfulness
 from pagelink.metrics.worth import (
     characterisation,
     effect,
     falls_out,
-    fidelity,
     pooled_sufficiency,
+    probability_fidelity,
     rank_drop,
     reciprocal_rank_drop,
     share_of_greedy,
@@ -76,11 +77,13 @@ __all__ = [
     "path_precision",
     "path_recall",
     "pooled_sufficiency",
+    "probability_fidelity",
     "rank_drop",
     "reciprocal_rank_drop",
     "share_of_greedy",
     "sparsity",
     "stability",
     "sufficiency",
+    "unfaithfulness",
     "unfiltered_rank",
 ]

@@ -4,7 +4,7 @@ From the released code of Chang, Ye, Lopez-Avila, Du and Li, "Path-based Explana
 Graph Completion" (KDD 2024), so that its tables can be read beside ours. They differ from ours in
 that masks are soft (messages are weighted, no fact is removed), and in that a change of the score
 counts by its size, whichever way it goes: an explanation that speaks against the link is as good as
-one that supports it. `fidelity`, `effect` and `rank_drop` keep the sign.
+one that supports it. `probability_fidelity`, `effect` and `rank_drop` keep the sign.
 """
 
 from __future__ import annotations

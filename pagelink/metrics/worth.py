@@ -114,7 +114,7 @@ def share_of_greedy(effects: Answers, greedy_effects: npt.ArrayLike) -> tuple[fl
     return ratio(values.sum(), over.sum()).item(), int((over <= 0).sum())
 
 
-def fidelity(
+def probability_fidelity(
     logits: npt.ArrayLike, without: npt.ArrayLike, only: npt.ArrayLike
 ) -> tuple[Doubles, Doubles]:
     """Return both fidelities of an explanation, as differences of probabilities.
@@ -135,7 +135,7 @@ def fidelity(
         fid+ and fid-, each in -1..1.
 
     Example:
-        >>> plus, minus = fidelity([0.0], [-math.log(3)], [-math.log(4)])
+        >>> plus, minus = probability_fidelity([0.0], [-math.log(3)], [-math.log(4)])
         >>> plus.round(4).tolist(), minus.round(4).tolist()
         ([0.25], [0.3])
     """

@@ -55,7 +55,8 @@ def kept_field(
         prove: proves it.
         stored: what a store is known by. None: the graph is in memory, and known by its tensors.
     """
-    if not type(predictor.model).__module__.startswith("pagelink.models."):
+    own = [predictor.model] if predictor.forward is None else [predictor.model, predictor.forward]
+    if not all(type(each).__module__.startswith("pagelink.models.") for each in own):
         return prove()
     key = _digest(_rests_on(predictor, link_types, seed, stored))
     if stored is not None:
@@ -99,7 +100,7 @@ def _rests_on(
     for folder in _CODE:
         for file in sorted((Path(__file__).parents[1] / folder).rglob("*.py")):
             yield file.read_bytes()
-    yield [predictor.output, seed, getattr(model, "config", None)]
+    yield [predictor.output, seed, getattr(model, "config", None), type(predictor.forward).__name__]
     for name, module in model.named_modules():
         yield [name, type(module).__module__, type(module).__qualname__]
         yield sorted((key, _simply(value)) for key, value in vars(module).items())

@@ -51,6 +51,8 @@ class Recommendation:
     index: int
     """Its index within its node type."""
     name: str
+    id: str
+    """As the tables have it; its index where they have none."""
     rank: int
     """Among all that were ranked; those of the same score have the same, see `Explanation.rank`."""
     logit: float
@@ -128,6 +130,7 @@ def recommend(
         Recommendation(
             index=int(found[i]),
             name=graph.node_name(graph.flat_index(sought, int(found[i]))),
+            id=graph.node_id(graph.flat_index(sought, int(found[i]))),
             rank=int(ranks[i]),
             logit=float(logits[i]),
             probability=float(torch.sigmoid(logits[i])),

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 from torch_geometric.data import HeteroData
 
-from pagelink.errors import GraphError, SettingsError, did_you_mean
-from pagelink.graph.schema import EdgeType, no_relation
+from pagelink.errors import GraphError, SettingsError
+from pagelink.graph.schema import EdgeType, nearest_relations, no_relation, relations_called
 from pagelink.models.messages import fact_codes, pair_codes
 from pagelink.runtime.arrays import Bools, Longs
 
@@ -250,12 +250,11 @@ def pairs_of_relations(data: HeteroData, link_type: EdgeType, relations: Sequenc
     joining = [each for each in data.edge_types if each[::2] in (ends, ends[::-1])]
     parts = [torch.empty((2, 0), dtype=torch.long)]
     for given in relations:
-        found = [each for each in joining if given in (each[1], ",".join(each))]
+        found = relations_called(given, joining)
         if not found:
-            names = [each[1] for each in joining]
             raise SettingsError(
-                f"There is no relation {given!r} between {ends[0]} and {ends[1]}; there are "
-                f"{', '.join(names) or 'none'}.{did_you_mean(given, names)}"
+                f"There is no relation {given!r} between {ends[0]} and {ends[1]}. "
+                + (nearest_relations(given, joining) if joining else "There is none at all.")
             )
         for each in found:
             pairs = data[each].edge_index.cpu()

@@ -6,7 +6,7 @@ import csv
 import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import count
+from itertools import count, repeat
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +22,8 @@ from pagelink.tables.files import SUFFIXES, TableFile
 from pagelink.tables.text import DELIMITERS, csv_fault, long_fields
 
 REQUIRED = ("src", "dst")
-OPTIONAL = ("link_type",)
+RELATION = ("link_type", "relation")
+"""Either says which relation a link is of."""
 ROWS_AT_ONCE = 65_536
 """Rows of a Parquet file that are in memory at a time."""
 
@@ -37,7 +38,9 @@ class LinkRow(NamedTuple):
 
 
 def read_links(path: Path) -> list[LinkRow]:
-    """Read the columns `src`, `dst` and, if there is one, `link_type`, by names or ids.
+    """Read the columns `src`, `dst` and, if there is one, `relation` or `link_type`.
+
+    Ends are names or ids; relations are named as `relations_called` reads them.
 
     Raises:
         GraphError: there is no such file, it is no table, or it lacks a column.
@@ -51,11 +54,15 @@ def iter_links(path: Path) -> Iterator[LinkRow]:
     Raises:
         GraphError: as `read_links`, when that row is reached.
     """
+    _check(path)
+    return _iter_text(path) if path.suffix.lower() in DELIMITERS else _iter_parquet(path)
+
+
+def _check(path: Path) -> None:
     if not path.is_file():
         raise GraphError(f"{path}: there is no such file.")
     if path.suffix.lower() not in SUFFIXES:
-        raise GraphError(f"{path}: a table of links ends in .csv, .tsv or .parquet.")
-    return _iter_text(path) if path.suffix.lower() in DELIMITERS else _iter_parquet(path)
+        raise GraphError(f"{path}: a table of links or nodes ends in .csv, .tsv or .parquet.")
 
 
 def count_links(path: Path) -> int:
@@ -103,7 +110,7 @@ def _iter_parquet(path: Path) -> Iterator[LinkRow]:
         for batch in file.iter_batches(ROWS_AT_ONCE, columns=names):
             texts = (batch.column(name).cast(pa.string()).fill_null("") for name in names)
             links: Any = zip(*(column.to_pylist() for column in texts), strict=True)
-            yield from map(LinkRow, row, links)
+            yield from map(LinkRow, row, map(_named, links))
 
 
 def _places(path: Path, header: Sequence[str]) -> list[int]:
@@ -115,35 +122,76 @@ def _places(path: Path, header: Sequence[str]) -> list[int]:
             f"{path}, line 1: a table of links has the columns src and dst; "
             f"{' and '.join(missing)} missing, {found}."
         )
-    return [names.index(name) for name in (*REQUIRED, *OPTIONAL) if name in names]
+    return [names.index(name) for name in (*REQUIRED, *_relation_column(path, names))]
+
+
+def _relation_column(path: Path, names: Sequence[str]) -> list[str]:
+    """The column that says which relation a link is of; none: all are of the same."""
+    found = [name for name in RELATION if name in names]
+    if len(found) > 1:
+        raise GraphError(
+            f"{path}, line 1: both {' and '.join(found)} say which relation a link is of; keep one."
+        )
+    return found
 
 
 def _link(cells: Sequence[str], places: Sequence[int]) -> LinkLike:
-    found = [cells[place] for place in places if place < len(cells)]
-    if len(found) == len(REQUIRED) + 1 and not found[-1]:
-        found.pop()  # no link type given: the default one
-    return tuple(found)  # type: ignore[return-value]
+    return _named(tuple(cells[place] for place in places if place < len(cells)))
 
 
-def read_nodes(path: Path) -> tuple[str, list[str]]:
+def _named(cells: tuple[str, ...]) -> LinkLike:
+    """A link, without a relation where none is named."""
+    is_named = len(cells) <= len(REQUIRED) or cells[-1].strip()
+    return cells if is_named else cells[: len(REQUIRED)]  # type: ignore[return-value]
+
+
+def names_relations(path: Path) -> bool:
+    """Whether a table of links, or of nodes, has a column that says which relation is meant.
+
+    Raises:
+        GraphError: there is no such file, or it is no table.
+    """
+    _check(path)
+    if path.suffix.lower() == ".parquet":
+        with _parquet(path) as file:
+            header = file.schema_arrow.names
+    else:
+        with path.open(encoding="utf-8-sig", newline="", errors="replace") as lines:
+            header = next(csv.reader(lines, delimiter=DELIMITERS[path.suffix.lower()]), [])
+    return bool(_relation_column(path, [name.strip().lower() for name in header]))
+
+
+class NodeRow(NamedTuple):
+    """A row of a table of nodes."""
+
+    node: str
+    relation: str | None
+    """Of the links that are sought; None or empty: not named."""
+
+
+def read_nodes(path: Path) -> tuple[str, list[NodeRow]]:
     """Read a table with a column `src` or `dst` of nodes, by names or ids.
 
+    A column `relation` or `link_type` may say of which relation links are sought.
+
     Returns:
-        Which of the two, and the nodes, in order.
+        Which of the two, and the rows, in order.
 
     Raises:
         GraphError: there is no such file, it is no table, or it does not have just one of them.
     """
-    if not path.is_file():
-        raise GraphError(f"{path}: there is no such file.")
-    if path.suffix.lower() not in SUFFIXES:
-        raise GraphError(f"{path}: a table of nodes ends in .csv, .tsv or .parquet.")
-    file = TableFile(path, (), REQUIRED)
+    _check(path)
+    file = TableFile(path, (), (*REQUIRED, *RELATION))
     ends = [name for name in REQUIRED if name in file.names]
     if len(ends) != 1:
         raise GraphError(f"{path}: a table of nodes has a column src, or a column dst.")
-    cells = (as_texts(piece.keys(ends[0])).to_pylist() for piece in file.pieces())
-    return ends[0], [node for part in cells for node in part]
+    named = _relation_column(path, file.names)
+    rows: list[NodeRow] = []
+    for piece in file.pieces():
+        nodes = as_texts(piece.keys(ends[0])).to_pylist()
+        relations = as_texts(piece.table[named[0]]).to_pylist() if named else repeat(None)
+        rows += (NodeRow(*row) for row in zip(nodes, relations, strict=False))
+    return ends[0], rows
 
 
 def write_rows(path: Path, table: pa.Table) -> None:

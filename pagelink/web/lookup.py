@@ -316,8 +316,10 @@ class Neighbours:
         for arc, relation in zip(arcs.tolist(), relations.tolist(), strict=True):
             if not predicted and graph.relation_class[relation] == self._link_class:
                 continue
-            said, turned = graph.relation_words(graph.edge_types[relation])
-            key = words(said), bool(graph.arc_reversed[arc]) != turned
+            edge_type, reversed_ = graph.edge_types[relation], bool(graph.arc_reversed[arc])
+            said, turned = graph.relation_words(edge_type)
+            phrase = graph.phrase(edge_type, reversed_)  # from this node to the other
+            key = (phrase, False) if phrase else (words(said), reversed_ != turned)
             groups.setdefault(key, []).append(int(graph.arc_dst[arc]))
         found = []
         for key, others in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0])):

@@ -16,7 +16,7 @@ from torch_geometric.nn import SimpleConv
 
 from pagelink.errors import SettingsError
 from pagelink.explain.pyg import PaGELinkExplainer
-from pagelink.metrics.pyg import fidelity, unfaithfulness
+from pagelink.metrics import fidelity, unfaithfulness
 from pagelink.models import MODELS, make_model, message_graph, node_inputs, split_links
 
 BINARY = ModelConfig(mode="binary_classification", task_level="edge", return_type="raw")

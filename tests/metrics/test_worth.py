@@ -15,8 +15,8 @@ from pagelink.metrics import (
     characterisation,
     connection,
     effect,
-    fidelity,
     pooled_sufficiency,
+    probability_fidelity,
     share_of_greedy,
     sufficiency,
 )
@@ -98,7 +98,7 @@ class TestCharacterisation:
     def test_by_hand(self) -> None:
         # p = 0.8, 0.5 without the paths, 0.6 with them alone: the harmonic mean of 0.3 and 0.8,
         # 2 * 0.24 / 1.1; with weights 1 and 3, 4 / (1 / 0.3 + 3 / 0.8) = 4 * 0.24 / 1.7.
-        plus, minus = fidelity([math.log(4)], [0.0], [math.log(1.5)])
+        plus, minus = probability_fidelity([math.log(4)], [0.0], [math.log(1.5)])
         assert plus == pytest.approx([0.3])
         assert minus == pytest.approx([0.2])
         assert characterisation(plus, minus) == pytest.approx([0.48 / 1.1])
@@ -119,7 +119,7 @@ class TestCharacterisation:
     def test_is_at_most_one_and_undefined_only_for_a_negative_necessity(
         self, logits: list[float]
     ) -> None:
-        plus, minus = fidelity(*([f] for f in logits))
+        plus, minus = probability_fidelity(*([f] for f in logits))
         score = characterisation(plus, minus)[0]
         assert math.isnan(score) == (plus[0] < 0)
         assert not score > 1 + 1e-12
@@ -128,7 +128,7 @@ class TestCharacterisation:
         assert characterisation([0.0, 0.5, 0.0], [0.3, 1.0, 1.0]).tolist() == [0, 0, 0]
 
     def test_large_logits_do_not_overflow(self) -> None:
-        plus, minus = fidelity([0.0], [-1e4], [1e4])
+        plus, minus = probability_fidelity([0.0], [-1e4], [1e4])
         assert plus.tolist() == [0.5]
         assert minus.tolist() == [-0.5]
 

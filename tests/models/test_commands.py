@@ -8,10 +8,12 @@ import torch
 from support.learnable import BUYS, LIKES, as_set, learnable
 from torch_geometric.data import HeteroData
 
+from pagelink.cli.train import _digits, _held_out
 from pagelink.errors import LinkError, SettingsError
+from pagelink.measure.held_out import HeldOutShare
 from pagelink.models import TrainSettings, make_model, node_inputs, split_links, train
 from pagelink.models.checkpoint import Checkpoint
-from pagelink.models.commands import recommend
+from pagelink.models.commands import Recommendation, recommend
 from pagelink.models.messages import message_graph
 
 FOLLOWS = ("user", "follows", "user")
@@ -145,6 +147,21 @@ def test_pairs_of_a_known_relation_are_not_recommended(
     assert not found & bought_by
 
 
+def test_shares_and_digits_of_many_recommendations() -> None:
+    shares = [
+        HeldOutShare(share, 0.0, 1.0, 50, 5, "rank") for share in (0.1, 0.001, 0.0012, 0.0011)
+    ]
+    found = [
+        Recommendation(i, f"n{i}", str(i), i + 1, logit, 0.5, share)
+        for i, (logit, share) in enumerate(zip((2.0, 1.5, 1.4993, 1.4993), shares, strict=True))
+    ]
+    (line,) = _held_out(found)
+    assert line.endswith("10 % (rank 1), less than 1 % (ranks 2 to 4).")
+    assert _digits([each.logit for each in found]) == 3
+    assert _digits([2.0, 1.5]) == 2
+    assert list(_held_out([replace(found[0], held_out_share=None)])) == []
+
+
 def test_a_known_relation_has_to_join_the_same_types(checkpoint: Checkpoint) -> None:
-    with pytest.raises(SettingsError, match=r"between user and item; .* Did you mean .*buys"):
+    with pytest.raises(SettingsError, match=r"between user and item\. Did you mean .*buys"):
         recommend(checkpoint, 3, known=["buy"])

@@ -234,6 +234,11 @@ def test_commands_of_a_model_for_all_relations(trained: Path) -> None:
     (trained / "relations.tsv").write_text("lives in\tis at home in\tis the home of\n")
     words = ("--names", "names.tsv", "--relations", "relations.tsv")
     opened = ("train.txt", "--model", "model.pt")
+    told = shell("describe", "train.txt", *words, cwd=trained).stdout.splitlines()
+    assert told[5].split() == ["relation", "edges", "reads"]
+    (row,) = (line for line in told if line.startswith("lives in"))
+    assert row.endswith("is at home in / is the home of")
+    assert "1 of 4 relations have phrases; the others read by name." in told
     said = shell("recommend", *opened, "--link", "lives in", "--src", "Ada", "-k", "3", *words,
                  cwd=trained)  # fmt: skip
     assert said.returncode == 0, said.stderr
@@ -251,7 +256,7 @@ def test_commands_of_a_model_for_all_relations(trained: Path) -> None:
     assert said.returncode == 0, said.stderr
     assert "is at home in Rome" in said.stdout
     assert re.search(r"Rome ranks \d+\w\w of \d+ entities for Ada", said.stdout)
-    for link, wanted in ((None, "say which one by --link"), ("likes", "does not predict")):
+    for link, wanted in ((None, "say which one by --link"), ("likes", "none of the 4 relations")):
         given = [] if link is None else ["--link", link]
         said = shell("explain", *opened, "--src", "p0", "--dst", "c0", *given, cwd=trained)
         assert said.returncode == 1
@@ -309,7 +314,7 @@ def test_a_view_has_the_scores_of_the_whole_and_is_explained_truly(trained: Path
 
 def test_many_nodes_and_other_graphs(trained: Path, tmp_path: Path) -> None:
     view = open_predictor(trained / "model.pt", trained, link="knows")
-    (_, answers), (_, error) = recommend_many(view, ["p0", "nobody"], 2)
+    (_, _, answers), (_, _, error) = recommend_many(view, ["p0", "nobody"], 2)
     assert isinstance(answers, list)
     assert len(answers) == 2
     assert isinstance(error, LinkError)
@@ -349,3 +354,19 @@ def test_a_store_gives_the_answers_of_its_tables(trained: Path, tmp_path: Path) 
     assert "One store of its graph serves all of them" in said.stderr
     with pytest.raises(GraphError, match="names and phrases that it was made with"):
         open_predictor(model, folder, Words(relations=graph), "is from")
+
+
+def test_walks_of_many_queries_are_those_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = of_types()
+    types = relations_to_predict(data)
+    model = make_knowledge_model("nbf", data, types, hidden=8, seed=1)
+    edges = model.edges(node_inputs(data), dict(data.edge_index_dict))
+    known, relation = torch.tensor([0, 1, 2, 3, 0]), torch.tensor([0, 0, 0, 0, 0])
+    vectors = model.encode(node_inputs(data), edges)
+    together = model.against(vectors, known, relation, False)
+    monkeypatch.setattr("pagelink.models.knowledge.walks.QUERIES_AT_ONCE", 1)
+    alone = model.against(vectors, known, relation, False)
+    assert together.shape == (5, 9)
+    assert torch.allclose(together, alone, atol=1e-6)
+    assert torch.allclose(together[0], together[4], atol=1e-6)
+    assert not torch.allclose(together[0], together[1])

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch_geometric.data import HeteroData
 
-from pagelink.web.lookup import NameSearch, fold
+from pagelink.explain.ranking import KnownLinks
+from pagelink.graph.typed_graph import TypedGraph
+from pagelink.web.lookup import NameSearch, Neighbours, fold
 
 LETTERS = "abAB éß-中🙂\u0627\n"
 
@@ -77,3 +81,21 @@ def test_names_near_what_was_typed() -> None:
     assert search.near("x", 5) == search.near("", 5) == []
     like = NameSearch(["Item 38", "Item 3", "Item 30"], [9, 1, 9])
     assert like.near("itm 3", 1) == [1]
+
+
+def test_facts_of_a_node_read_by_the_phrase_of_their_direction() -> None:
+    data = HeteroData()
+    data["drug"].num_nodes = data["gene"].num_nodes = 2
+    binds, knows = ("drug", "binds", "gene"), ("drug", "knows", "gene")
+    for edge_type in (binds, knows):
+        data[edge_type].edge_index = torch.tensor([[0], [1]])
+    data[binds].phrases = ("binds to", "is bound by")
+    graph = TypedGraph.from_data(data, [binds])
+    none = KnownLinks.of(graph, binds)
+    neighbours = Neighbours(graph, binds, none, none)
+    for node, wanted in (
+        (graph.flat_index("drug", 0), [("binds to", False), ("knows", False)]),
+        (graph.flat_index("gene", 1), [("is bound by", False), ("knows", True)]),
+    ):
+        found = neighbours.facts_at(node, 5, True)
+        assert [(group.words, group.backwards) for group in found] == wanted

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from rich.console import Console
@@ -17,7 +17,7 @@ from pagelink.errors import LinkError, ModelError, did_you_mean
 from pagelink.graph.schema import EdgeType
 from pagelink.models.checkpoint import Checkpoint
 from pagelink.models.commands import Recommendation, recommend
-from pagelink.models.knowledge.checkpoint import save_knowledge
+from pagelink.models.knowledge.checkpoint import of_relation, save_knowledge
 from pagelink.models.knowledge.encoders import LAYERS
 from pagelink.models.knowledge.facts import relations_to_predict, split_relations, training_graph
 from pagelink.models.knowledge.model import EncoderModel, KnowledgeModel
@@ -32,7 +32,7 @@ from pagelink.tables.load import load_graph
 
 WALKS = "nbf"
 DEFAULT_MODEL = "compgcn"
-OF_WALKS = {"batch_size": 8, "queries": 512, "lr": 0.005, "valid_links": 50, "test_links": 200}
+OF_WALKS = {"batch_size": 8, "queries": 512, "lr": 0.005, "valid_links": 100, "test_links": 500}
 """Every query costs a pass over the graph: fewer of them, and a smaller sample to validate on."""
 
 
@@ -116,47 +116,59 @@ def _bar(console: Console, epochs: int) -> Iterator[Callable[[KnowledgeEpoch], N
         yield step
 
 
+class Answer(NamedTuple):
+    """What was found for one node."""
+
+    node: str | int
+    relation: str
+    """Of the links that were sought."""
+    found: list[Recommendation] | LinkError
+    """The error: there is no such node, or no such relation."""
+
+
 def recommend_many(
     checkpoint: Checkpoint,
-    nodes: Sequence[str | int],
+    nodes: Sequence[str | int | tuple[str | int, str | None]],
     k: int = 10,
     *,
     end: str = "src",
     **options: Any,
-) -> Iterator[tuple[str | int, list[Recommendation] | LinkError]]:
-    """Yield recommendations for many nodes, each with its node; the graph is embedded once.
+) -> Iterator[Answer]:
+    """Yield recommendations for many nodes; the graph is embedded once, whatever the relations.
 
     Args:
         checkpoint: the trained model with its graph.
-        nodes: sources whose targets are sought, by name, id or index; or targets.
+        nodes: sources whose targets are sought, by name, id or index; or targets. Of a model for
+            several relations, each may be given with the relation that is meant.
         k: the number of recommendations for each.
         end: what `nodes` are, `src` or `dst`.
         options: further arguments of `recommend`.
-
-    A node that is not there has the error in place of its recommendations.
     """
-    for node in nodes:
+    views: dict[str | None, Checkpoint] = {}
+    for each in nodes:
+        node, named = each if isinstance(each, tuple) else (each, None)
         ends: dict[str, Any] = {end: node}
         try:
-            yield node, recommend(checkpoint, k=k, **ends, **options)
+            if named not in views:
+                views[named] = of_relation(checkpoint, named)
+            relation = views[named].link_type[1]
+            yield Answer(node, relation, recommend(views[named], k=k, **ends, **options))
         except LinkError as error:
-            yield node, error
+            yield Answer(node, named or "", error)
 
 
-def recommendation_table(
-    found: Iterator[tuple[str | int, list[Recommendation] | LinkError]],
-) -> pa.Table:
+def recommendation_table(answers: Iterator[Answer]) -> pa.Table:
     """Return recommendations for many nodes as a table, a row for each; errors in a column."""
     rows = []
-    for node, answers in found:
-        if isinstance(answers, LinkError):
-            rows.append({"node": str(node), "error": str(answers)})
+    for node, relation, found in answers:
+        asked = {"node": str(node), "relation": relation}
+        if isinstance(found, LinkError):
+            rows.append({**asked, "error": str(found)})
             continue
-        rows += [
-            {"node": str(node), **{k: v for k, v in dataclasses.asdict(each).items()
-                                   if k in ("rank", "name", "index", "logit")}}
-            for each in answers
-        ]  # fmt: skip
-    schema = [("node", pa.string()), ("rank", pa.int64()), ("name", pa.string()),
-              ("index", pa.int64()), ("logit", pa.float64()), ("error", pa.string())]  # fmt: skip
-    return pa.Table.from_pylist(rows, schema=pa.schema(schema))
+        rows += [{**asked, **dataclasses.asdict(each)} for each in found]
+    columns = [("node", pa.string()), ("relation", pa.string()), ("rank", pa.int64()),
+               ("name", pa.string()), ("id", pa.string()), ("index", pa.int64()),
+               ("logit", pa.float64()), ("error", pa.string())]  # fmt: skip
+    names = [name for name, _ in columns]
+    kept = [{key: row[key] for key in names if key in row} for row in rows]
+    return pa.Table.from_pylist(kept, schema=pa.schema(columns))

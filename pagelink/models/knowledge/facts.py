@@ -12,7 +12,7 @@ from torch_geometric.data import HeteroData
 
 from pagelink.errors import GraphError
 from pagelink.graph.reverse_relations import REVERSE_PREFIX
-from pagelink.graph.schema import EdgeType, no_relation
+from pagelink.graph.schema import EdgeType, no_relation, relations_called
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.models.links import LinkSplit, split_graph
 from pagelink.models.messages import message_graph
@@ -30,7 +30,7 @@ def relations_to_predict(data: HeteroData, named: Sequence[str] = ()) -> list[Ed
 
     Args:
         data: the graph.
-        named: only these, each as `source type,relation,target type` or by the relation alone.
+        named: only these, as `relations_called` reads them; all that a text may mean.
 
     Raises:
         GraphError: there is no such relation.
@@ -41,7 +41,7 @@ def relations_to_predict(data: HeteroData, named: Sequence[str] = ()) -> list[Ed
         return every
     chosen: dict[EdgeType, None] = {}
     for name in named:
-        found = [t for t in every if name in (t[1], ",".join(t))]
+        found = relations_called(name, every)
         if not found:
             raise GraphError(no_relation(name, every))
         chosen |= dict.fromkeys(found)

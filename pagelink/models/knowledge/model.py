@@ -20,7 +20,7 @@ from pagelink.graph.schema import EdgeType, no_relation
 from pagelink.models.knowledge.edges import RelationalEdges, SortedEdges
 from pagelink.models.knowledge.encoders import LAYERS, Edges
 from pagelink.models.knowledge.heads import make_relation_head
-from pagelink.models.link_model import LinkModel, NodeInputs, Relations, one_of
+from pagelink.models.link_model import LinkModel, NodeInputs, Relations, node_inputs, one_of
 from pagelink.runtime.undo import Undo
 
 Vectors = Any
@@ -164,16 +164,44 @@ class OneRelation(LinkModel):
         self, x_dict: Mapping[str, Tensor], edge_index_dict: Relations
     ) -> Callable[[Tensor], Tensor]:
         """Embed the nodes, and return the head on the two ends of links."""
-        whole = self.whole
-        edges = whole.edges(x_dict, edge_index_dict)
-        first_src, first_dst = (edges.first[t] for t in self.link_type[::2])
-        vectors = whole.encode(x_dict, edges)
+        edges = self.whole.edges(x_dict, edge_index_dict)
+        return self.on_vectors(self.whole.encode(x_dict, edges), edges.first)
+
+    def on_vectors(self, vectors: Vectors, first: Mapping[str, int]) -> Callable[[Tensor], Tensor]:
+        """Return the head, given what all relations have in common.
+
+        Args:
+            vectors: what the model computed of the graph.
+            first: the flat number of the first node of each type.
+        """
+        first_src, first_dst = (first[t] for t in self.link_type[::2])
 
         def logits(links: Tensor) -> Tensor:
             src, dst = links[0] + first_src, links[1] + first_dst
             relation = torch.full_like(src, self.relation)
-            return whole.score(vectors, src, relation, dst)
+            return self.whole.score(vectors, src, relation, dst)
 
+        return logits
+
+
+class EachRelation:
+    """How an explainer calls a `OneRelation` for links of all relations of its `KnowledgeModel`.
+
+    Args:
+        whole: the model.
+        edge_types: the relations of the graph, by whose positions types of links are given.
+    """
+
+    def __init__(self, whole: KnowledgeModel, edge_types: Sequence[EdgeType]) -> None:
+        places = {t: position for position, t in enumerate(whole.link_types)}
+        self.position = torch.tensor([places.get(t, -1) for t in edge_types])
+
+    def __call__(self, model: OneRelation, data: HeteroData, edge_label_index: Tensor) -> Tensor:
+        """Return the logits of links, each of the relation that `data.edge_label_type` says."""
+        relation = self.position.to(edge_label_index.device)[data.edge_label_type]
+        logits: Tensor = model.whole(
+            node_inputs(data), data.edge_index_dict, edge_label_index, relation
+        )
         return logits
 
 

@@ -106,9 +106,9 @@ class KnowledgeReport:
     def __str__(self) -> str:
         over = " The time was over." if self.stopped else ""
         lines = [
-            f"Trained for {len(self.history)} epochs in {self.seconds:.1f} CPU seconds and "
-            f"{self.megabytes / 1000:.2f} GB, best in epoch {self.best_epoch} with validation MRR "
-            f"{self.valid_mrr:.3f}.{over}",
+            f"Trained for {count(len(self.history), 'epoch')} in {self.seconds:.1f} CPU seconds "
+            f"and {self.megabytes / 1000:.2f} GB, best in epoch {self.best_epoch} with validation "
+            f"MRR {self.valid_mrr:.3f}.{over}",
             f"Test, filtered: {self.test.both}; of tails {self.test.tails.mrr:.3f}, of heads "
             f"{self.test.heads.mrr:.3f}.",
         ]

@@ -21,6 +21,9 @@ from pagelink.models.knowledge.encoders import Edges, ScaledSum
 from pagelink.models.knowledge.model import KnowledgeModel
 from pagelink.runtime.undo import Undo
 
+QUERIES_AT_ONCE = 8
+"""Queries whose marks are passed on together."""
+
 
 class _Graph(NamedTuple):
     edges: Edges
@@ -86,20 +89,24 @@ class WalkModel(KnowledgeModel):
         """Return the graph: what is computed depends on the query."""
         return _Graph(edges, next(iter(x_dict.values())))
 
-    def _arrived(self, graph: _Graph, known: Tensor, mark: Tensor) -> Tensor:
-        """Return the logits of all nodes for one query, [num_nodes]."""
-        edges = graph.edges
-        start = mark.new_zeros(edges.num_nodes, len(mark)).index_put((known.view(1),), mark[None])
+    def _arrived(self, graph: _Graph, known: Tensor, marks: Tensor) -> Tensor:
+        """Return the logits of all nodes for some queries, [num_queries, num_nodes].
+
+        Marks of all queries stand side by side in one row per node, so that the edges are read
+        once for all of them.
+        """
+        edges, count = graph.edges, len(known)
+        place = (known, torch.arange(count, device=known.device))
+        start = marks.new_zeros(edges.num_nodes, *marks.shape).index_put(place, marks)
         h = start
         for conv, weight, linear, norm in zip(
             self.layers, self.weights, self.linear, self.norm, strict=True
         ):
-            arrived = conv(h, edges, weight)
+            arrived = conv(h.flatten(1), edges, weight.repeat(1, count)).view_as(start)
             new = torch.relu(norm(linear(torch.cat([arrived + start, h], dim=-1))))
             h = h + new
-        query = mark.expand(edges.num_nodes, -1)
-        logits: Tensor = self.head(torch.cat([h, query], dim=-1)).squeeze(-1)
-        return logits
+        logits: Tensor = self.head(torch.cat([h, marks.expand_as(h)], dim=-1)).squeeze(-1)
+        return logits.T
 
     def against(
         self,
@@ -111,8 +118,8 @@ class WalkModel(KnowledgeModel):
     ) -> Tensor:
         """Return the logits of queries with many nodes."""
         marks = self.marks(2 * relation + int(inverse))
-        pairs = zip(known, marks, strict=True)
-        every = torch.stack([self._arrived(vectors, node, mark) for node, mark in pairs])
+        parts = zip(known.split(QUERIES_AT_ONCE), marks.split(QUERIES_AT_ONCE), strict=True)
+        every = torch.cat([self._arrived(vectors, *part) for part in parts])
         return every if nodes is None else every[:, nodes]
 
     def score(self, vectors: _Graph, src: Tensor, relation: Tensor, dst: Tensor) -> Tensor:
