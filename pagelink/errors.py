@@ -87,10 +87,12 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     Example:
         >>> did_you_mean("likse", ["likes", "buys"])
         " Did you mean 'likes'?"
+        >>> did_you_mean("likse", ["likes", "likes"])  # a name that is an id, too
+        " Did you mean 'likes'?"
         >>> did_you_mean("zzz", ["likes", "buys"])
         ''
     """
-    close = difflib.get_close_matches(word, list(known), n=3, cutoff=0.6)
+    close = difflib.get_close_matches(word, list(dict.fromkeys(known)), n=3, cutoff=0.6)
     return f" Did you mean {' or '.join(repr(match) for match in close)}?" if close else ""
 
 

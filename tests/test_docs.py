@@ -170,6 +170,7 @@ FILE_SUFFIXES = (".py", ".md", ".toml", ".js", "/")
 FOREIGN = {
     "RAY_AUTH_TOKEN_PATH", "RayCluster", "ReadWriteMany", "authOptions",  # of Ray and Kubernetes
     "edge_time", "process_time", "ru_maxrss",  # of PyTorch Geometric and Python
+    "save_to_directory",  # of PyKEEN
 }  # fmt: skip
 """Names of other projects that our sources do not use."""
 

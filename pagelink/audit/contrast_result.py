@@ -111,18 +111,19 @@ def to_text(found: Contrast) -> str:
         )
     blocks.append(" ".join(filter(None, (turning(found), widening(found)))))
     blocks.append(context(found))
-    return "\n\n".join(blocks)
+    return "\n\n".join(filter(None, blocks))
 
 
 def opening(found: Contrast) -> list[str]:
     """Return which target is above, by how much, and what that rests on."""
     src, above, below = map(clean, (found.src_name, found.above_name, found.below_name))
     scores = f"{found.logit_above:.2f} against {found.logit_below:.2f}"
+    if found.verdict == "equal":
+        return [f"For {src} the model scores {above} and {below} alike: {scores}."]
     told = [f"For {src} the model scores {above} above {below}: {scores}."]
     if found.turned:
         told = [f"For {src} the model scores {above} above {below}, not below it: {scores}."]
     told.append({
-        "equal": "The difference is not noticed: neither is above the other.",
         "popularity": (
             f"That is popularity: what counts is how many facts {above} has, not what they lead "
             "to."
@@ -191,7 +192,7 @@ def turning(found: Contrast) -> str:
 
 def widening(found: Contrast) -> str:
     """Return the facts that work against the order; may be empty."""
-    if found.difference_widened is None:
+    if found.difference_widened is None or found.verdict == "equal":
         return ""
     one = len(found.widening) == 1
     return (

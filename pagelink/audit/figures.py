@@ -13,8 +13,9 @@ from pagelink.errors import SettingsError
 from pagelink.explain.result import Node, plain
 from pagelink.measure.verdict import PartName
 
-VERSION = 2
+VERSION = 3
 """Of the fields of an audit's JSON."""
+READABLE = (2, VERSION)
 
 
 @dataclass(frozen=True)
@@ -146,6 +147,9 @@ class AuditFigures:
     """CPU time of all links."""
     title: str
     rows: tuple[Row, ...]
+    records: dict[str, int] | None = None
+    """Metapaths along nodes without other facts, and how many links have one that moves their
+    score, see `Row.records`; None: an audit of version 2, which did not look for them."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain lists, dicts, numbers and strings, ready for JSON."""
@@ -166,7 +170,9 @@ def read_audit(path: Path | str) -> Mapping[str, Any]:
         values = json.loads(Path(path).read_text("utf-8"))
     except (OSError, ValueError) as error:
         raise SettingsError(f"{path} cannot be read as the JSON of an audit: {error}.") from error
-    if not isinstance(values, dict) or values.get("version") != VERSION or "parts" not in values:
+    if not isinstance(values, dict) or not (
+        values.get("version") in READABLE and "parts" in values
+    ):
         raise SettingsError(
             f"{path} is not an audit of version {VERSION}, as `pagelink audit --json` writes it."
         )

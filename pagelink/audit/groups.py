@@ -36,13 +36,14 @@ class Columns:
         data: the graph; `data[node_type].attributes` is a table with a row per node, and any other
             entry with a value per node counts as a column, too.
         ends: the node types of source and target.
-        wanted: the columns to group links by, as `column` or `type.column`.
+        wanted: the column, or columns, to group links by, as `column` or `type.column`.
 
     Raises:
         SettingsError: there is no such column at either end.
     """
 
-    def __init__(self, data: Any, ends: tuple[str, str], wanted: Sequence[str]) -> None:
+    def __init__(self, data: Any, ends: tuple[str, str], wanted: str | Sequence[str]) -> None:
+        wanted = [wanted] if isinstance(wanted, str) else wanted
         self._columns: list[tuple[str, str, Sequence[Any]]] = []
         stores = {end: data[end] if isinstance(data, HeteroData) else data.stores[0]
                   for end in ends}  # fmt: skip
@@ -56,7 +57,7 @@ class Columns:
             ]
             if not found:
                 known = [f"{end}.{c}" for end, store in stores.items() for c in _names(store)]
-                told = f" The columns are {', '.join(known)}." if known else " There are none."
+                told = f" The columns are {', '.join(known)}." if known else " They have none."
                 raise SettingsError(
                     f"Neither {' nor '.join(stores)} has a column {name!r} to group "
                     f"links by.{told}"

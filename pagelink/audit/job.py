@@ -12,12 +12,13 @@ import pyarrow as pa
 
 from pagelink.audit.groups import Columns, make_groups
 from pagelink.audit.result import Audit
-from pagelink.audit.rows import VERSION, Row, make_row, make_rows, settled
+from pagelink.audit.rows import VERSION, Row, make_row, make_rows, settle, suspects_of
+from pagelink.audit.sampling import distinct
 from pagelink.audit.summary import summarised
 from pagelink.engine.crew import Engine
 from pagelink.engine.job import complete, stream
 from pagelink.engine.opening import Opening
-from pagelink.engine.parts import claimed
+from pagelink.engine.parts import PartFolder, claimed
 from pagelink.engine.tasks import Task, chunks
 from pagelink.engine.worker import InProcess, Order
 from pagelink.errors import EngineError, SettingsError
@@ -51,11 +52,36 @@ class Rows:
         return pa.Table.from_pylist(rows, schema=_SCHEMA)
 
 
+class Settled(Rows):
+    """Rows of links, once what moves several of them was tried on each.
+
+    Args:
+        explainer: what reads links.
+        links: the links, each once.
+        rows: their rows.
+    """
+
+    def __init__(self, explainer: PaGELink, links: Iterable[LinkLike], rows: Sequence[Row]) -> None:
+        self._rows = dict(zip(map(explainer.reader.read_any, links), rows, strict=True))
+        self._suspects = suspects_of(rows)
+
+    def make(
+        self, explainer: PaGELink, links: list[LinkLike], options: dict[str, Any]
+    ) -> Iterator[Row]:
+        """Try on links what moves several."""
+        for link in map(explainer.reader.read_any, links):
+            yield settle(explainer, link, self._rows[link], self._suspects)
+
+    def failed(self, explainer: PaGELink, link: LinkLike, error: Exception) -> Row:
+        """Return the row as it was: nothing was tried."""
+        return self._rows[explainer.reader.read_any(link)]
+
+
 def audit_links(
     explainer: PaGELink,
     links: Iterable[LinkLike],
     *,
-    by: Sequence[str] = (),
+    by: str | Sequence[str] = (),
     title: str = "",
     progress: Callable[[int, int], None] = lambda done, total: None,
     engine: Engine | None = None,
@@ -64,27 +90,34 @@ def audit_links(
 
     Args:
         explainer: the model, as it is explained.
-        links: `(src, dst)` or `(src, dst, link_type)`, by indices or names.
-        by: columns of the nodes to group links by, as `column` or `type.column`.
+        links: `(src, dst)` or `(src, dst, link_type)`, by indices or names. A link counts once,
+            however often it is given.
+        by: a column of the nodes to group links by, or several, as `column` or `type.column`.
         title: what the page calls the model.
-        progress: called with the number of links done and the number of all.
+        progress: called with the number of steps done and the number of all, two per link: each
+            link is measured, then what moves several links is tried on each.
         engine: workers, each with a copy of the explainer. None: this process.
 
     Raises:
         SettingsError: there are no links, or no such column; before any work.
     """
-    given = list(links)
+    given = distinct(explainer.reader, links)
     summarise = summariser(explainer, given, by, title)
-    rows, made = [], (
-        make_rows(explainer, given)
-        if engine is None
-        else stream(explainer, given, engine, LINKS_A_CHUNK, {}, Rows())
-    )  # fmt: skip
-    progress(0, len(given))
-    for row in made:
-        rows.append(row)
-        progress(len(rows), len(given))
-    return summarise(settled(explainer, given, rows))
+
+    def made(making: Rows, before: int) -> list[Row]:
+        rows: list[Row] = []
+        progress(before, 2 * len(given))
+        for row in (
+            making.make(explainer, given, {})
+            if engine is None
+            else stream(explainer, given, engine, LINKS_A_CHUNK, {}, making)
+        ):
+            rows.append(row)
+            progress(before + len(rows), 2 * len(given))
+        return rows
+
+    found = made(Rows(), 0)
+    return summarise(made(Settled(explainer, given, found), len(given)))
 
 
 def audit_job(
@@ -93,7 +126,7 @@ def audit_job(
     links: Sequence[LinkLike],
     parts: Path,
     *,
-    by: Sequence[str] = (),
+    by: str | Sequence[str] = (),
     title: str = "",
     progress: Callable[[int, int], None] = lambda done, total: None,
     engine: Engine | None = None,
@@ -107,9 +140,10 @@ def audit_job(
         explainer: the same explainer in this process.
         links: the links.
         parts: the folder, which is made if it is not there.
-        by: columns of the nodes to group links by.
+        by: a column of the nodes to group links by, or several.
         title: what the page calls the model.
-        progress: called with the number of links done and the number of all.
+        progress: called with the number of steps done and the number of all, two per link: each
+            link is measured, then what moves several links is tried on each.
         engine: where the workers run. None: in this process.
 
     Raises:
@@ -117,14 +151,15 @@ def audit_job(
         SettingsError: an argument is out of its range, or the folder is another job's.
         EngineError: the job cannot go on; what was written is kept.
     """
-    given = [LinkRow(number, link) for number, link in enumerate(links, start=1)]
-    summarise = summariser(explainer, links, by, title)
+    given = distinct(explainer.reader, links)
+    table = [LinkRow(number, link) for number, link in enumerate(given, start=1)]
+    summarise = summariser(explainer, given, by, title)
     engine = InProcess() if engine is None else engine
     engine.check()
     found = opening.identity()
     job = {
         "audit": VERSION,
-        "links": hashlib.sha256(json.dumps([row.link for row in given]).encode()).hexdigest(),
+        "links": hashlib.sha256(json.dumps(given).encode()).hexdigest(),
         "settings": opening.settings.to_dict(),
         "seed": opening.seed,
         "threshold": opening.threshold,
@@ -134,13 +169,21 @@ def audit_job(
     }
 
     def planned() -> Iterator[Task]:
-        return chunks(given, LINKS_A_CHUNK)
+        return chunks(table, LINKS_A_CHUNK)
 
-    order = Order(opening.expecting(found), rows=True, making=Rows())
+    def made(folder: PartFolder, making: Rows, before: int) -> list[Row]:
+        order = Order(opening.expecting(found), rows=True, making=making)
+        complete(
+            folder, planned, engine, order, len(given), LINKS_A_CHUNK,
+            lambda done, total: progress(before + done, 2 * total),
+        )  # fmt: skip
+        return [row for task in planned() for row in _rows_of(folder.read(task), task)]
+
     with claimed(parts, job, beside=True) as folder:
-        complete(folder, planned, engine, order, len(given), LINKS_A_CHUNK, progress)
-        rows = [row for task in planned() for row in _rows_of(folder.read(task), task)]
-        audit = summarise(settled(explainer, links, rows))
+        rows = made(folder, Rows(), 0)
+        with claimed(parts / "settled", job, beside=True) as second:
+            rows = made(second, Settled(explainer, given, rows), len(given))
+        audit = summarise(rows)
         folder.remove()
     return audit
 
@@ -152,14 +195,14 @@ def _rows_of(table: pa.Table, task: Task) -> list[Row]:
 
 
 def summariser(
-    explainer: PaGELink, links: Sequence[LinkLike], by: Sequence[str], title: str
+    explainer: PaGELink, links: Sequence[LinkLike], by: str | Sequence[str], title: str
 ) -> Callable[[list[Row]], Audit]:
     """Check the arguments, before any work, and return what puts the rows together.
 
     Args:
         explainer: the model, as it is explained.
         links: the links.
-        by: columns of the nodes to group links by.
+        by: a column of the nodes to group links by, or several.
         title: what the page calls the model.
 
     Raises:

@@ -11,7 +11,15 @@ import numpy as np
 
 from pagelink.audit.figures import CarrierSummary, Mean
 from pagelink.audit.metapaths import find_metapaths
-from pagelink.audit.rows import Row, in_words, make_row, settled, trials_of_link
+from pagelink.audit.rows import (
+    Row,
+    in_words,
+    make_row,
+    settle,
+    suspects_of,
+    trials_of_link,
+)
+from pagelink.audit.sampling import distinct
 from pagelink.audit.summary import (
     EXAMPLES,
     carried_by,
@@ -20,13 +28,13 @@ from pagelink.audit.summary import (
     summarise_carriers,
     verdicts_of,
 )
-from pagelink.audit.wording import moves, signed
+from pagelink.audit.wording import moves, signed, unmeasured
 from pagelink.errors import SettingsError
 from pagelink.explain.explainer import PaGELink
 from pagelink.explain.options import check_whole_number
 from pagelink.explain.result import plain
 from pagelink.graph.edited_graphs import Edits
-from pagelink.graph.links import LinkLike
+from pagelink.graph.links import Link, LinkLike
 from pagelink.measure.verdict import TENTH
 from pagelink.model.borrowing import in_normal_mode
 from pagelink.runtime.csr import Csr
@@ -88,9 +96,13 @@ class GroupExplanation:
 
     @property
     def sentence(self) -> str:
-        """What carries the links, in one sentence."""
+        """What carries the links, and how many of them could not be measured."""
+        return " ".join(filter(None, (self._carried, unmeasured(self.rows))))
+
+    @property
+    def _carried(self) -> str:
         if not self.num_measured:
-            return f"None of {count(self.num_links, 'link')} could be measured."
+            return ""
         if not self.metapaths:
             return f"No chain of facts carries any of {count(self.num_measured, 'link')}."
         several = len(self.metapaths) > 1
@@ -129,22 +141,23 @@ def explain_group(
         SettingsError: there are no links, or an argument is out of its range.
     """
     check_whole_number("most", most, 1)
-    given = list(links)
+    given = distinct(explainer.reader, links)
     if not given:
         raise SettingsError("There are no links to explain together.")
-    explained = explainer.explain_many(given)
     # 1. Each link by itself.
+    read = [explainer.reader.read_any(link) for link in given]
     rows = [
-        make_row(explainer, explainer.reader.read_any(link), explanation, game=False)
-        for link, explanation in zip(given, explained, strict=True)
+        make_row(explainer, link, explanation, game=False)
+        for link, explanation in zip(read, explainer.explain_many(given), strict=True)
     ]
-    rows = settled(explainer, given, rows)
+    suspects = suspects_of(rows)
+    rows = [settle(explainer, *each, suspects) for each in zip(read, rows, strict=True)]
     # 2. The metapaths that carry most links that are not carried yet.
     carried = [set(carried_by(row)) for row in rows]
     chosen = _cover(carried, most)
     # 3. All of them removed at once.
     lost, spans = [], []
-    for link, row in zip(given, rows, strict=True):
+    for link, row in zip(read, rows, strict=True):
         if row.is_measured and (both := _together(explainer, link, row, set(chosen))):
             lost.append(both[0])
             spans.append(both[1])
@@ -202,11 +215,11 @@ def _metapath(
 
 
 def _together(
-    explainer: PaGELink, link: LinkLike, row: Row, chosen: set[str]
+    explainer: PaGELink, link: Link, row: Row, chosen: set[str]
 ) -> tuple[float, float] | None:
     """What the score of a link loses without all paths of some metapaths, and without any path."""
     try:
-        trials = trials_of_link(explainer, explainer.reader.read_any(link), row)
+        trials = trials_of_link(explainer, link, row)
         work = trials.work
         paths = work.setup.path_graphs(work.batch, None, work.timer.search_end())
         mine = [

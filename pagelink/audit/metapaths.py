@@ -47,6 +47,9 @@ class Metapath:
     num_facts: int
     path: Path | None
     """Its most concise path; None: that one passes through a node twice."""
+    is_record: bool
+    """It has a path whose inner nodes, one at least, have no facts but those of the path: such as
+    an order by the source of the target, it may be a record of the link itself."""
 
 
 @dataclass(frozen=True)
@@ -234,6 +237,7 @@ class _Arcs:
         self._head = paths.arc_dst.astype(np.int64)
         relation = graph.relation[batch.edges[paths.arc_slot]].astype(np.int64)
         self._symbol: Longs = 2 * relation + paths.arc_reversed
+        self._degree = graph.degree[paths.nodes]
         self._to_go = self._distances()
 
     def _distances(self) -> Longs:
@@ -284,7 +288,15 @@ class _Arcs:
         edges = self._paths.arc_slot[np.unique(np.concatenate(levels))]
         slots = np.unique(slots_of_same_facts(graph, batch, edges).values)
         num_facts = len(np.unique(graph.fact[batch.edges[edges]]))
-        return Metapath(steps, slots, num_facts, self._concise(levels))
+        return Metapath(steps, slots, num_facts, self._concise(levels), self._is_record(levels))
+
+    def _is_record(self, levels: list[Longs]) -> bool:
+        """Whether some path leads along nodes of two facts only."""
+        at = np.array([0])
+        for arcs in levels:
+            heads = self._head[arcs[np.isin(self._tail[arcs], at)]]
+            at = heads[(heads == 1) | (self._degree[heads] == 2)]
+        return len(levels) > 1 and len(at) > 0
 
     def _concise(self, levels: list[Longs]) -> Path | None:
         """The path of the lowest degrees along a metapath."""

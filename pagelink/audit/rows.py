@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from functools import cache
 from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
@@ -37,7 +37,7 @@ from pagelink.views.beyond_wording import path_line
 from pagelink.views.rows import metapath_words
 from pagelink.views.statements import node_words
 
-VERSION = 2
+VERSION = 3
 """Of the fields of a row; a stored one of another version is made anew."""
 
 
@@ -94,6 +94,8 @@ class Row:
     """What moves several links of the audit was tried on this one, too."""
     seconds: float
     """Of CPU time."""
+    records: tuple[str, ...] = ()
+    """Metapaths that move the score and may be a record of the link; see `Metapath.is_record`."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain lists, dicts, numbers and strings."""
@@ -110,6 +112,8 @@ class Row:
 def from_plain(kind: Any, value: Any) -> Any:
     """Return what `plain` made plain: dataclasses, tuples and dicts by their annotations.
 
+    A field that is missing has its default, if it has one.
+
     Args:
         kind: the type that it had.
         value: what became of it.
@@ -121,7 +125,8 @@ def from_plain(kind: Any, value: Any) -> Any:
     if isinstance(kind, type) and is_dataclass(kind):
         hints = _hints(kind)
         return kind(**{each.name: from_plain(hints[each.name], value[each.name])
-                       for each in fields(kind)})  # fmt: skip
+                       for each in fields(kind)
+                       if each.name in value or each.default is MISSING})  # fmt: skip
     origin, given = get_origin(kind), get_args(kind)
     if origin is UnionType:
         return None if value is None else from_plain(given[0], value)
@@ -178,6 +183,11 @@ def make_row(
                 _figures(each, explanation, explainer.graph) for each in found.measured
             ),
             stand_ins=found.stand_ins,
+            records=tuple(
+                in_words(each.metapath.steps, explainer.graph)
+                for each in found.measured
+                if each.metapath.is_record and max(each.effect, each.gain) > row.noise
+            ),
             num_metapaths=found.num_found,
             facts=carrying_facts(trials, explanation),
             nodes=carrying_nodes(trials, explanation),
@@ -193,20 +203,6 @@ def make_row(
     return replace(row, seconds=row.seconds + time.process_time() - started)
 
 
-def settled(explainer: PaGELink, links: Iterable[LinkLike], rows: Sequence[Row]) -> list[Row]:
-    """Return the rows, each with what moves its link among all that moves several links.
-
-    In a row by itself is only what looked promising for its link.
-
-    Args:
-        explainer: what explains.
-        links: the links.
-        rows: their rows.
-    """
-    suspects = suspects_of(rows)
-    return [settle(explainer, *each, suspects) for each in zip(links, rows, strict=True)]
-
-
 def suspects_of(rows: Sequence[Row]) -> Suspects:
     """Return the facts and nodes that move most of some links, at least two."""
     facts, nodes = (
@@ -217,13 +213,16 @@ def suspects_of(rows: Sequence[Row]) -> Suspects:
 
 
 @in_normal_mode
-def settle(explainer: PaGELink, link: LinkLike, row: Row, suspects: Suspects) -> Row:
-    """Return the row of a link after facts and nodes that move other links were tried on it."""
+def settle(explainer: PaGELink, link: Link, row: Row, suspects: Suspects) -> Row:
+    """Return the row of a link after facts and nodes that move other links were tried on it.
+
+    In a row by itself is only what looked promising for its link.
+    """
     if not row.is_measured:
         return row
     started = time.process_time()
     try:
-        trials = trials_of_link(explainer, explainer.reader.read_any(link), row)
+        trials = trials_of_link(explainer, link, row)
         more = carrying_suspects(trials, suspects)
     except OutOfTimeError:
         return row

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import torch
 
 from pagelink.errors import SettingsError
 from pagelink.explain.options import check_whole_number
-from pagelink.graph.links import LinkLike, LinkReader
+from pagelink.graph.links import Link, LinkLike, LinkReader
 from pagelink.models.checkpoint import Checkpoint
 from pagelink.runtime.arrays import Doubles, Longs
 
 THIRDS = 3
 """Classes that each of the figures is cut into."""
+
+
+def distinct(reader: LinkReader, links: Iterable[LinkLike]) -> list[LinkLike]:
+    """Return links in their order, each once, however often and in whatever words it is given."""
+    found: dict[Link, LinkLike] = {}
+    for link in links:
+        found.setdefault(reader.read_any(link), link)
+    return list(found.values())
 
 
 def classes(values: Sequence[float] | Doubles | Longs) -> Longs:
@@ -95,6 +103,8 @@ def predicted_links(
         SettingsError: no test link is predicted.
     """
     pairs = checkpoint.split.test
+    first = np.unique(pairs.numpy(), axis=1, return_index=True)[1]
+    pairs = pairs[:, torch.from_numpy(np.sort(first))]  # each once
     score = checkpoint.score(pairs).double().cpu().numpy()
     kept = np.flatnonzero(score >= (-np.inf if threshold is None else threshold))
     if not len(kept):
@@ -109,9 +119,10 @@ def predicted_links(
 def sample_links(
     checkpoint: Checkpoint, links: Sequence[LinkLike], count: int, seed: int
 ) -> list[LinkLike]:
-    """Return a stratified sample of some links; malformed ones are among those of score 0."""
+    """Return a stratified sample of some links, each once; malformed ones count as of score 0."""
     graph = checkpoint.graph
     reader = LinkReader(graph, [checkpoint.link_type])
+    links = distinct(reader, links)
     read = [reader.read_any(link) for link in links]
     valid = [i for i, link in enumerate(read) if link.message is None]
     ends = [[graph.node(node)[1] for node in (read[i].src, read[i].dst)] for i in valid]

@@ -77,6 +77,7 @@ def summarised(
         num_verifying=len(verifying),
         verdicts=verdicts_of(measured),
         direct_relations=dict(Counter(n for row in measured for n in row.direct_relations)),
+        records=dict(Counter(words for row in measured for words in row.records)),
         metapaths=summarise_metapaths(rows, finding, verifying),
         facts=summarise_carriers(rows, lambda row: row.facts),
         nodes=summarise_carriers(rows, lambda row: row.nodes),

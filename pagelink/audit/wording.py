@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pagelink.audit.figures import AuditFigures, CarrierSummary, Group, Mean, MetapathSummary
+from pagelink.audit.rows import Row
 from pagelink.measure.verdict import PARTS, VERDICTS, PartName
 from pagelink.views.score_wording import support
 from pagelink.views.text import clean, count, enumerated, words
@@ -13,7 +14,7 @@ from pagelink.views.verdict_wording import VERDICT_WORDS
 
 MANY, LEAST, SEVERAL = 0.2, 3, 2
 """A fact or a node that moves at least this share of the links, and this number, is pointed out; so
-is a relation that joins source and target of as many as the last."""
+is what joins source and target of as many as the last and may be the link itself."""
 SMALLEST = 0.005
 """A change below this is shown as 0.00."""
 LISTED = 5
@@ -61,7 +62,7 @@ def heading(audit: AuditFigures) -> str:
 def headline(audit: AuditFigures) -> list[str]:
     """Return what a reader has to know, in a few sentences."""
     if not audit.num_links:
-        return [f"None of the links could be measured.{_first_failure(audit)}"]
+        return [unmeasured(audit.rows)]
     told = [_made_of(audit), _relies(audit)]
     carriers = [each for each in audit.metapaths if each.num_carried]
     if carriers:
@@ -75,16 +76,19 @@ def headline(audit: AuditFigures) -> list[str]:
     elif audit.metapaths:
         told.append("No chain of facts that was found carries links that it was not found on.")
     if audit.num_failed:
-        told.append(
-            f"{count(audit.num_failed, 'link')} could not be measured.{_first_failure(audit)}"
-        )
+        told.append(unmeasured(audit.rows))
     return told
 
 
-def _first_failure(audit: AuditFigures) -> str:
-    """Why a link could not be measured."""
-    why = next((row.message for row in audit.rows if row.game is None and row.message), "")
-    return f" The first: {clean(why)}" if why else ""
+def unmeasured(rows: Sequence[Row]) -> str:
+    """Say how many links could not be measured, and why the first of them; empty if all were."""
+    failed = [row for row in rows if not row.is_measured]
+    if not failed:
+        return ""
+    why = next((f" The first: {clean(row.message)}" for row in failed if row.message), "")
+    if len(failed) == len(rows):
+        return f"None of the links could be measured.{why}"
+    return f"{count(len(failed), 'link')} could not be measured.{why}"
 
 
 def _made_of(audit: AuditFigures) -> str:
@@ -97,11 +101,14 @@ def _made_of(audit: AuditFigures) -> str:
     up = [f"{names[n]} ({signed(audit.parts[n].mean)})" for n in most if audit.parts[n].mean > 0]
     down = [f"{names[n]} ({signed(audit.parts[n].mean)})" for n in most if audit.parts[n].mean < 0]
     start = (
-        f"Over {count(audit.num_links, 'link')} the mean score is {audit.logit.mean:.2f}; without "
-        f"anything that the model sees of them it is {base:.2f}"
+        f"The score of the only link is {audit.logit.mean:.2f}; without anything that the model "
+        f"sees of it, it is {base:.2f}"
+        if audit.num_links == 1
+        else f"Over {count(audit.num_links, 'link')} the mean score is {audit.logit.mean:.2f}; "
+        f"without anything that the model sees of them it is {base:.2f}"
     )
     if not clear:
-        return f"{start}. No part of what it sees changes the score clearly, on average."
+        return f"{start}. No part of what it sees changes the score clearly."
     told = f"{start}. What raises it: {enumerated(up)}" if up else f"{start}. Nothing raises it"
     return f"{told}; what lowers it: {enumerated(down)}." if down else f"{told}."
 
@@ -118,12 +125,14 @@ def _relies(audit: AuditFigures) -> str:
 
 
 def _loses(metapath: MetapathSummary) -> str:
-    verb = "lose" if metapath.effect.mean >= 0 else "gain"
+    one = metapath.num_links == 1
+    verb = ("lose" if metapath.effect.mean >= 0 else "gain") + ("s" if one else "")
     # On most of the links that have it; on a few, most chains stand in for some others.
     others = sum(2 * each.num_links >= metapath.num_links for each in metapath.stand_ins)
     return (
-        f"without all its paths these scores {verb} {abs(metapath.effect.mean):.2f} on average, "
-        f"by them alone they gain {metapath.gain.mean:.2f}"
+        f"without all its paths {'the score' if one else 'these scores'} {verb} "
+        f"{abs(metapath.effect.mean):.2f}{'' if one else ' on average'}, by them alone "
+        f"{'it gains' if one else 'they gain'} {metapath.gain.mean:.2f}"
         + (f"; {count(others, 'other chain')} can stand in for it" if others else "")
     )
 
@@ -144,9 +153,15 @@ def cautions(audit: AuditFigures) -> list[str]:
         for name, number in sorted(audit.direct_relations.items())
         if number >= max(SEVERAL, MANY * audit.num_links)
     ]
+    told += [
+        f"{name} joins source and target of {number} of {count(audit.num_links, 'link')} by way of "
+        "what has no other facts: it may be a record of the link itself."
+        for name, number in sorted((audit.records or {}).items())
+        if number >= max(SEVERAL, MANY * audit.num_links)
+    ]
     for found in (audit.facts, audit.nodes):
         told += [
-            f"The {_named(each)} {moves(each, audit.num_links)}."
+            f"{_named(each)} {moves(each, audit.num_links)}."
             for each in found[:2]
             if each.num_links >= max(LEAST, MANY * audit.num_links)
         ]
@@ -160,11 +175,12 @@ def cautions(audit: AuditFigures) -> list[str]:
 
 
 def _named(carrier: CarrierSummary) -> str:
-    """A fact, or a node with its type: "genre Drama"; without a name it is "genre 7"."""
+    """A fact, or a node with its type, unless its name says it: "The genre Drama", "User 7"."""
     if len(carrier.nodes) > 1:
-        return f"fact that {clean(carrier.text)}"
+        return f"The fact that {clean(carrier.text)}"
     kind, name = words(carrier.kind), clean(carrier.text)
-    return name if name.startswith(f"{kind} ") else f"{kind} {name}"
+    is_said = name.casefold().startswith(f"{kind} ".casefold())
+    return _capital(name) if is_said else f"The {kind} {name}"
 
 
 def moves(carrier: CarrierSummary, num_links: int) -> str:

@@ -99,7 +99,7 @@ def audit(
     limit = None if rank_only else threshold
     opening = FromFiles(graph, model, settings, seed, limit)
     target = (out or json or Path()).absolute()
-    with locked(target), shown("measuring") as step:
+    with locked(target), shown("measuring", "steps, two per link") as step:
         checkpoint = load(graph, model)
         wanted = _links(checkpoint, links, sample, limit, seed)
         found = audit_job(
@@ -115,12 +115,17 @@ def _links(
     checkpoint: Checkpoint, table: Path | None, sample: int | None, limit: float | None, seed: int
 ) -> list[LinkLike]:
     """The links of a table, or the test links that are predicted; all of them, or a sample."""
-    from pagelink.audit.sampling import predicted_links, sample_links
+    from pagelink.audit.sampling import distinct, predicted_links, sample_links
+    from pagelink.graph.links import LinkReader
     from pagelink.tables.link_tables import read_links
 
     if table is None:
         return predicted_links(checkpoint, sample or 500, limit, seed)
-    given = [row.link for row in read_links(table)]
+    listed = [row.link for row in read_links(table)]
+    given = distinct(LinkReader(checkpoint.graph, [checkpoint.link_type]), listed)
+    if len(given) < len(listed):
+        more = len(listed) - len(given)
+        console.print(f"{more} of the links in {table} are repeated; each counts once.")
     return given if sample is None else sample_links(checkpoint, given, sample, seed)
 
 

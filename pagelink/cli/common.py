@@ -61,6 +61,8 @@ RANK_ONLY_HELP = "The model only ranks: explain every given link."
 Threshold = Annotated[float, typer.Option(help=THRESHOLD_HELP)]
 RankOnly = Annotated[bool, typer.Option("--rank-only", help=RANK_ONLY_HELP)]
 Many = list[str] | None
+DEVICE_HELP = "Where to compute, as torch names it: cpu, cuda:0. Default: cpu."
+Device = Annotated[str | None, typer.Option(help=DEVICE_HELP)]
 KNOWN_HELP = (
     "Another relation whose pairs are no new links, as read beside will_like. Default: what the "
     "model was trained with, which is what the data set states."
@@ -88,6 +90,14 @@ def repeatable(help: str, metavar: str | None = None, panel: str | None = None) 
 
 
 Known = Annotated[Many, repeatable(KNOWN_HELP, "RELATION")]
+
+
+def check_device(device: str | None) -> None:
+    """Refuse, before any work, a device that torch cannot use here."""
+    if device is not None:
+        from pagelink.models.feeds import available
+
+        available(device)
 
 
 def check_target(out: Path | None, *inputs: Path | None, option: str = "--out") -> None:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from pagelink.cli.common import (
+    DEVICE_HELP,
     RANK_ONLY_HELP,
     THRESHOLD_HELP,
     Graph,
@@ -18,6 +19,7 @@ from pagelink.cli.common import (
     Phrases,
     Relation,
     Seed,
+    check_device,
     check_target,
     console,
     load,
@@ -268,6 +270,7 @@ def explain(
             help="With --links: how far the job is, for Prometheus.",
         ),
     ] = None,
+    device: Annotated[str | None, typer.Option(help=DEVICE_HELP, rich_help_panel=WORK)] = None,
     link: Relation = None,
     names: Names = None,
     relations: Phrases = None,
@@ -319,6 +322,7 @@ def explain(
             raise typer.BadParameter(message)
     check_target(None if is_folder else out, links, model, graph)
     check_target(report, links, model, graph, option="--report")
+    check_device(device)
     if png is not None:
         need("--png", "web", "resvg_py", "font_source_sans_pro")
     given = {
@@ -340,27 +344,21 @@ def explain(
     }  # fmt: skip
     if rank is None:  # which end, or among how many, is asked of what is to be ranked
         on_request["rank"] = True if rank_end != "dst" or rank_sample is not None else None
+    from pagelink.engine import FromFiles, engine_of
+
+    opening = FromFiles(graph, model, settings, seed, limit, store_path, words, link, device)
     if links is not None and out is not None:
-        from pagelink.engine import FromFiles, engine_of
         from pagelink.explain.options import ExplainOptions
 
         on_request["rank"] = bool(rank)
         where = (engine or "processes", workers, address, worker_memory)
         run_table(
-            FromFiles(graph, model, settings, seed, limit, store_path, words, link), links, out,
-            engine_of(*where) if is_folder else None,
+            opening, links, out, engine_of(*where) if is_folder else None,
             {"asked": ExplainOptions(**on_request), "memory": memory, "chunk": chunk,
              "collect": collect}, report, metrics, dry_run=dry_run,
         )  # fmt: skip
         return
-    from pagelink.explain.explainer import PaGELink
-
-    checkpoint = load(graph, model, words, link)
-    explainer = PaGELink(
-        checkpoint.model, checkpoint.source, checkpoint.link_type, settings, seed,
-        threshold=checkpoint.model.threshold(limit), held_out=checkpoint.held_out,
-        known=checkpoint.known(), proof=proof_of(model),
-    )  # fmt: skip
+    explainer = opening.of(load(graph, model, words, link), proof_of(model))
     if instead is not None:
         contrast = explainer.contrast(src or "", dst or "", instead)
         console.print(str(contrast))

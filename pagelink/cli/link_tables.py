@@ -148,7 +148,7 @@ def _size(gigabytes: float) -> str:
 
 
 @contextmanager
-def shown(word: str) -> Iterator[Callable[[int, int], None]]:
+def shown(word: str, what: str = "links") -> Iterator[Callable[[int, int], None]]:
     """A bar on a terminal; a line now and then in the log of a job that nobody watches."""
     if console.is_terminal:
         with progress_bar(word) as bar:
@@ -165,6 +165,6 @@ def shown(word: str) -> Iterator[Callable[[int, int], None]]:
             said = now
             rate = (done - first[1]) / (now - first[0])
             left = f", {(total - done) / rate / 60:.0f} minutes left" if rate else ""
-            errors.print(f"{done} of {total} links, {rate:.1f} per second{left}")
+            errors.print(f"{done} of {total} {what}, {rate:.1f} per second{left}")
 
     yield step

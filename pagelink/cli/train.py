@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pagelink.cli.common import (
+    Device,
     Graph,
     Known,
     Many,
@@ -82,10 +83,7 @@ def train(
             min=1, help="Batch size: links per step, on sampled neighbourhoods (nbf: on all)."
         ),
     ] = None,
-    device: Annotated[
-        str | None,
-        typer.Option(help="Where to train, as torch names it: cpu, cuda:0. Default: cpu."),
-    ] = None,
+    device: Device = None,
     minutes: Annotated[
         float | None,
         typer.Option(help="For several relations: CPU minutes after which training ends."),

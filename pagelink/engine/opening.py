@@ -21,6 +21,7 @@ from pagelink.explain.building import versions
 from pagelink.explain.explainer import PaGELink
 from pagelink.explain.options import ExplainOptions
 from pagelink.models.checkpoint import Checkpoint
+from pagelink.models.feeds import placed
 from pagelink.models.knowledge.checkpoint import open_predictor
 from pagelink.settings import Settings
 from pagelink.store.addresses import fetched, is_address
@@ -146,6 +147,7 @@ class FromFiles:
             environment variable PAGELINK_STORE is set, that holds.
         words: files with names of nodes and phrases of relations.
         link: which relation, of a model for several.
+        device: where to explain, as torch names it. None: the CPU.
         expected: the identity that graph and model have for the driver; a worker that finds others
             under its paths refuses to work. Empty: whatever is there.
     """
@@ -158,6 +160,7 @@ class FromFiles:
     store_path: Path | None = None
     words: Words = field(default_factory=Words)
     link: str | None = None
+    device: str | None = None
     expected: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
@@ -229,12 +232,13 @@ class FromFiles:
             raise StoreError(f"On {here}: {error}") from error
         return self.of(checkpoint)
 
-    def of(self, checkpoint: Checkpoint) -> PaGELink:
-        """Return the explainer of a checkpoint that is open."""
+    def of(self, checkpoint: Checkpoint, proof: Path | None = None) -> PaGELink:
+        """Return the explainer of a checkpoint that is open; `proof` as for `PaGELink`."""
+        known = checkpoint.known()
         return PaGELink(
-            checkpoint.model, checkpoint.source, checkpoint.link_type, self.settings, self.seed,
-            threshold=checkpoint.model.threshold(self.threshold), held_out=checkpoint.held_out,
-            known=checkpoint.known(),
+            *placed(checkpoint.model, checkpoint.source, self.device), checkpoint.link_type,
+            self.settings, self.seed, threshold=checkpoint.model.threshold(self.threshold),
+            held_out=checkpoint.held_out, known=known, proof=proof,
         )  # fmt: skip
 
     def check_unchanged(self) -> None:

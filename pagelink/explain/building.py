@@ -321,7 +321,8 @@ class ResultBuilder:
             num_hops=self._setup.batches.num_hops, settings=self._settings, seed=self._seed,
             threshold=self._setup.threshold, noise=self._setup.noise, versions=versions(),
             node_types=tuple(sorted({end for t in self._mask_sizes for end in (t[0], t[2])})),
-            link_phrase=self._graph.phrase(link.type), **{**defaults, **values},
+            link_phrase=self._graph.phrase(link.type), trained=not self._setup.passes_messages,
+            **{**defaults, **values},
         )  # fmt: skip
 
     def _notes(self, undone: bool, answered: bool) -> tuple[str, ...]:

@@ -223,7 +223,7 @@ class PaGELink(Prepared):
         self,
         links: Iterable[LinkLike],
         *,
-        by: Sequence[str] = (),
+        by: str | Sequence[str] = (),
         engine: str | Engine | None = None,
         workers: int | None = None,
         address: str | None = None,
@@ -235,7 +235,7 @@ class PaGELink(Prepared):
 
         Args:
             links: `(src, dst)` or `(src, dst, link_type)`, by indices or names.
-            by: columns of the nodes to group links by, as `column` or `type.column`.
+            by: a column of the nodes to group links by, or several, as `column` or `type.column`.
             engine: who measures, and so the next two; as for `explain_many`.
             workers: the number of workers.
             address: of a Ray cluster.

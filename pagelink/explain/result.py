@@ -230,6 +230,8 @@ class Explanation:
     runs: int | None = None
     """How many runs, each with a seed of its own, `Path.runs` counts; None if there was but one."""
     versions: Mapping[str, str] = field(repr=False, compare=False, default_factory=dict)
+    trained: bool = False
+    """Whether the model passes no messages: facts are left out of its training, not its input."""
     link_phrase: str = ""
     """How the predicted relation reads from source to target, if it has a phrase."""
 

@@ -25,6 +25,7 @@ from pagelink.layers.flat import KnownAsWhole
 from pagelink.layers.fused import Call
 from pagelink.layers.node_rows import NodeRows, Rings
 from pagelink.runtime.arrays import Ints, Longs
+from pagelink.runtime.devices import to_device
 
 Output = Literal["logit", "probability"]
 
@@ -270,9 +271,12 @@ class InputMaker:
         rings: tuple[Rings, ...] = (),
     ) -> ModelInput:
         """Make a graph of the user's class of these nodes and edges (ordered by relation)."""
-        graph, device = self.graph, self.device
-        column = torch.from_numpy(graph.column[edges].astype(np.int64)).to(device)
-        index = torch.from_numpy(edge_index).to(device)
+        graph = self.graph
+        column, index, label_type, label, position, *keeps = to_device(
+            [graph.column[edges].astype(np.int64), edge_index, graph.label_value[relation],
+             label_index, slots, *node_ids],
+            self.device,
+        )  # fmt: skip
         if self._hetero:
             bounds = np.searchsorted(graph.relation[edges], np.arange(graph.num_relations + 1))
             sizes = np.diff(bounds).tolist()
@@ -281,26 +285,22 @@ class InputMaker:
             whole = data.stores[0]  # what is of no node type and of no relation
             for key, value in list(whole.items()):
                 whole[key] = self._copy(value) if isinstance(value, Tensor) else value
-            for node_type, ids in zip(graph.node_types, node_ids, strict=True):
-                keep = torch.from_numpy(ids).to(device)
-                self._slice_store(
-                    data[node_type], "num_nodes", None if all_nodes else keep, len(keep)
-                )
-                data[node_type].n_id = (
-                    keep if self._origin is None else self._origin[node_type][keep]
-                )
+            for node_type, keep in zip(graph.node_types, keeps, strict=True):
+                nodes, origin = data[node_type], self._origin
+                self._slice_store(nodes, "num_nodes", None if all_nodes else keep, len(keep))
+                nodes.n_id = keep if origin is None else origin[node_type][keep]
             for edge_type, columns in zip(stored, column.split(sizes), strict=True):
                 if len(data._edge_store_dict[edge_type]._mapping) > 1:
                     count = self._data[edge_type].edge_index.shape[1]
                     self._slice_store(data[edge_type], "edge_index", columns, count)
         else:
             data = copy.copy(self._data)
-            keep = torch.from_numpy(node_ids[0]).to(device)
+            (keep,) = keeps
             self._slice_homogeneous(data, None if all_nodes else keep, column)
             data.n_id, data.num_nodes, data.edge_index = keep, len(keep), index
-        data.edge_label_type = torch.from_numpy(graph.label_value[relation]).to(device)
-        made = Assembled(data, torch.from_numpy(label_index).to(device), rings)
-        return ModelInput(lambda: made, torch.from_numpy(slots).to(device))
+        data.edge_label_type = label_type
+        made = Assembled(data, label, rings)
+        return ModelInput(lambda: made, position)
 
     def features(self, node_type: str, ids: Longs) -> Tensor:
         """Return the features of nodes of a type, or what a model takes for their ids."""

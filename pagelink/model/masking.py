@@ -165,7 +165,10 @@ class Tracer:
         Two rows of them where a message goes along two input edges that the model joined. Not to be
         read before the pass is over: a comparison of numbers in it would be taken for the model's.
         """
-        return [each[0] if torch.equal(each[0], each[1]) else each for each in self._noted]
+        if not self._noted:
+            return []
+        alike = torch.stack([(each[0] == each[1]).all() for each in self._noted]).tolist()
+        return [each[0] if same else each for each, same in zip(self._noted, alike, strict=True)]
 
     def trace(self, given: Sequence[Tensor]) -> list[TracedIndex]:
         """Wrap the parts of an edge_index [2, n]; their columns are counted through."""

@@ -6,18 +6,21 @@ large for full steps (see `pagelink.models.sampling`); and where the model is.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
+from torch_geometric.data import HeteroData
 
 from pagelink.errors import SettingsError
 from pagelink.graph.schema import EdgeType
 from pagelink.models.figures import Score
 from pagelink.models.link_model import LinkModel, Relations
 from pagelink.models.messages import Messages, OneByOne, adjacencies
+from pagelink.store.graph_store import GraphStore
 
 Inputs = tuple[dict[str, Tensor], Relations, Tensor]
 """What a model is called with: x_dict, edge_index_dict, edge_label_index."""
@@ -103,6 +106,24 @@ def available(device: torch.device | str) -> torch.device:
             f"{str(error).splitlines()[0]}"
         ) from error
     return found
+
+
+def placed(
+    model: nn.Module, source: HeteroData | GraphStore, device: str | None
+) -> tuple[nn.Module, HeteroData | GraphStore]:
+    """Return a model and its graph on a device, to explain there; None: as they are.
+
+    Raises:
+        SettingsError: the device is not there, or the graph is a store, which is read on the CPU.
+    """
+    if device is None or (place := available(device)).type == "cpu":
+        return model, source
+    if isinstance(source, GraphStore):
+        raise SettingsError(
+            f"A store is read on the CPU, so its links cannot be explained on {device}. Give the "
+            "tables that it was made of, or leave the device out."
+        )
+    return model.to(place), copy.copy(source).to(place)
 
 
 def on_device(inputs: Inputs, device: torch.device) -> Inputs:

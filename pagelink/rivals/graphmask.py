@@ -33,7 +33,6 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 from torch_geometric.nn import MessagePassing
 
-from pagelink.errors import ModelError
 from pagelink.graph.links import Link
 from pagelink.model.borrowing import hook
 from pagelink.model.inputs import ModelInput
@@ -229,11 +228,7 @@ class GraphMaskLink(PGExpLink):
         options: GraphMaskOptions = self.options
         gathered = list(self._gathered(seed))
         if not gathered:
-            raise ModelError(
-                f"{self.name} is trained on links that the model predicts, and none of the "
-                "training links is. Give others by train_links=[(src, dst), ...], or "
-                "threshold=None."
-            )
+            raise self._none_predicted()
         widths: dict[Layer, tuple[int, int]] = {}
         depth: dict[Layer, int] = {}
         for batch, recorded, *_ in gathered:

@@ -25,7 +25,7 @@ from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.links import Link, LinkLike
 from pagelink.model.borrowing import in_normal_mode
 from pagelink.model.inputs import ModelInput
-from pagelink.rivals.edge_vectors import EdgeVectors, MaskPredictor, edge_vectors
+from pagelink.rivals.edge_vectors import MaskPredictor, edge_vectors
 from pagelink.rivals.rival import LOWEST, Options, Rival, made_masks
 from pagelink.runtime.arrays import Floats, Longs
 from pagelink.search.mask_learning import LearnedMasks
@@ -55,18 +55,11 @@ class PGExpOptions(Options):
     last_temperature: float = 1.0
 
 
-VectorBatches = list[tuple[ComputationGraphs, dict[int, EdgeVectors]]]
-"""Computation graphs, with the vectors of their edges."""
-
-
 class MaskNetwork(Protocol):
-    """A network from vectors of edges and links to mask logits; see `MaskPredictor`."""
+    """A network from vectors of edges and links to mask logits."""
 
     def parameters(self) -> list[Tensor]:
         """All weights."""
-
-    def features(self, batch: ComputationGraphs, vectors: dict[int, EdgeVectors]) -> Any:
-        """The vectors of a batch, ready for the network; `edges` are as in `Features`."""
 
     def logits(self, features: Any, elsewhere: float) -> Tensor:
         """One mask logit per edge of the batch."""
@@ -109,10 +102,10 @@ class PGExpLink(Rival):
 
     def masks(self, work: Work) -> LearnedMasks:
         """Predict the mask of each link."""
-        predictor = self.fit(work.seed)
-        vectors = self._vectors(work.batch, work.recorded, work.relation)
+        network = self.fit(work.seed)
         with torch.no_grad():
-            logits = predictor.logits(predictor.features(work.batch, vectors), LOWEST)
+            features = self._features(network, work.batch, work.recorded, work.relation)
+            logits = network.logits(features, LOWEST)
         return made_masks(work, self._shown(work.batch, logits.numpy()))
 
     def _shown(self, batch: ComputationGraphs, logits: Floats) -> Floats:
@@ -132,28 +125,29 @@ class PGExpLink(Rival):
                 self._trained[seed] = self._train(seed)
         return self._trained[seed]
 
-    def _vectors(
-        self, batch: ComputationGraphs, recorded: ModelInput, relation: Longs
-    ) -> dict[int, EdgeVectors]:
-        """The vectors of the edges that get a mask: here, of those that the model sees."""
-        return edge_vectors(self.predictor, batch, recorded)
+    def _features(
+        self, network: Any, batch: ComputationGraphs, recorded: ModelInput, relation: Longs
+    ) -> Any:
+        """What the network takes; `edges` are as in `edge_vectors.Features`.
 
-    def _network(self, batches: VectorBatches, seed: int) -> MaskNetwork:
-        """The network before it is trained."""
-        return MaskPredictor(batches, self.options.hidden, seed)
+        Here, the vectors of the edges that the model sees.
+        """
+        return network.features(batch, edge_vectors(self.predictor, batch, recorded))
+
+    def _none_predicted(self) -> ModelError:
+        return ModelError(
+            f"{self.name} is trained on links that the model predicts, and none of the training "
+            "links is. Give others by train_links=[(src, dst), ...], or threshold=None."
+        )
 
     def _train(self, seed: int) -> MaskNetwork:
         options: PGExpOptions = self.options
         gathered = list(self._gathered(seed))
         if not gathered:
-            raise ModelError(
-                f"{self.name} is trained on links that the model predicts, and none of the "
-                "training links is. Give others by train_links=[(src, dst), ...], or "
-                "threshold=None."
-            )
-        vectors = [self._vectors(*each[:3]) for each in gathered]
+            raise self._none_predicted()
+        vectors = [edge_vectors(self.predictor, *each[:2]) for each in gathered]
         batches = [(batch, found) for (batch, *_), found in zip(gathered, vectors, strict=True)]
-        predictor = self._network(batches, seed)
+        predictor = MaskPredictor(batches, options.hidden, seed)
         steps = [
             Step(inputs, torch.from_numpy(predicted), predictor.features(batch, found))
             for (batch, inputs, _, predicted), found in zip(gathered, vectors, strict=True)
@@ -164,47 +158,46 @@ class PGExpLink(Rival):
         fall = options.last_temperature / options.first_temperature
         for epoch in range(options.epochs):
             temperature = options.first_temperature * fall ** (epoch / max(options.epochs - 1, 1))
-            order = torch.randperm(len(steps), generator=generator).tolist()
-            for together in self._together([steps[number] for number in order]):
-                adam.zero_grad()
-                for step in together:
-                    loss = self._loss(predictor, step, temperature, generator)
-                    if loss is not None:
-                        loss.backward(inputs=predictor.parameters())  # and nothing of the user's
-                if any(each.grad is not None for each in predictor.parameters()):
+            for number in torch.randperm(len(steps), generator=generator).tolist():
+                step = steps[number]
+                found = self._terms(predictor, step.recorded, step.features, temperature, generator)
+                if found is not None:
+                    answers, cost = found
+                    loss = (F.softplus(-answers) + cost)[step.predicted].mean()
+                    adam.zero_grad()
+                    loss.backward(inputs=predictor.parameters())  # and nothing of the user's
                     adam.step()
         return predictor
 
-    def _together(self, steps: list[Step]) -> Iterator[list[Step]]:
-        """Yield the links of each step of Adam in an epoch, given all of them in random order."""
-        yield from ([step] for step in steps)
-
-    def _loss(
+    def _terms(
         self,
-        predictor: MaskNetwork,
-        step: Step,
+        network: MaskNetwork,
+        recorded: ModelInput,
+        features: Any,
         temperature: float,
         generator: torch.Generator,
-    ) -> Tensor | None:
-        """The mean over the predicted links of -log sigmoid(f), size and entropy."""
+    ) -> tuple[Tensor, Tensor] | None:
+        """Per link, the score under a drawn mask, and what its size and entropy cost.
+
+        None: no edge has a mask.
+        """
         options: PGExpOptions = self.options
-        logits = predictor.logits(step.features, LOWEST)
+        logits = network.logits(features, LOWEST)
         if not logits.requires_grad:
             return None
         chance = torch.rand(len(logits), generator=generator).clamp(1e-6, 1 - 1e-6)
         drawn = (logits + torch.logit(chance)) / temperature
-        slots = torch.cat([slots for slots, *_ in step.features.edges.values()])
+        slots = torch.cat([slots for slots, *_ in features.edges.values()])
         mask = torch.sigmoid(drawn[slots])
         weights = torch.ones(len(logits)).index_copy(0, slots, mask)
-        with self.predictor.weighted(step.recorded) as run:
+        with self.predictor.weighted(recorded) as run:
             answers = run(weights.to(self.predictor.device)).cpu()
         entropy = mask * F.softplus(-drawn[slots]) + (1 - mask) * F.softplus(drawn[slots])
-        link = torch.cat([link for _, link, *_ in step.features.edges.values()])
+        link = torch.cat([link for _, link, *_ in features.edges.values()])
         count = torch.bincount(link, minlength=len(answers)).clamp(min=1)
-        total = F.softplus(-answers)
-        total = total.index_add(0, link, options.size * mask)
-        total = total.index_add(0, link, options.entropy * entropy / count[link])
-        return total[step.predicted].mean()
+        cost = torch.zeros(len(answers)).index_add(0, link, options.size * mask)
+        cost = cost.index_add(0, link, options.entropy * entropy / count[link])
+        return answers, cost
 
     def _gathered(self, seed: int) -> Iterator[tuple[ComputationGraphs, ModelInput, Longs, Longs]]:
         """Training links side by side, as they went through the model, with the predicted ones.

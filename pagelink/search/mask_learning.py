@@ -23,6 +23,7 @@ from torch import Tensor
 from pagelink.errors import ModelError
 from pagelink.model.inputs import ModelInput
 from pagelink.runtime.arrays import Doubles, Floats, Longs
+from pagelink.runtime.devices import to_device, to_host
 from pagelink.search.path_loss import Walks, path_gradient
 from pagelink.search.paths import best_paths
 from pagelink.search.unbounded_paths import UnboundedPaths
@@ -128,7 +129,7 @@ class _State:
         self._paths = paths
         self._timer = work.timer
         self._whole = torch.from_numpy(work.logits)
-        self._unit = torch.full_like(self._whole, math.nan)
+        self._unit: Tensor | None = None
         self._has_gradient = work.setup.predictor.has_gradient
         learned = np.zeros(batch.num_links, dtype=np.bool_)
         learned[work.links] = True
@@ -160,6 +161,7 @@ class _State:
         self.number = torch.from_numpy(number).to(device)
         self._values = torch.from_numpy(start[self._slots]).to(device).requires_grad_()
         self._idle = torch.zeros(batch.num_links, device=device).requires_grad_()
+        self._on_host = to_host([self._values, self._idle])
         self._adam = torch.optim.Adam([self._values, self._idle], lr=settings.learning_rate)
         self._best = np.zeros(len(self._slots), dtype=np.int64)
         self._walks: Walks | None = None
@@ -172,7 +174,7 @@ class _State:
         """Per link, for how many epochs E_path has not changed."""
         self.still = np.zeros(batch.num_links, dtype=np.bool_)
         """Per link, whether the last step hardly moved the mask; only for the loss `released`."""
-        self._norm: Doubles | None = None
+        self._norm = self._norms()
 
     def step(
         self,
@@ -182,42 +184,44 @@ class _State:
         size: int,
     ) -> None:
         """Take one epoch for the active links, given their places among the model's answers."""
+        # One copy each way: what the paths say goes to the device, the values come back.
+        by_path, self._idle.grad, links, answers = to_device(
+            [*self._path_gradients(active), active, place], self._values.device
+        )
         with self._timer.step(size):
-            gradient = self._model_gradient(run, active, place)
-        path_gradient, idle_gradient = self._path_gradients(active)
-        self._values.grad = gradient + torch.from_numpy(path_gradient).to(gradient.device)
-        self._idle.grad = torch.from_numpy(idle_gradient).to(gradient.device)
-        if self._unbounded is None:
-            self._adam.step()
-            return
-        before = self._norms() if self._norm is None else self._norm
+            gradient = self._model_gradient(run, links, answers)
+        self._values.grad = gradient + by_path
         self._adam.step()
-        self._norm = self._norms()
-        self.still = np.abs(self._norm - before) < STILL
+        finite = torch.isfinite(gradient).all().float().view(1)
+        *self._on_host, (is_finite,) = to_host([self._values, self._idle, finite])
+        if not is_finite:
+            raise ModelError("The model's score has a gradient that is not finite.")
+        if self._unbounded is not None:
+            before, self._norm = self._norm, self._norms()
+            self.still = np.abs(self._norm - before) < STILL
 
     def _norms(self) -> Doubles:
         """The Euclidean norm of the mask of each link."""
-        mask = torch.sigmoid(self._values.detach()).cpu().numpy().astype(np.float64)
+        mask = torch.sigmoid(torch.from_numpy(self._on_host[0])).numpy().astype(np.float64)
         squares = np.bincount(self._link_of, weights=mask**2, minlength=len(self.steady))
         norms: Doubles = np.sqrt(squares)
         return norms
 
     def _model_gradient(
-        self, run: Callable[[Tensor], Tensor], active: Longs, place: Longs
+        self, run: Callable[[Tensor], Tensor], active: Tensor, place: Tensor
     ) -> Tensor:
         """The gradient of all that is a loss of the masks as they are, by M."""
         settings, values = self._settings, self._values
         mask = torch.sigmoid(values)
         loss: Tensor | float = 0.0
         if settings.pred_weight and self._has_gradient:
-            answers = run(mask)[torch.from_numpy(place).to(values.device)]
+            answers = run(mask)[place]
             if settings.pred_loss == "gap":
                 answers = CONFIDENCE + self._gap(answers, active)
             loss = settings.pred_weight * F.softplus(-answers).sum()
         if settings.entropy:
             entropy = mask * F.softplus(-values) + (1 - mask) * F.softplus(values)
-            share = torch.from_numpy(1 / self._num_kept[self._link_of]).float().to(values.device)
-            loss = loss + settings.entropy * (share * entropy).sum()
+            loss = loss + settings.entropy * (self._share * entropy).sum()
         if settings.size:
             loss = loss + settings.size * mask.sum()
         if self._walks is not None and settings.alpha:
@@ -227,19 +231,25 @@ class _State:
             (gradient,) = torch.autograd.grad(loss, values, materialize_grads=True)
         else:
             gradient = torch.zeros_like(values)
-        if not bool(torch.isfinite(gradient).all()):
-            raise ModelError("The model's score has a gradient that is not finite.")
         return gradient
 
-    def _gap(self, answers: Tensor, active: Longs) -> Tensor:
+    @cached_property
+    def _share(self) -> Tensor:
+        """Per edge, one over the number of kept edges of its link."""
+        share = torch.from_numpy(1 / self._num_kept[self._link_of])
+        return share.float().to(self._values.device)
+
+    def _gap(self, answers: Tensor, active: Tensor) -> Tensor:
         """What masked scores lack to those of the unmasked graph, by what the first mask took."""
-        whole = self._whole[active].to(answers)
+        if self._unit is None:
+            self._whole = self._whole.to(answers)
+            self._unit = torch.full_like(self._whole, math.nan)
+        whole = self._whole[active]
         with torch.no_grad():
-            first = (answers - whole).abs().double().cpu()
-            unit = torch.where(self._unit[active].isnan(), first, self._unit[active])
+            unit = self._unit[active]
+            unit = torch.where(unit.isnan(), (answers - whole).abs(), unit)
             self._unit[active] = unit
-        unit = torch.where(unit > 0, unit, 1.0).to(answers)
-        return (answers - whole) / unit
+        return (answers - whole) / torch.where(unit > 0, unit, 1.0)
 
     def _path_gradients(self, active: Longs) -> tuple[Floats, Floats]:
         """The gradients of L_path by M; E_path is found on the way."""
@@ -247,8 +257,7 @@ class _State:
         num_links = len(self.steady)
         up, down = np.zeros(num_links), np.zeros(num_links)
         up[active], down[active] = settings.alpha, settings.beta
-        logits = self._values.detach().cpu().numpy()
-        times = self._best
+        logits, times = self._on_host[0], self._best
         if self._walks is not None:  # what the walks add is part of the loss
             times, up = self._on_walks, 0 * up
         elif settings.alpha or settings.beta or settings.patience is not None:
@@ -298,7 +307,7 @@ class _State:
         """Write the values of links that are done to where the result is kept."""
         masks.epochs[links] = epoch
         logits = masks.edge_logits
-        values, idle = self._values.detach().cpu().numpy(), self._idle.detach().cpu().numpy()
+        values, idle = self._on_host
         for link in links.tolist():
             first, last = self._ptr[link], self._ptr[link + 1]
             logits[self._slots[first:last]] = values[first:last]

@@ -99,6 +99,7 @@ class TableFile:
         without_header: the columns of a text file whose first line names none of the known ones,
             and of a Parquet file whose columns have numbers for names.
         other_names: what the required columns may be called instead, all of them, in their order.
+        fewer: what to do with a file without a header that lacks one of the required columns.
 
     Raises:
         GraphError: the file cannot be read, or its header is wrong.
@@ -113,12 +114,14 @@ class TableFile:
         *,
         without_header: Sequence[str] = (),
         other_names: Sequence[Sequence[str]] = (),
+        fewer: str = "",
     ) -> None:
         self.path = path
         self._rows = rows
         self._known = frozenset((*required, *optional))
         self._is_text = suffix_of(path) != ".parquet"
-        self._has_header = True
+        self.has_header = True
+        """Whether the columns are named in the file, or known by its kind."""
         self.labels: dict[str, str] = {}
         """What nodes are called in N-Triples, by id; known when all pieces have been read."""
         fields: Sequence[Any]
@@ -130,7 +133,8 @@ class TableFile:
                 said = {cell.strip().lower() for cell in self._header}
                 named = self._known & said or any(set(each) <= said for each in other_names)
                 if without_header and not named:
-                    self._take_first_line_as_row(without_header, where)
+                    advice = fewer if len(self._header) == len(required) - 1 else ""
+                    self._take_first_line_as_row(without_header, len(required), where, advice)
                 fields = [None] * len(self._header)
             else:
                 with pa.parquet.ParquetFile(path) as file:
@@ -139,7 +143,15 @@ class TableFile:
                 if _are_numbers(self._header) and len(self._header) <= len(without_header):
                     self._header = list(without_header[: len(self._header)])
         header = _renamed(self._header, required, other_names)
-        self.names = column_names(header, where, self._known, required)
+        try:
+            self.names = column_names(header, where, self._known, required)
+        except GraphError as error:
+            if not (without_header and self._is_text and len(header) == len(required)):
+                raise
+            raise GraphError(
+                f"{error} If this line is the first row, and names no columns, put one above it "
+                f"that does: {', '.join(required)}."
+            ) from error
         self.further = {
             name: FurtherColumn(name, field)
             for name, field in zip(self.names, fields, strict=True)
@@ -151,14 +163,19 @@ class TableFile:
         self._is_seen = False
         self._kept: list[Piece] = []
 
-    def _take_first_line_as_row(self, columns: Sequence[str], where: str) -> None:
-        if len(self._header) > len(columns):
-            raise GraphError(
-                f"{where}: there is no header, and {len(self._header)} columns. Without a header "
-                f"they are {', '.join(columns)}; with more, let the first line name them."
+    def _take_first_line_as_row(
+        self, columns: Sequence[str], required: int, where: str, advice: str
+    ) -> None:
+        number = len(self._header)
+        if not required <= number <= len(columns):
+            plural = "s" * (number != 1)
+            message = (
+                f"{where}: there is no header, and {number} column{plural}. Without a header they "
+                f"are {', '.join(columns)}; with more, let the first line name them. {advice}"
             )
-        self._header = list(columns[: len(self._header)])
-        self._has_header, self._has_rows = False, True
+            raise GraphError(message.rstrip())
+        self._header = list(columns[:number])
+        self.has_header, self._has_rows = False, True
 
     def pieces(self) -> Iterator[Piece]:
         """Yield all rows in pieces; at least one, be it empty.
@@ -186,7 +203,7 @@ class TableFile:
         """Say where a row stands: file and line, as an editor counts it."""
         if not self._is_text:
             return f"{self.path}, row {row + 1}"
-        line, _ = next(islice(records(self.path), row + self._has_header, None))
+        line, _ = next(islice(records(self.path), row + self.has_header, None))
         return f"{self.path}, line {line}"
 
     def _text_tables(self) -> Iterator[pa.Table]:
@@ -208,7 +225,7 @@ class TableFile:
             delimiter=delimiter(self.path), newlines_in_values=quoted,
             quote_char='"' if quoted else False,
         )  # fmt: skip
-        names = None if self._has_header else self._header
+        names = None if self.has_header else self._header
         blocks = pa.csv.ReadOptions(block_size=BLOCK_SIZE, column_names=names)
         try:
             with pa.csv.open_csv(self.path, blocks, parsing, cells) as reader:
@@ -303,7 +320,7 @@ def _read_header(path: Path) -> tuple[list[str], bool, str]:
     except UnicodeDecodeError as error:
         refuse_text(path, error)
     if not start:
-        raise GraphError(f"{path}: the file is empty. Its first line must name the columns.")
+        raise GraphError(f"{path}: the file is empty.")
     line, header = start[0]
     where = f"{path}, line {line} (columns separated by {separator(path)}s)"
     return header, len(start) > 1, where

@@ -27,10 +27,21 @@ from pagelink.tables.words import NodeNames
 
 TRIPLE_SUFFIXES = (*SUFFIXES, PLAIN_TEXT, NTRIPLES)
 TRIPLE_COLUMNS = ("head", "relation", "tail")
-OTHER_NAMES = (
-    ("subject", "predicate", "object"),
-    ("source", "relation", "target"),
-    ("h", "r", "t"),
+_ENDS = (
+    ("head", "tail"), ("subject", "object"), ("source", "target"), ("from", "to"), ("src", "dst"),
+    ("start", "end"), ("node1", "node2"), ("entity1", "entity2"), ("h", "t"), ("s", "o"),
+)  # fmt: skip
+_RELATIONS = (
+    "relation", "predicate", "relationship", "relation_type", "edge_type", "metaedge", "property",
+    "rel", "r", "p", "type", "label",
+)  # fmt: skip
+OTHER_NAMES = tuple((head, name, tail) for name in _RELATIONS for head, tail in _ENDS)
+"""How the columns may be called, the clearer names first."""
+FEW_ROWS = 10
+"""In fewer rows than these, names that occur once say nothing."""
+PAIRS = (
+    "Pairs of one relation are a table with the columns src and dst, called "
+    "edges-<source type>__<relation>__<target type>.csv, in a folder with the tables of its nodes."
 )
 TYPE_COLUMNS = ("head_type", "tail_type")
 NAME_COLUMNS = ("head_name", "tail_name")
@@ -96,7 +107,7 @@ def _stem(path: Path) -> str:
 def _open(path: Path, rows: int | None) -> TableFile:
     known = (*TYPE_COLUMNS, *NAME_COLUMNS)
     return TableFile(path, TRIPLE_COLUMNS, known, rows, without_header=TRIPLE_COLUMNS,
-                     other_names=OTHER_NAMES)  # fmt: skip
+                     other_names=OTHER_NAMES, fewer=PAIRS)  # fmt: skip
 
 
 def read_held_out(path: Path, data: HeteroData) -> dict[str, dict[EdgeType, Tensor]]:
@@ -186,6 +197,7 @@ def read_triples(
         )
     types: dict[str, _Numbered] = {}
     for piece in pieces_of(graph, file):
+        _refuse_unknown_header(piece)
         node = _nodes_of_ends(piece, types)
         for edge_type, mine in _relations(piece):
             graph.add_edges(edge_type, node[:, mine])
@@ -211,6 +223,22 @@ def read_triples(
             further = piece.further
             for edge_type, mine in _relations(piece):
                 graph.add_edge_attributes(edge_type, further.take(mine))
+
+
+def _refuse_unknown_header(piece: Piece) -> None:
+    """Refuse a first line, read as a triple, that has nothing in common with all other lines."""
+    if piece.file.has_header or piece.first_row or piece.num_rows < FEW_ROWS:
+        return
+    columns = {name: as_texts(piece.keys(name)) for name in TRIPLE_COLUMNS}
+    ends = pa.concat_arrays([columns["head"], columns["tail"]])
+    cells = [columns[name][0] for name in TRIPLE_COLUMNS]
+    among = (ends, columns["relation"], ends)
+    if all(pc.sum(pc.equal(a, c)).as_py() == 1 for a, c in zip(among, cells, strict=True)):
+        raise GraphError(
+            f"{piece.place(0)}: none of {', '.join(repr(cell.as_py()) for cell in cells)} is in "
+            "any other line: this looks like a header. Call its columns head, relation and tail; "
+            "or, if it is a triple, put a line with these three names above it."
+        )
 
 
 def pieces_of(graph: GraphMaker, file: TableFile) -> Iterator[Piece]:

@@ -16,7 +16,7 @@ from pagelink.explain.preparation import Prepared
 from pagelink.explain.ranking import KnownLinks
 from pagelink.explain.result import Explanation
 from pagelink.graph.batches import Batches
-from pagelink.graph.links import Key, LinkReader
+from pagelink.graph.links import Key, Link, LinkReader
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.model.borrowing import in_normal_mode
 from pagelink.model.noise import Noise
@@ -148,6 +148,11 @@ class TrainedExplainer(Prepared):
         errors = changes.std(axis=1, ddof=1) / np.sqrt(changes.shape[1])
         return Noise(noise.spread, max(noise.rounding, ERRORS * float(np.median(errors))))
 
+    def _stream(
+        self, links: Iterable[Any], *how: Any, raises: bool = False
+    ) -> Iterator[Explanation]:
+        return self.pipeline.stream(map(self._read, links), *how, raises=raises)
+
     def explain(self, src: Key, dst: Key, relation: Key | None = None) -> Explanation:
         """Explain one link, given by indices or names.
 
@@ -160,8 +165,8 @@ class TrainedExplainer(Prepared):
             LinkError: there is no such node or relation.
         """
         (answer,) = self._stream(
-            [self._row((src, dst) if relation is None else (src, relation, dst))],
-            ExplainOptions(False), BATCH_SIZE, MEMORY, raises=True,
+            [(src, dst) if relation is None else (src, relation, dst)], ExplainOptions(False),
+            BATCH_SIZE, MEMORY, raises=True,
         )  # fmt: skip
         return answer
 
@@ -186,17 +191,22 @@ class TrainedExplainer(Prepared):
         """
         check_batches(batch_size, memory)
         options = ExplainOptions(False, negatives=negatives)
-        return self._stream(map(self._row, links), options, batch_size, memory)
+        return self._stream(links, options, batch_size, memory)
 
-    def _row(self, given: Any) -> Any:
-        """A link as it is read: source, target, relation."""
+    def _read(self, given: Any) -> Link:
+        """A link in flat nodes; one that is malformed has a message why."""
         row = given.tolist() if hasattr(given, "tolist") else given
-        if not isinstance(row, tuple | list) or len(row) != 3:
-            return row
+        parts = len(row) if isinstance(row, tuple | list) else 0
+        if parts == 2 and len(self.link_types) == 1:
+            return self.reader.read_any(tuple(row))
+        if parts != 3:
+            is_rating = self.embeddings.num_users is not None
+            wanted = "user and item" if is_rating else "head, relation and tail"
+            return Link.broken(row, self.link_types[0], f"A link is {wanted}, got {row!r}.")
         head, relation, tail = row
         if isinstance(relation, int) and 0 <= relation < len(self.link_types):
             relation = self.link_types[relation][1]
-        return head, tail, relation
+        return self.reader.read_any((head, tail, relation))
 
 
 def _scored(model: EmbeddingModel, facts: NodeFacts) -> Any:

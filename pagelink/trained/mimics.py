@@ -43,7 +43,7 @@ class Training:
 
     starts: int = 5
     """Random starts; an effect is the mean over them. 5 or more."""
-    steps: int = 30
+    steps: int = 60
     """Steps of Adam, each over all facts."""
     others: int = 384
     """Facts that stand for those of all other nodes, each in one direction: a node is

@@ -36,17 +36,12 @@ def size_of(change: float) -> str:
 
 def removing(explanation: Explanation) -> str:
     """Return what is done to facts: they are removed, or the model is trained without them."""
-    return "training without" if _is_trained(explanation) else "removing"
+    return "training without" if explanation.trained else "removing"
 
 
 def removed(explanation: Explanation) -> str:
     """Return how facts are taken away, behind them."""
-    return "left out of training" if _is_trained(explanation) else "removed"
-
-
-def _is_trained(explanation: Explanation) -> bool:
-    """Whether the model passes no messages: effects are then means, with standard errors."""
-    return explanation.evidence is not None and explanation.evidence.influence_error is not None
+    return "left out of training" if explanation.trained else "removed"
 
 
 def bundled(paths: Sequence[Path]) -> tuple[Path, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
@@ -155,6 +155,9 @@ class Fact:
 
 def link_words(explanation: Explanation, nodes: Mapping[Node, NodeWords]) -> Fact:
     """Return the explained link; `nodes` are those of `node_words`."""
+    if explanation.src == explanation.dst:  # a malformed link, both of whose ends are no node
+        explanation = replace(explanation, src=(explanation.src[0], -2))
+        nodes = node_words(explanation)
     relation = _link_relation(explanation)
     return Fact(nodes[explanation.src], relation, nodes[explanation.dst])
 

@@ -50,9 +50,10 @@ def caveat(explanation: Explanation) -> str:
     if not explanation.paths:
         return ""
     if explanation.is_negative:
+        gone = "left out of training" if explanation.trained else "removed from the graph"
         return (
-            "Each path was removed from the graph and the link scored again: a path speaks for the "
-            "link if the score then falls, and against it if it rises."
+            f"Each path was {gone} and the link scored again: a path speaks for the link if the "
+            "score then falls, and against it if it rises."
         )
     if explanation.evidence is not None:
         return rule(explanation, explanation.evidence)
@@ -75,7 +76,7 @@ def rule(explanation: Explanation, evidence: Evidence) -> str:
     """Return what was measured, and by what rule the paths were chosen."""
     number = evidence.num_sets
     gone = f"{removing(explanation)} it"
-    if evidence.influence_error is None:
+    if not explanation.trained:
         gone = f"{gone} from the graph"
     both = f"by {gone}, and by adding it to the graph without any path"
     if number == 1:
@@ -136,12 +137,15 @@ def figures(explanation: Explanation) -> tuple[tuple[str, str], ...]:
     restore = "restores" if num_facts(explanation.paths) == 1 else "restore"
     restored = f"{these} alone {restore} (facts on no path stay)"
     whole = "with all facts but the link itself" if explanation.link_in_graph else "with all facts"
+    alone = f"with {these} and nothing else in the graph"
+    if explanation.trained:
+        alone = f"trained on {these} and nothing else of source and target"
     answers = {
         whole: logit,
         f"without {these}": evidence.logit_without_these,
         f"without any path {of_at_most(evidence.max_length)}": evidence.logit_without_paths,
         "without any fact at all": evidence.logit_without_edges,
-        f"with {these} and nothing else in the graph": evidence.logit_only_these,
+        alone: evidence.logit_only_these,
     }
     lower = "hardly lower" if evidence.logit_without_paths < logit else "no lower"
     missing = f"not defined, since the score is {lower} without any path"

@@ -198,7 +198,8 @@ class _Run:
             if len(rows) == len(self._links):
                 self._suspects = suspects_of(rows)
         else:
-            rows[at] = settle(self._explainer, link, rows[at], self._suspects)
+            read = self._explainer.reader.read_any(link)
+            rows[at] = settle(self._explainer, read, rows[at], self._suspects)
         self.done += 1
         if self.done == self.total:
             self.audit = self._summarise(rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -61,16 +62,23 @@ def test_a_job_goes_on_where_it_stopped(
     given: list[Any] = [*links, ("nobody", 1)]
     parts, told = tmp_path / "audit.html.parts", []
 
-    def stop(done: int, total: int) -> None:
-        told.append((done, total))
-        if done == LINKS_A_CHUNK + 1:
-            raise StopError
+    def stop_at(last: int) -> Callable[[int, int], None]:
+        def stop(done: int, total: int) -> None:
+            told.append((done, total))
+            if done == last:
+                raise StopError
 
-    with pytest.raises(StopError):
-        audit_job(Sent(explainer), explainer, given, parts, progress=stop)
-    assert told[0] == (0, NUM_LINKS + 1)
-    assert parts.is_dir()
-    told.clear()
+        return stop
+
+    # While links are measured, and while what moves several links is tried on each.
+    num_steps = 2 * (NUM_LINKS + 1)
+    for done, last in ((0, 0), (LINKS_A_CHUNK, NUM_LINKS + 1)):
+        stop = stop_at(last + LINKS_A_CHUNK + 1)
+        with pytest.raises(StopError):
+            audit_job(Sent(explainer), explainer, given, parts, progress=stop)
+        assert told[0] == (done, num_steps)
+        assert parts.is_dir()
+        told.clear()
     # Another job does not take these parts for its own.
     with pytest.raises(SettingsError, match="another job"):
         audit_job(Sent(explainer), explainer, given[:-1], parts)
@@ -78,7 +86,10 @@ def test_a_job_goes_on_where_it_stopped(
         Sent(explainer), explainer, given, parts, title="A & B",
         progress=lambda done, total: told.append((done, total)),
     )  # fmt: skip
-    assert told[0] == (LINKS_A_CHUNK, NUM_LINKS + 1)
+    assert told[0] == (NUM_LINKS + 1, num_steps)
+    assert (NUM_LINKS + 1 + LINKS_A_CHUNK, num_steps) in told
+    assert (LINKS_A_CHUNK, num_steps) not in told
+    assert told[-1] == (num_steps, num_steps)
     assert not parts.exists()
     assert without_time(found.rows) == without_time(audit.rows)
     assert replace(found, rows=(), seconds=0.0) == replace(audit, rows=(), seconds=0.0)
@@ -147,7 +158,7 @@ def test_too_little_time(planted: tuple[PaGELink, list[tuple[int, int]]]) -> Non
     assert (found.num_links, found.num_failed) == (0, 2)
     assert {row.reason for row in found.rows} == {"out_of_time"}
     (whole,) = make_rows(explainer, links[:1])
-    settled = settle(hasty, links[0], whole, suspects_of([whole, whole]))
+    settled = settle(hasty, hasty.link(*links[0]), whole, suspects_of([whole, whole]))
     assert settled == whole
     assert not settled.is_settled
 
@@ -167,6 +178,30 @@ def test_one_link_and_none(planted: tuple[PaGELink, list[tuple[int, int]]]) -> N
         "None of the links could be measured. The first: " + none.rows[0].message
     ]
     assert "None of the links could be measured. The first: There is no" in none.to_html()
+
+
+def test_a_link_that_is_given_twice_counts_once(
+    planted: tuple[PaGELink, list[tuple[int, int]]],
+) -> None:
+    explainer, links = planted
+    src, dst = links[0]
+    found = explainer.audit([links[0], links[1], links[0], (f"id:{src}", f"<b>Track</b> {dst}")])
+    assert [(row.src[1], row.dst[1]) for row in found.rows] == links[:2]
+    assert (found.num_finding, found.num_verifying) == (1, 1)
+    assert explainer.explain_group([links[0], links[0]]).num_links == 1
+
+
+def test_an_audit_of_version_2_is_read(audit: Audit, tmp_path: Path) -> None:
+    values = {**audit.to_dict(), "version": 2}
+    del values["records"]
+    for row in values["rows"]:
+        del row["records"]
+    (tmp_path / "old.json").write_text(json.dumps(values), "utf-8")
+    assert Audit.read(tmp_path / "old.json") == replace(audit, records=None)
+    del values["noise"]
+    (tmp_path / "old.json").write_text(json.dumps(values), "utf-8")
+    with pytest.raises(SettingsError, match="missing or wrong"):
+        Audit.read(tmp_path / "old.json")
 
 
 def test_the_page(audit: Audit) -> None:

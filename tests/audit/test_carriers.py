@@ -70,6 +70,26 @@ def test_a_leak_is_found() -> None:
     assert "'owns' joins source and target directly for 4 of 4 links" in cautions(audit)[0]
 
 
+def test_a_record_of_the_link_is_found() -> None:
+    # Book 2 has two facts: the reader owns it, and it cites the target.
+    facts = [(0, "owns", 1), (1, "by", 0), (3, "by", 0), (0, "owns", 2), (2, "cites", 4)]
+    data = scenes(facts, count=4)
+    size = data["reader"].num_nodes // 4
+    explainer = PaGELink(WalkModel("owns cites", slope=4.0), data, LINK, QUICK, threshold=None)
+    audit = explainer.audit([(size * i, size * i + 4) for i in range(4)])
+    chain = "reader → owns → book → cites → book"
+    assert audit.records == {chain: 4}
+    assert f"{chain} joins source and target of 4 of 4 links" in cautions(audit)[0]
+    # A book with a further fact is a node like any other; a chain that moves nothing is no matter.
+    more = scenes([*facts, (2, "by", 1)], count=4)
+    size = more["reader"].num_nodes // 4
+    links = [(size * i, size * i + 4) for i in range(4)]
+    other = PaGELink(WalkModel("owns cites", slope=4.0), more, LINK, QUICK, threshold=None)
+    assert other.audit(links).records == {}
+    unused = PaGELink(WalkModel("owns by"), scenes(facts, count=4), LINK, QUICK, threshold=None)
+    assert unused.audit(links[:2]).records == {}
+
+
 def test_how_many_predictions_a_fact_or_a_node_moves() -> None:
     """By plain PyG: the edges are deleted from the data, and all links scored again."""
     explainer, links = two_models().explainer, some_links(9)

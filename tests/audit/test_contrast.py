@@ -129,6 +129,15 @@ def test_paths_that_stand_in_for_each_other_are_cut_together() -> None:
     assert together.sentence.endswith("Other chains stand in for what is removed.")
 
 
+def test_two_targets_that_score_alike() -> None:
+    made, _ = explainer()
+    found = made.contrast(0, 0, 6)
+    assert (found.verdict, found.difference) == ("equal", 0)
+    first, last = str(found).split("\n\n")
+    assert first == "For reader 0 the model scores book 0 and book 6 alike: -1.00 against -1.00."
+    assert last.startswith("The difference is 0.00;")
+
+
 def test_wrong_targets() -> None:
     made, _ = explainer()
     with pytest.raises(errors.LinkError, match="both targets"):
@@ -153,5 +162,6 @@ def test_one_explanation_for_a_set_of_links() -> None:
     assert len(only.examples) == 3
     assert "1 chain of facts carries 4 of 4 links" in str(found)
     assert found.verdicts["invalid"] == 1
+    assert f"1 link could not be measured. The first: {found.rows[-1].message}" in str(found)
     with pytest.raises(errors.SettingsError, match="no links"):
         made.explain_group([])

@@ -120,6 +120,8 @@ def test_a_column_that_is_not_there(wanted: str, message: str) -> None:
     data["item"].x = torch.zeros(2, 4)
     with pytest.raises(errors.SettingsError, match=message):
         Columns(data, ("user", "item"), [wanted])
+    with pytest.raises(errors.SettingsError, match=message):  # a single one need not be in a list
+        Columns(data, ("user", "item"), wanted)
 
 
 def test_columns_of_a_homogeneous_graph() -> None:

@@ -168,6 +168,7 @@ def test_tables_hold_what_is_asked_for(folder: Path) -> None:
         (["--src", "User 3", "--dst", "Item 4", "--memory", "2"], "--memory goes with --links"),
         (["--src", "User 3", "--dst", "Item 4", "--report", "r.html"], "--report goes with"),
         (["--src", "User 3", "--dst", "Item 4", "--mask"], "--mask goes with --json"),
+        (["--src", "User 3", "--dst", "Item 4", "--device", "here"], "device must be one that"),
         (["--links", "l.csv", "--out", "o.csv", "--report", "o.csv"], "are two files"),
         (["--src", "User 3", "--dst", "Item 4", "--counterfactual", "--rank-only"], "Give top_k"),
         (["--src", "User 3", "--dst", "Item 4", "--counterfactual", "--top-k", "0"], "top_k must"),

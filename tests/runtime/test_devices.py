@@ -7,25 +7,38 @@ unmarked tensors fails as it does on CUDA. All arithmetic takes place on the CPU
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from rich.console import Console
 from support.comparing import equal
 from support.zoo import Case, links_of, make_case
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from pagelink import Explanation, PaGELink, Settings
+from pagelink import Explanation, GraphStore, PaGELink, Settings
+from pagelink.datasets.demo import make_demo
+from pagelink.engine import FromFiles
+from pagelink.errors import SettingsError
+from pagelink.model.edited_logits import EditedLogits
 from pagelink.model.predictor import LinkPredictor
+from pagelink.models.feeds import placed
+from pagelink.runtime.devices import to_device
+from pagelink.store.writer import save_store
 
 THERE = torch.device("meta")
 """What the pretended device is called: a device that every build of torch knows."""
 _DEVICE = Tensor.device.__get__  # type: ignore[attr-defined]
 # As on CUDA, a tensor may be indexed by one on the CPU.
 _INDEXING = {"__getitem__", "__setitem__", "index_put", "index_put_"}
+_SETTING = (Tensor.grad.__set__, Tensor.data.__set__)  # type: ignore[attr-defined]
+_ASKING = {"_has_compatible_shallow_copy_type"}
+_READING = {"item", "tolist", "__bool__", "__float__", "__int__", "equal", "nonzero"}
 
 
 def is_there(tensor: Tensor) -> bool:
@@ -50,6 +63,11 @@ def tensors_in(value: Any) -> Iterator[Tensor]:
 class PretendedDevice(TorchFunctionMode):
     """Makes believe that marked tensors are on a device of their own."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.copies: Counter[str] = Counter()
+        """Copies to the device ("in") and from it ("out"); reading a number is one, too."""
+
     def __torch_function__(
         self,
         func: Callable[..., Any],
@@ -70,10 +88,13 @@ class PretendedDevice(TorchFunctionMode):
         if kwargs.get("device") is not None:
             target = torch.device(kwargs["device"]) == THERE
             made = func(*args, **{**kwargs, "device": "cpu"})
+            self.copies["in"] += target and name in ("tensor", "as_tensor")
             return put_there(made.clone()) if target else made
+        if name in _READING and there[0]:
+            self.copies["out"] += 1
         vectors = {is_there(t) for t in given if t.dim() > 0}
         by_index = name in _INDEXING and there[0]
-        if len(vectors) == 2 and not by_index and func != Tensor.grad.__set__:  # type: ignore[attr-defined]
+        if len(vectors) == 2 and not by_index and name not in _ASKING and func not in _SETTING:
             raise RuntimeError(
                 f"Expected all tensors to be on the same device, but {name} got some on the CPU: "
                 f"{[(is_there(t), list(t.shape)) for t in given]}"
@@ -96,11 +117,13 @@ class PretendedDevice(TorchFunctionMode):
             target = torch.device(devices[0]) == THERE
         elif len(args) > 1 and isinstance(args[1], Tensor):
             target = is_there(args[1])
-        plain = [a for a in args if not isinstance(a, str | torch.device)]
-        plain_kwargs = {k: v for k, v in kwargs.items() if k != "device"}
+        plain = [a for a in args if not isinstance(a, str | torch.device | bool | None)]
+        plain_kwargs = {k: v for k, v in kwargs.items() if k not in ("device", "non_blocking")}
         moved: Tensor = func(*plain, **plain_kwargs) if len(plain) > 1 or plain_kwargs else args[0]
         if target == is_there(moved):
             return moved
+        if target != there:  # another type is made where the tensor is
+            self.copies["in" if target else "out"] += 1
         moved = moved.clone()
         return put_there(moved) if target else moved
 
@@ -175,6 +198,106 @@ def test_same_result_on_another_device(name: str, variant: str) -> None:
         found = explain(case, SETTINGS[variant])
     for mine, other in zip(found, expected, strict=True):
         equal(mine, other)
+
+
+@pytest.mark.parametrize("name", ["HeteroConv SAGE", "HGT", "edge_attr and edge_weight"])
+@pytest.mark.parametrize("loss", ["mean", "released", "power"])
+def test_one_copy_each_way_per_epoch(name: str, loss: Any) -> None:
+    found = []
+    for epochs in (4, 9):
+        case = make_case(name)
+        move_case(case)
+        settings = Settings(
+            epochs=epochs, path_loss=loss, patience=None, measure=False, entropy=0.1, num_paths=3
+        )
+        with PretendedDevice() as device:
+            made = PaGELink(
+                case.model, case.data, case.link_type, settings, threshold=None, **case.options
+            )
+            before = Counter(device.copies)
+            answers = list(made.explain_many(links_of(case)[1:5]))
+            assert {answer.epochs for answer in answers if answer.paths} == {epochs}
+            found.append(device.copies - before)
+    fewer, more = found
+    assert {way: more[way] - fewer[way] for way in ("in", "out")} == {"in": 5, "out": 5}
+
+
+@pytest.mark.parametrize("name", ["HeteroConv SAGE", "HGT", "edge_attr and edge_weight"])
+def test_one_copy_each_way_per_batch_of_measurements(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case, seen = make_case(name), []
+    whole, one = EditedLogits.logits, EditedLogits._logits
+    passes = Counter[str]()
+
+    def one_pass(self: EditedLogits, *given: Any) -> Tensor:
+        passes["all"] += 1
+        return one(self, *given)
+
+    def measured(self: EditedLogits, *given: Any) -> Any:
+        count, before = passes["all"], Counter(device.copies)
+        answers = whole(self, *given)
+        seen.append((passes["all"] - count, device.copies - before))
+        return answers
+
+    move_case(case)
+    with PretendedDevice() as device:
+        made = PaGELink(
+            case.model, case.data, case.link_type, Settings(epochs=2), threshold=None,
+            **case.options,
+        )  # fmt: skip
+        # From here on: what is measured to make the explainer also tries ways that fail.
+        monkeypatch.setattr(EditedLogits, "_logits", one_pass)
+        monkeypatch.setattr(EditedLogits, "logits", measured)
+        list(made.explain_many(links_of(case)[1:5]))
+    assert sum(count for count, _ in seen) > 10
+    assert all(copies["in"] <= count >= copies["out"] for count, copies in seen)
+
+
+def test_packed_arrays_keep_type_and_shape() -> None:
+    given = [
+        np.arange(3, dtype=np.int32),
+        np.array([[1.5, -2.5], [0.0, 7.0]], dtype=np.float32),
+        np.empty((2, 0), dtype=np.int64),
+        np.arange(10, dtype=np.int64)[::2],
+        np.array([True, False, True]),
+    ]
+    with PretendedDevice() as device:
+        found = to_device(given, THERE)
+        assert device.copies == {"in": 1}
+        assert all(each.device == THERE for each in found)
+    for mine, array in zip(found, given, strict=True):
+        expected = torch.from_numpy(array.copy())
+        assert (mine.dtype, mine.shape) == (expected.dtype, expected.shape)
+        assert torch.equal(mine, expected)
+
+
+def test_a_checkpoint_is_explained_on_a_device(tmp_path: Path) -> None:
+    checkpoint = make_demo(0, Console(quiet=True))
+    opening = FromFiles(tmp_path, tmp_path, Settings(epochs=3), threshold=None)
+    links = checkpoint.split.test.T[:3].tolist()
+    expected = list(opening.of(checkpoint).explain_many(links))
+    there = FromFiles(tmp_path, tmp_path, Settings(epochs=3), threshold=None, device=str(THERE))
+    with PretendedDevice() as device:
+        explainer = there.of(checkpoint)
+        found = list(explainer.explain_many(links))
+        assert device.copies["out"] > 3
+        assert {edges.device for edges in checkpoint.data.edge_index_dict.values()} == {
+            torch.device("cpu")
+        }
+    assert any(answer.paths for answer in expected)
+    for mine, other in zip(found, expected, strict=True):
+        equal(mine, other)
+
+
+def test_devices_that_are_refused(tmp_path: Path) -> None:
+    case = make_case("HeteroConv SAGE")
+    with pytest.raises(SettingsError, match="one that torch can use here"):
+        placed(case.model, case.data, "nowhere")
+    store = save_store(case.data, tmp_path / "store")
+    assert placed(case.model, store, "cpu") == (case.model, store)
+    with PretendedDevice(), pytest.raises(SettingsError, match="A store is read on the CPU"):
+        placed(case.model, GraphStore.open(tmp_path / "store"), str(THERE))
 
 
 class Spy(nn.Module):

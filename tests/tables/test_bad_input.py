@@ -44,7 +44,7 @@ HEADER = ", line 1 (columns separated by commas): there"
 FIELDS = "the row has {} fields, the first one has {}."
 ENCODING = "the text is not UTF-8 (byte 0x{:x}). Save the file as UTF-8."
 QUOTES = 'the quotes (") in this row do not match.'
-EMPTY = ": the file is empty. Its first line must name the columns."
+EMPTY = ": the file is empty."
 NO_USER = "but nodes-user.csv has no user with this id."
 NO_ITEM = "but nodes-item.csv has no item with this id."
 

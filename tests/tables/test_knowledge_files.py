@@ -37,6 +37,8 @@ FILES = {
     "a.tsv": text("\t"),
     "a.csv": text(","),
     "named.csv": text(",", "subject,predicate,object\n"),
+    "hetionet.tsv": text("\t", "source\tmetaedge\ttarget\n"),
+    "neo.csv": "from,to,type\n" + "".join(f"{h},{t},{r}\n" for h, r, t in ROWS),
     "turned.tsv": "T\tR\tH\n" + "".join(f"{t}\t{r}\t{h}\n" for h, r, t in ROWS),
     "a.nt": nt(),
 }
@@ -83,11 +85,36 @@ def test_faults_are_named_with_their_line(tmp_path: Path) -> None:
         ("c.tsv", "a\tr\tb\t3\n", "there is no header, and 4 columns"),
         ("d.nt", "<a> <r> <b> .\n<a> <r> b .\n", "line 2: this is no triple"),
         ("e.csv", "head,relation\na,b\n", "there is no column 'tail'"),
+        ("f.txt", "a\tb\nc\td\n", "there is no header, and 2 columns.*Pairs of one relation"),
+        ("g.txt", "a r b\nc r d\n", "and 1 column. Without a header they are head, relation, tail"),
+        ("h.txt", "Head\tis part of\tBody\n", "put one above it that does: head, relation, tail"),
+        ("i.txt", "", "the file is empty"),
+        ("j.csv", "head,relation,tail\n", "there are no triples"),
     ):
         path = tmp_path / name
         path.write_text(content)
         with pytest.raises(GraphError, match=wanted):
             load_graph(path)
+
+
+def test_a_header_of_other_words_is_no_triple(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    rows = "".join(f"a{i}\tr{i % 3}\tb{i % 4}\n" for i in range(9))
+    path.write_text("Quelle\tArt\tZiel\n" + rows)
+    with pytest.raises(GraphError, match=r"line 1: none of 'Quelle', 'Art', 'Ziel' is in any"):
+        load_graph(path)
+    path.write_text("Quelle\tr1\tZiel\n" + rows)  # the relation occurs again
+    assert load_graph(path)["entity"].id[:2] == ["Quelle", "Ziel"]
+    path.write_text("head\trelation\ttail\nQuelle\tArt\tZiel\n" + rows)  # as the error says
+    assert load_graph(path)["entity"].id[:2] == ["Quelle", "Ziel"]
+
+
+def test_what_a_spreadsheet_or_an_editor_adds(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(b'\xef\xbb\xbf"Smith, Ada",works at / for,x-y\r\n\r\nx-y,part of,Z\r\n\r\n')
+    data = load_graph(path, add_reverse=False)
+    assert data["entity"].id == ["Smith, Ada", "x-y", "Z"]
+    assert [t[1] for t in data.edge_types] == ["part of", "works at / for"]
 
 
 def test_names_and_phrases(tmp_path: Path) -> None:

@@ -93,8 +93,8 @@ def test_saved_as_a_folder_it_is_the_same_graph(tmp_path: Path) -> None:
         ("head,relation,tail\n", "triples.csv: there are no triples"),
         ("", "triples.csv: the file is empty"),
         (
-            "head,rel,tail\na,b,c\n",
-            r"triples.csv, line 1 .*no column 'relation', only 'head', 'rel'",
+            "head,relatoin,tail\na,b,c\n",
+            r"triples.csv, line 1 .*no column 'relation', only 'head', 'relatoin'",
         ),
         ("head,relation,tail\na,b,c\n,b,c\n", "triples.csv, line 3: head is empty"),
         ("head,relation,tail\na,,c\n", "triples.csv, line 2: relation is empty"),

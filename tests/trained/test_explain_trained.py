@@ -127,6 +127,28 @@ def test_names_a_malformed_link_and_negatives() -> None:
         explainer.explain("n0", "n1", "hates")
 
 
+def test_a_link_without_its_relation_is_malformed_and_shown_as_it_was_given() -> None:
+    model, triples = facts()
+    explainer = TrainedExplainer(model, triples, settings=SMALL, training=QUICK)
+    short, unknown = explainer.explain_many([(0, 1), ("nobody", 0, 1)])
+    assert short.reason == unknown.reason == "invalid"
+    assert "head, relation and tail, got (0, 1)" in short.message
+    assert "nobody relation 0 entity “1”" in str(unknown).splitlines()[0]
+    with pytest.raises(LinkError, match="head, relation and tail"):
+        explainer.explain(0, 1)
+
+
+def test_negatives_are_trained_without_paths_too() -> None:
+    model, triples = facts()
+    explainer = TrainedExplainer(model, triples, settings=SMALL, training=QUICK, threshold=1e6)
+    (answer,) = explainer.explain_many([triples[0].tolist()], negatives=True)
+    assert answer.is_negative
+    assert answer.paths
+    assert "Training without this path" in str(answer)
+    assert "left out of training and the link scored again" in str(answer)
+    assert "emov" not in str(answer)
+
+
 def test_only_the_ends_are_trained_anew_if_requested() -> None:
     model, triples = facts()
     answers = [

@@ -93,7 +93,7 @@ def each(session: Session, dataset: Dataset) -> None:
     looked_at = len(dataset.subject.pairs) if quick else LOOKED_AT
     key = dataset.key_of(looked_at=looked_at, settings=told(Settings()))
     picked = session.do("choice", key, _choice, dataset, looked_at).figures
-    for name in RIVALS:
+    for name in session.plan.chosen(RIVALS):
         key = dataset.key_of(
             pair=picked[FIRST], explainer=name, options=options_of(name, quick, dataset.name)
         )

@@ -72,7 +72,7 @@ class Plan:
     only: tuple[str, ...] = ()
     """Data sets to run, by the names of `TITLES`; none: all."""
     without: tuple[str, ...] = ()
-    """Explainers that the parts `explainers` and `connection` do without."""
+    """Explainers that the parts `explainers`, `connection` and `cases` do without."""
     aminer: Path | None = None
     """The public AMiner file (one JSON object per line), or a citation graph as a folder of
     tables."""
