@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -129,10 +132,27 @@ def writing(out: Path | None, *inputs: Path | None) -> Iterator[None]:
         yield
 
 
+def import_pyg() -> None:
+    """Import PyTorch Geometric, and leave PyTorch's compiler until something uses it.
+
+    PyTorch Geometric imports the compiler to recognise compiled models, which takes most of a
+    second. PyTorch imports it by itself at the first use of `torch._dynamo`.
+    """
+    compiler = "torch._dynamo"
+    if compiler not in sys.modules:
+        importlib.import_module("torch")
+        sys.modules[compiler] = ModuleType(compiler)
+        try:
+            importlib.import_module("torch_geometric")
+        finally:
+            del sys.modules[compiler]
+
+
 def load(
     graph: Path, model: Path, words: Words | None = None, link: str | None = None
 ) -> Checkpoint:
     """Return a trained model with its graph; of one for several relations, that for `link`."""
+    import_pyg()
     from pagelink.models.knowledge.checkpoint import open_predictor
     from pagelink.store.addresses import fetched
 
@@ -148,6 +168,7 @@ def proof_of(model: Path) -> Path:
 
 def words_of(names: Path | None, relations: Path | None) -> Words:
     """Return the files that say how nodes and relations are called."""
+    import_pyg()
     from pagelink.tables.words import Words
 
     return Words(names, relations)

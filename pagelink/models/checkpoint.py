@@ -35,6 +35,7 @@ from pagelink.models.checkpoint_file import (
     damage_named,
     read_checkpoint_file,
     refuse_several,
+    without_weights,
     write_checkpoint_file,
 )
 from pagelink.models.feeds import scorer
@@ -241,10 +242,7 @@ def read_model(path: Path, given: Schema) -> TrainedModel:
 
 
 def _model(header: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> LinkModel:
-    """Make the model of a checkpoint. Its sizes are those of the weights in the file, or it fails.
-
-    The model is made without memory for its weights, which are then those of the file.
-    """
+    """Make the model of a checkpoint. Its sizes are those of the weights in it, or it fails."""
     weights = {
         name.removeprefix(_WEIGHTS): array
         for name, array in arrays.items()
@@ -257,7 +255,7 @@ def _model(header: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> LinkModel
     if config["num_layers"] * max(1, len(config["edge_types"])) > len(weights):
         raise ValueError(f"it has no weights for {config['num_layers']} layers")
     kind = one_of("A model", MODELS, header["model"])
-    with torch.device("meta"):
+    with without_weights():
         model = kind(**config)
     wanted = {name: weight.dtype for name, weight in model.state_dict().items()}
     if any(weight.dtype != wanted.get(name, weight.dtype) for name, weight in weights.items()):

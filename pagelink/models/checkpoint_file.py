@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 from pagelink.errors import CheckpointError
 from pagelink.models.file_kinds import foreign_file
@@ -30,6 +31,27 @@ _HEADER = "header"
 _SUFFIX = ".npy"
 _NUMBERS = "biuf"
 _LONGEST_REASON = 200
+
+
+@contextmanager
+def without_weights() -> Iterator[None]:
+    """Make models without memory for their weights, which are then those of a file.
+
+    Nothing is drawn for them either: what fills tensors that have no memory imports all of
+    PyTorch's compiler.
+    """
+    with torch.device("meta"), _Undrawn():
+        yield
+
+
+class _Undrawn(TorchFunctionMode):
+    """Leaves tensors as they are where `torch.nn.init` would fill them."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        given = {} if kwargs is None else kwargs
+        if getattr(func, "__module__", None) == torch.nn.init.__name__:
+            return args[0] if args else given["tensor"]
+        return func(*args, **given)
 
 
 def write_checkpoint_file(

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
+from torch.optim.adam import adam
 
 from pagelink.errors import ModelError
 from pagelink.model.inputs import ModelInput
@@ -120,6 +121,23 @@ def learn_masks(work: Work) -> LearnedMasks:
     return masks
 
 
+class _Adam:
+    """`torch.optim.Adam` by its functional form: the class imports all of PyTorch's compiler."""
+
+    def __init__(self, values: list[Tensor], lr: float) -> None:
+        self._values, self._lr = values, lr
+        self._first = [torch.zeros_like(each) for each in values]
+        self._second = [torch.zeros_like(each) for each in values]
+        self._steps = [torch.zeros(()) for _ in values]
+
+    @torch.no_grad()
+    def step(self, gradients: list[Tensor]) -> None:
+        adam(
+            self._values, gradients, self._first, self._second, [], self._steps, amsgrad=False,
+            beta1=0.9, beta2=0.999, lr=self._lr, weight_decay=0.0, eps=1e-8, maximize=False,
+        )  # fmt: skip
+
+
 class _State:
     """Values, optimizer and E_path of the links being learned."""
 
@@ -162,7 +180,7 @@ class _State:
         self._values = torch.from_numpy(start[self._slots]).to(device).requires_grad_()
         self._idle = torch.zeros(batch.num_links, device=device).requires_grad_()
         self._on_host = to_host([self._values, self._idle])
-        self._adam = torch.optim.Adam([self._values, self._idle], lr=settings.learning_rate)
+        self._adam = _Adam([self._values, self._idle], settings.learning_rate)
         self._best = np.zeros(len(self._slots), dtype=np.int64)
         self._walks: Walks | None = None
         if settings.path_loss == "power":
@@ -185,13 +203,12 @@ class _State:
     ) -> None:
         """Take one epoch for the active links, given their places among the model's answers."""
         # One copy each way: what the paths say goes to the device, the values come back.
-        by_path, self._idle.grad, links, answers = to_device(
+        by_path, idle, links, answers = to_device(
             [*self._path_gradients(active), active, place], self._values.device
         )
         with self._timer.step(size):
             gradient = self._model_gradient(run, links, answers)
-        self._values.grad = gradient + by_path
-        self._adam.step()
+        self._adam.step([gradient + by_path, idle])
         finite = torch.isfinite(gradient).all().float().view(1)
         *self._on_host, (is_finite,) = to_host([self._values, self._idle, finite])
         if not is_finite:

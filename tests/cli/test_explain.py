@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -30,6 +32,29 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return made
+
+
+def test_a_model_that_is_known_is_explained_without_the_compiler_of_torch(folder: Path) -> None:
+    ask = (*EXPLAIN, "--src", "User 3", "--dst", "id:5", "--rank-only")
+    assert shell(*ask, cwd=folder).returncode == 0
+    code = """if True:
+        import sys
+        from pagelink.cli.main import main
+        try:
+            main()
+        except SystemExit as end:
+            found = {"torch._dynamo", "sympy"} & {*sys.modules}
+            sys.exit(f"{end.code}, {*found,}")
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", code, *ask], capture_output=True, text=True, cwd=folder, check=False
+    )
+    assert "with all facts" in done.stdout
+    assert done.stderr.splitlines()[-1] == "0, ()"
+    # It is there as soon as something asks for it.
+    code = "from pagelink.cli.common import import_pyg; import_pyg(); import torch_geometric; "
+    code += "torch_geometric.is_torch_instance(1, int) or 1 / 0"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_everything_at_once(folder: Path) -> None:

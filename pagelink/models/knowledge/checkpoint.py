@@ -20,6 +20,7 @@ from pagelink.models.checkpoint_file import (
     FOR_SEVERAL,
     damage_named,
     read_checkpoint_file,
+    without_weights,
     write_checkpoint_file,
 )
 from pagelink.models.knowledge.facts import Splits, held_out_of_graph, training_graph
@@ -142,8 +143,7 @@ def _view(
             for name, array in arrays.items()
             if name.startswith("weights/")
         }
-        # Made without memory for its weights, which are then those of the file.
-        with torch.device("meta"):
+        with without_weights():
             whole = one_of("A model", KINDS, header["model"])(**config)
         whole.load_state_dict(weights, assign=True)
         splits = _splits(arrays, types, header["given"])
