@@ -13,6 +13,8 @@ from pagelink.runtime.rooms import grown
 
 NEW, PLUS, MINUS = 0, 1, -1
 """What an edge is to the sum that it changes."""
+LOOKED_UP = 16
+"""What is different among this many times more edges is looked up, not seen by going through."""
 
 
 @kernel
@@ -167,6 +169,10 @@ def changed_sums(  # type: ignore[no-untyped-def]
     num_nodes = np.int64(0)
     num_edges = np.int64(0)
     num_afresh = np.int64(0)
+    # How many edges before each one the graphs have.
+    before = np.zeros(len(graph) + 1, dtype=np.int32)
+    for e in range(len(graph)):
+        before[e + 1] = before[e] + graph[e]
     for g in range(len(link_of)):
         shift = batch.node_ptr[link_of[g]]
         first = num_nodes
@@ -176,20 +182,29 @@ def changed_sums(  # type: ignore[no-untyped-def]
         )  # fmt: skip
         for side in range(2):
             out_ends[side, g] = mine[ends[side, link_of[g]]]
+        few = LOOKED_UP * (num_nodes - first + change_ptr[g + 1] - change_ptr[g])
         for i in range(first, num_nodes):
             v = node_of[i]
             start = in_ptr[v]
             while start < in_ptr[v + 1]:
-                # 1. The edges of one relation into the node, and which of them are different.
-                stop, had, count = start, 0, np.int64(0)
-                while stop < in_ptr[v + 1] and relation[stop] == relation[start]:
-                    had += graph[stop]
-                    if changed[stop] or (graph[stop] and mine[shift + src[stop]] >= 0):
-                        if count == len(other):
-                            other = grown(other, count, 2 * count)
-                        other[count] = stop
-                        count += 1
-                    stop += 1
+                # 1. The edges of one relation into the node, and which of them are different. Of
+                # very many they are looked up: edges are in order of relation, then source.
+                stop, count = _first(relation, start, in_ptr[v + 1], relation[start] + 1), 0
+                had = before[stop] - before[start]
+                if stop - start > few:
+                    if len(other) < 2 * (stop - start):
+                        other = grown(other, 0, 2 * (stop - start))
+                    count = _looked_up(
+                        start, stop, changes[change_ptr[g] : change_ptr[g + 1]],
+                        node_of[first:num_nodes], shift, src, graph, changed, other,
+                    )  # fmt: skip
+                else:
+                    for e in range(start, stop):
+                        if changed[e] or (graph[e] and mine[shift + src[e]] >= 0):
+                            if count == len(other):
+                                other = grown(other, count, 2 * count)
+                            other[count] = e
+                            count += 1
                 # A difference of large sums would be of few digits: then the rest is summed anew.
                 anew = 2 * count > had
                 if anew and had:
@@ -228,6 +243,53 @@ def changed_sums(  # type: ignore[no-untyped-def]
         for i in range(change_ptr[g], change_ptr[g + 1]):
             changed[changes[i]] = False
     return node_of[:num_nodes], out_ends, out[:, :num_edges], afresh[:, :num_afresh]
+
+
+@inner
+def _first(values, start, stop, least):  # type: ignore[no-untyped-def]
+    """The first place from `start` on, and before `stop`, of a value of at least this, or `stop`.
+
+    Values are in ascending order there.
+    """
+    while start < stop:
+        middle = (start + stop) // 2
+        if values[middle] < least:
+            start = middle + 1
+        else:
+            stop = middle
+    return start
+
+
+@inner
+def _looked_up(start, stop, changes, new, shift, src, graph, changed, other):  # type: ignore[no-untyped-def]
+    """Put the edges from start to stop that change or come from a new node into `other`, in order.
+
+    Each once, however often it is among the changes. Returns their number.
+    """
+    count = 0
+    for e in changes:
+        if start <= e < stop:
+            other[count] = e
+            count += 1
+    for u in new:
+        e = _first(src, start, stop, u - shift)
+        while e < stop and src[e] == u - shift:
+            if graph[e] and not changed[e]:
+                other[count] = e
+                count += 1
+            e += 1
+    for i in range(1, count):  # few, and mostly in order
+        e, j = other[i], i
+        while j > 0 and other[j - 1] > e:
+            other[j] = other[j - 1]
+            j -= 1
+        other[j] = e
+    kept = 0
+    for i in range(count):
+        if kept == 0 or other[kept - 1] != other[i]:
+            other[kept] = other[i]
+            kept += 1
+    return kept
 
 
 @inlined

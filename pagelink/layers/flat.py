@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, Protocol, cast
 
@@ -124,6 +125,11 @@ class Level:
         num_relations: the number of relations.
     """
 
+    beside: Tensor | None = None
+    """Vectors that come behind those of the level below, whatever these are."""
+    rest: Tensor | None = None
+    """What comes in by edges that are not here; the means are over these, too."""
+
     def __init__(
         self,
         kinds: Longs,
@@ -136,17 +142,22 @@ class Level:
     ) -> None:
         # In one order: kernels are compiled for each.
         src, dst, relation = (np.ascontiguousarray(each) for each in (src, dst, relation))
-        self._edges = RelationEdges.of(src, dst, relation, num_below, len(kinds), num_relations)
+        self.kinds, self.own, self.src, self.dst, self.relation = kinds, own, src, dst, relation
+        self.num_relations = num_relations
+        self.edges = RelationEdges.of(src, dst, relation, num_below, len(kinds), num_relations)
         self._own, self._kinds = torch.from_numpy(own), torch.from_numpy(kinds)
         starts = [*np.flatnonzero(np.diff(kinds, prepend=-1)).tolist(), len(kinds)]
         self._ranges: list[Range] = [(int(kinds[a]), a, b) for a, b in pairwise(starts)]
 
     def vectors(self, layer: FlatLayer, below: Tensor, weights: Tensor | None) -> Tensor:
         """Return the vectors, given those below and the weights of the edges (None: 1)."""
-        incoming = relation_sum(below, weights, self._edges, layer.maps, True)
+        if self.beside is not None:
+            below = torch.cat([below, self.beside])
+        incoming = relation_sum(below, weights, self.edges, layer.maps, True)
         mine = below.index_select(0, self._own)
         own = cast(Tensor, Mapped.apply(mine, layer.own, self._ranges))  # type: ignore[no-untyped-call]
-        return incoming + own + layer.bias.index_select(0, self._kinds)
+        found = incoming + own + layer.bias.index_select(0, self._kinds)
+        return found if self.rest is None else found + self.rest
 
 
 @dataclass(frozen=True)
@@ -210,6 +221,14 @@ class FlatGraph:
             num_below = len(mine)
         inside = [torch.from_numpy(each) for each in reversed(which)]
         return cls(model, first(known), known, levels, inside, torch.from_numpy(place[ends]))
+
+    @cached_property
+    def vectors(self) -> list[Tensor]:
+        """Per level, the vectors below it, where all weights are 1."""
+        found, model = [self.first], self.model
+        for level, layer in zip(self.levels[:-1], model.layers, strict=False):
+            found.append(model.between(level.vectors(layer, found[-1], None)))
+        return found
 
     def scores(self, weights: Tensor | None = None) -> Tensor:
         """Return the score of each link, given the weights of the edges (None: 1)."""

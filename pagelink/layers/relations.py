@@ -86,6 +86,17 @@ class RelationEdges:
         pairs = kinds[first].astype(np.int32), targets[first].astype(np.int32)
         return cls((ptr, edges, ends), *pairs, num_src, num_dst, len(edges))
 
+    def averaged_as_in(self, whole: RelationEdges, targets: Longs) -> None:
+        """Let means be over the edges of another graph, of which these are some.
+
+        Args:
+            whole: the edges of that graph.
+            targets: per target of these, which one it is there.
+        """
+        keys = whole._relation.astype(np.int64) * whole.num_dst + whole._target
+        mine = self._relation.astype(np.int64) * whole.num_dst + targets[self._target]
+        self.pairs.share = whole.pairs.share[np.searchsorted(keys, mine)]
+
     def within(self, num_dst: int) -> RelationEdges:
         """The edges of the first targets."""
         if num_dst not in self._within:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import numpy as np
@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.edited_graphs import EditedGraphs
+from pagelink.layers.fixed import fixed
 from pagelink.layers.flat import FlatGraph, FlatModel, Level, by_kind, flat_model
 from pagelink.model.borrowing import Borrowed
 from pagelink.model.inputs import InputMaker, Output, as_logits
@@ -26,6 +27,8 @@ from pagelink.runtime.undo import Undo
 
 T = TypeVar("T")
 
+LEAST_FIXED = 50_000
+"""Edges of links from which on it is worth while to compute once what no weight can change."""
 MOST_KEPT = 4
 """Graphs whose vectors are kept at a time."""
 
@@ -114,7 +117,9 @@ class FlatPasses:
         nodes = (own if new is None else np.concatenate([own, own[new]])).astype(np.int64)
         table = np.stack([src, dst, self._relations(batch.edges[slots])])
         return FlatRun(
-            self, FlatGraph.of(self.model, table, ends, nodes, self._kinds(nodes), self.first)
+            self,
+            FlatGraph.of(self.model, table, ends, nodes, self._kinds(nodes), self.first),
+            len(slots),
         )
 
     def first(self, nodes: Longs) -> Tensor:
@@ -278,6 +283,9 @@ class FlatRun:
 
     passes: FlatPasses
     graph: FlatGraph
+    num_edges: int
+    last_fixed: dict[bytes, FlatGraph] = field(default_factory=dict)
+    """The latest graph in which only some features may be other, by which."""
 
     @property
     def whole(self) -> tuple[nn.Module, ...]:
@@ -294,19 +302,39 @@ class FlatRun:
     ) -> AbstractContextManager[Callable[[Tensor], Tensor]]:
         """Give a function from weights to logits, with gradients; see `LinkPredictor.weighted`."""
         (places,) = (call + 1 for call in calls)
+        graph, free = self.graph, places > 0
+        if len(free) >= LEAST_FIXED and 2 * int(free.sum()) < len(free):
+            with self.passes.borrowed(None, gradient=False):
+                graph = fixed(graph, free.numpy())
+            places = torch.cat([places.new_zeros(1), places[free]])
 
         def run(weights: Tensor) -> Tensor:
             extended = torch.cat([weights.new_ones(1), weights])
-            return self.passes.scores(self.graph, extended.index_select(0, places))
+            return self.passes.scores(graph, extended.index_select(0, places))
 
         return self.passes.borrowed(run, gradient=True)
 
     def looking(self, nodes: Ints, looks: Longs) -> FlatRun:
         """The same with other features: per flat node of one link, those of another one."""
-        mine = looks[np.searchsorted(nodes, self.graph.known)]
+        graph = self.graph
+        moving = looks[np.searchsorted(nodes, graph.known)] != graph.known
+        if sum(map(len, graph.which)) >= LEAST_FIXED and 2 * int(moving.sum()) < len(moving):
+            graph = self._fixed(moving)
+        mine = looks[np.searchsorted(nodes, graph.known)]
         known, place = np.unique(mine, return_inverse=True)
         first = self.passes.first(known).index_select(0, torch.from_numpy(place))
-        return replace(self, graph=replace(self.graph, first=first))
+        return replace(self, graph=replace(graph, first=first), last_fixed={})
+
+    def _fixed(self, moving: Bools) -> FlatGraph:
+        """The graph with what the features of some nodes cannot change computed once."""
+        key = moving.tobytes()
+        if key not in self.last_fixed:
+            none = np.zeros(self.num_edges, dtype=np.bool_)
+            with self.passes.borrowed(None, gradient=False):
+                made = fixed(self.graph, none, moving)
+            self.last_fixed.clear()
+            self.last_fixed[key] = made
+        return self.last_fixed[key]
 
 
 class LastPasses:

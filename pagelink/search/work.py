@@ -172,6 +172,16 @@ class Scored:
         Raises:
             OutOfTimeError: there is no time for it.
         """
+        return self._gradient if without is None else self._gradient_without(without)
+
+    @cached_property
+    def _gradient(self) -> Floats:
+        """That on the whole graph, which is asked for more than once."""
+        found = self._gradient_without(None)
+        found.flags.writeable = False
+        return found
+
+    def _gradient_without(self, without: Longs | None) -> Floats:
         if not self.timer.allows(self.size, MEASURING):
             raise OutOfTimeError
         with self.timer.step(self.size):

@@ -117,7 +117,8 @@ def test_shared_copies_equal_graphs_edited_by_themselves(
 def _hub_batch(size: int) -> tuple[ComputationGraphs, PaGELink]:
     """The graph of a link to an item that everybody buys."""
     data = HeteroData()
-    data["user"].x, data["item"].x = torch.ones(size, 4), torch.ones(3, 4)
+    torch.manual_seed(0)
+    data["user"].x, data["item"].x = torch.randn(size, 4), torch.randn(3, 4)
     everybody = torch.stack([torch.arange(size), torch.zeros(size, dtype=torch.long)])
     edges = torch.cat([everybody, torch.tensor([[0, 1], [1, 1]])], dim=1)
     data["user", "buys", "item"].edge_index = edges
@@ -210,6 +211,24 @@ def test_a_hub_is_summed_once() -> None:
     found = editor.changed_sums(edits, batch.visible, relation)
     assert len(editor.edit(edits, batch.visible).slots) > 3 * 2_000
     assert 0 < found.edges.shape[1] <= 30
+
+
+def test_what_is_different_at_a_hub_is_looked_up() -> None:
+    """Edges that come, go and are named twice; from new nodes, and from others."""
+    batch, explainer = _hub_batch(2_000)
+    rng, predictor = np.random.default_rng(0), explainer.predictor
+    graph = batch.visible & (rng.random(len(batch.visible)) < 0.9)
+    seen = np.flatnonzero(batch.visible)
+    some = [rng.choice(seen, count) for count in (1, 2, 5, 20, 60, 200)]
+    slots = Csr.of([np.concatenate([each, each[:1]]) for each in some])
+    answers = []
+    for least in (0, 10**9):
+        predictor.least_kept = least
+        model = EditedLogits(predictor, batch, explainer.setup.relations([explainer.link(0, 0)]))
+        answers.append(model.logits(graph, Edits(np.zeros(len(some), dtype=np.int64), slots)))
+    assert predictor.keeps_sums
+    assert answers[0] == pytest.approx(answers[1], abs=1e-6)
+    assert len(np.unique(answers[0].round(6))) == len(some)
 
 
 def test_unchanged_copies_have_the_models_score() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import gc
 import pickle
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,11 @@ from pagelink import PaGELink
 from pagelink.explain.result import Explanation
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.edited_graphs import Edits
+from pagelink.layers.fixed import fixed
 from pagelink.layers.flat import flat_model
+from pagelink.model import flat_passes
 from pagelink.model.edited_logits import EditedLogits, edge_gradient
+from pagelink.model.flat_passes import FlatRun
 from pagelink.models import LinkModel, make_model
 from pagelink.runtime.arrays import Longs
 from pagelink.runtime.csr import Csr
@@ -67,7 +71,11 @@ def explained(explainer: PaGELink, *, flat: bool) -> list[Explanation]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_explanations_are_those_of_the_models_own_code(kind: str) -> None:
+@pytest.mark.parametrize("least_fixed", [flat_passes.LEAST_FIXED, 0])
+def test_explanations_are_those_of_the_models_own_code(
+    kind: str, least_fixed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flat_passes, "LEAST_FIXED", least_fixed)
     explainer = explainer_of(kind)
     assert explainer.predictor.flat
     both = explained(explainer, flat=True), explained(explainer, flat=False)
@@ -106,6 +114,35 @@ def test_edited_graphs_and_gradients_are_those_of_the_models_own_code(kind: str)
         some = edge_gradient(predictor, recorded, len(batch.edges), np.array([0, 3]))
         found.append(np.concatenate([first, *both, some]))
     assert found[0] == pytest.approx(found[1], abs=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("share", [0.0, 0.05, 0.5])
+def test_what_cannot_change_is_computed_once(kind: str, share: float) -> None:
+    """With weights of some edges, and other features of some nodes, scores and gradients agree."""
+    explainer, rng = explainer_of(kind), np.random.default_rng(1)
+    batch, relation = batch_of(explainer)
+    run = explainer.setup.logits(batch, relation)[1].flat
+    assert isinstance(run, FlatRun)
+    graph, num_edges = run.graph, int(max(each.max() for each in run.graph.which)) + 1
+    free, moving = rng.random(num_edges) < share, rng.random(len(graph.first)) < share
+    given = torch.rand(1 + int(free.sum()), generator=torch.Generator().manual_seed(0))
+    given[0] = 1
+    other = torch.where(torch.from_numpy(moving)[:, None], graph.first.flip(0), graph.first)
+    some = fixed(graph, free, moving)
+    assert sum(len(level.src) for level in some.levels) <= sum(map(len, graph.which))
+    found = []
+    with run.passes.borrowed(None, gradient=True):
+        kept = other[torch.from_numpy(np.searchsorted(graph.known, some.known))]
+        for each, first in ((graph, other), (some, kept)):
+            weights = given.clone().requires_grad_()
+            of_edges = weights[torch.from_numpy(np.where(free, np.cumsum(free), 0))]
+            scores = replace(each, first=first).scores(weights if each is some else of_edges)
+            slope = torch.zeros(len(given))
+            if free.any():
+                (slope,) = torch.autograd.grad(scores.sum(), weights)
+            found.append(torch.cat([scores.detach(), slope[1:]]))
+    torch.testing.assert_close(*found, atol=1e-5, rtol=1e-5)
 
 
 def test_weights_that_change_are_noticed() -> None:
