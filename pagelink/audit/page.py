@@ -118,7 +118,7 @@ def _group(place: int, group: Group, audit: AuditFigures) -> Mapping[str, Any]:
         "popular": f"{group.verdicts.get('degree_only', 0)}",
         "pieces": pieces,
         "alone": group.rests_on_popularity,
-        "differs": differs_words(group, audit.link_type),
+        "differs": differs_words(group, audit),
         "metapath": group.metapath or "none",
     }
 

@@ -242,10 +242,14 @@ def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def differs_words(group: Group, link_type: Sequence[str]) -> str:
-    """Say in which parts a group differs clearly from all other links."""
-    names = part_words(link_type)
-    told = [f"{names[n]} ({signed(group.parts[n].mean)})" for n in group.differs]
+def differs_words(group: Group, audit: AuditFigures) -> str:
+    """Say in which parts a group differs clearly from all other links, and what these have."""
+    names, others = part_words(audit.link_type), audit.num_links - group.num_links
+    told = []
+    for name in group.differs:
+        own = group.parts[name].mean
+        rest = (audit.num_links * audit.parts[name].mean - group.num_links * own) / others
+        told.append(f"{names[name]} ({signed(own)}, others {signed(rest)})")
     return enumerated(told) if told else ""
 
 

@@ -134,8 +134,9 @@ app.command()(report)
 app.command()(audit)
 
 
-def _in_words(checkpoint: Checkpoint) -> str:
-    return f"{type(checkpoint.model).__name__}, {checkpoint.report.headline}"
+def _in_words(checkpoint: Checkpoint, file: Path | None) -> str:
+    about = f"{type(checkpoint.model).__name__}, {checkpoint.report.headline}"
+    return about if file is None else f"{file.name}: {about}"
 
 
 @app.command()
@@ -206,7 +207,7 @@ def serve(
     explainer, others = explainer_of(checkpoint), {}
     if compare_model is not None and graph is not None:
         other = load(graph, compare_model, words_of(names, relations), link)
-        others[f"{compare_model.name}: {_in_words(other)}"] = explainer_of(other)
+        others[_in_words(other, compare_model)] = explainer_of(other)
     from pagelink.audit.sampling import predicted_links
     from pagelink.datasets.demo import TITLE, strong_examples
 
@@ -218,7 +219,7 @@ def serve(
         title = graph.resolve().name
     explorer = Explorer(
         explainer, checkpoint.split.all, checkpoint.score, taken=taken, title=title,
-        model=_in_words(checkpoint), deadline=deadline, examples=examples, others=others,
+        model=_in_words(checkpoint, model), deadline=deadline, examples=examples, others=others,
         audit=told,
         sample=partial(predicted_links, checkpoint, threshold=explainer.threshold, seed=seed),
     )  # fmt: skip

@@ -249,12 +249,12 @@ def opened(audit: Audit) -> dict[str, FigureLinks]:
         "interaction of source and target",
         [(i, game.interaction.value) for i in measured if (game := rows[i].game)],
     )
-    for at, name in enumerate(sorted(audit.direct_relations)):
-        joined = (i for i in measured if name in rows[i].direct_relations)
-        found[f"direct-{at}"] = _links(f"Joined directly by {plain_words(name)}", joined)
-    for at, name in enumerate(sorted(audit.records or {})):
-        recorded = (i for i in measured if name in rows[i].records)
-        found[f"record-{at}"] = _links(f"Raised by {name}", recorded)
+    for at, relation in enumerate(sorted(audit.direct_relations)):
+        joined = (i for i in measured if relation in rows[i].direct_relations)
+        found[f"direct-{at}"] = _links(f"Joined directly by {plain_words(relation)}", joined)
+    for at, chain in enumerate(sorted(audit.records or {})):
+        recorded = (i for i in measured if chain in rows[i].records)
+        found[f"record-{at}"] = _links(f"Raised by {chain}", recorded)
     for at, (told, _) in enumerate(verdict_rows(audit.verdicts)):
         same = (i for i in measured if verdict_rows({judged(rows[i]): 1})[0][0] == told)
         found[f"verdict-{at}"] = _links(told, same)

@@ -15,7 +15,8 @@ from pagelink.audit.game import Game, Value
 from pagelink.audit.groups import Columns, make_groups
 from pagelink.audit.rows import Row
 from pagelink.audit.sampling import classes, stratified
-from pagelink.audit.wording import cautions
+from pagelink.audit.summary import summarised
+from pagelink.audit.wording import cautions, differs_words
 from pagelink.datasets.mechanisms import make_mechanism
 from pagelink.measure.verdict import PARTS
 
@@ -75,6 +76,18 @@ def test_popularity_alone_and_clear_differences() -> None:
         spread[i] = dataclasses.replace(row, game=dataclasses.replace(row.game, parts=parts))
     top = [group for group in make_groups(spread) if group.by == "score"][-1]
     assert top.differs == ("features_src",)
+    audit = summarised(
+        spread, make_groups, seed=0, link_type=("user", "likes", "item"), threshold=0.0,
+        settings={}, versions={}, title="",
+    )  # fmt: skip
+    own, others = (
+        sum(0.01 * (i % 3) + (i >= 27) for i in range(40) if (i in top.rows) == inside)
+        / sum((i in top.rows) == inside for i in range(40))
+        for inside in (True, False)
+    )
+    told = f"features of the user (+{own:.2f}, others +{others:.2f})"
+    assert differs_words(top, audit) == told
+    assert told in audit.to_html()
 
 
 def test_columns_of_numbers_and_what_is_not_known() -> None:
