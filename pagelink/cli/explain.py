@@ -358,12 +358,12 @@ def explain(
     }  # fmt: skip
     if rank is None:  # which end, or among how many, is asked of what is to be ranked
         on_request["rank"] = True if rank_end != "dst" or rank_sample is not None else None
+    words, by_row = words_of(names, relations), names_relations(links)
     from pagelink.engine import FromFiles, engine_of
 
     opening = FromFiles(
-        graph, model, settings, seed, limit, store_path, words_of(names, relations), link, device,
-        by_row=names_relations(links),
-    )  # fmt: skip
+        graph, model, settings, seed, limit, store_path, words, link, device, by_row=by_row
+    )
     if links is not None and out is not None:
         from pagelink.explain.options import ExplainOptions
 

@@ -34,7 +34,8 @@ AT_ADDRESSES = {(("explain",), "out")}
 def commands(app: typer.Typer, *path: str) -> Iterator[tuple[tuple[str, ...], Any]]:
     for command in app.registered_commands:
         assert command.callback is not None
-        yield (*path, command.name or command.callback.__name__), command.callback
+        name = command.name or command.callback.__name__.replace("_", "-")
+        yield (*path, name), command.callback
     for group in app.registered_groups:
         assert group.typer_instance is not None
         yield from commands(group.typer_instance, *path, str(group.name))
