@@ -91,6 +91,10 @@ def train(
         float | None,
         typer.Option(help="For several relations: CPU minutes after which training ends."),
     ] = None,
+    figures: Annotated[
+        Path | None,
+        output("For several relations: write MRR and Hits@k of each, CSV or Parquet."),
+    ] = None,
     known: Known = None,
     figure: Annotated[
         Path | None,
@@ -114,11 +118,11 @@ def train(
         _train_all(
             graph, [] if link == ["all"] else link, out, model, seed,
             {"head": head, "hidden": hidden, "num_layers": layers, "embeddings": embeddings},
-            {"epochs": epochs, "lr": lr, "batch_size": batch_size, "minutes": minutes},
+            {"epochs": epochs, "lr": lr, "batch_size": batch_size, "minutes": minutes}, figures,
         )  # fmt: skip
         return
-    if minutes is not None:
-        raise typer.BadParameter("--minutes is for a model of several relations.")
+    if minutes is not None or figures is not None:
+        raise typer.BadParameter("--minutes and --figures are for a model of several relations.")
     from pagelink.models.architectures import model_options
     from pagelink.models.commands import train_and_save
 
@@ -159,14 +163,16 @@ def _train_all(
     seed: int,
     options: dict[str, Any],
     settings: dict[str, Any],
+    figures: Path | None,
 ) -> None:
     from pagelink.models.knowledge.commands import train_all_and_save
 
-    with writing(out, graph):
+    with writing(out, graph), writing(figures, graph):
         train_all_and_save(
             graph, named, out, model=model, seed=seed, console=console,
             options={key: value for key, value in options.items() if value is not None},
             settings={key: value for key, value in settings.items() if value is not None},
+            figures=figures,
         )  # fmt: skip
 
 

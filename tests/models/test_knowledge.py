@@ -5,10 +5,13 @@ from __future__ import annotations
 import itertools
 import json
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.csv
 import pytest
 import torch
 from support.knowledge import write_graph
@@ -221,12 +224,25 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_graph(folder)
     said = shell(
         "train", "train.txt", "--link", "all", "--out", "model.pt", "--epochs", "30", "--hidden",
-        "16", "--batch-size", "32", cwd=folder,
+        "16", "--batch-size", "32", "--figures", "figures.csv", cwd=folder,
     )  # fmt: skip
     assert said.returncode == 0, said.stderr
     assert "4 relations; 90 links to train on, 5 to validate, 5 to test." in said.stdout
     assert "Hits@10" in said.stdout
     return folder
+
+
+def test_figures_of_each_relation_are_written(trained: Path) -> None:
+    rows = pa.csv.read_csv(trained / "figures.csv").to_pylist()
+    held_out = Counter(
+        line.split("\t")[1] for line in (trained / "test.txt").read_text().splitlines()
+    )
+    assert {row["relation"]: row["links"] for row in rows} == held_out
+    view = open_predictor(trained / "model.pt", trained, link="knows")
+    report: Any = view.report
+    whole = sum(row["mrr"] * row["links"] for row in rows) / sum(held_out.values())
+    assert whole == pytest.approx(report.test.both.mrr)
+    assert all(row["hits_at_1"] <= row["hits_at_3"] <= row["hits_at_10"] for row in rows)
 
 
 def test_commands_of_a_model_for_all_relations(trained: Path) -> None:

@@ -21,6 +21,7 @@ from pagelink.models.knowledge.checkpoint import of_relation, save_knowledge
 from pagelink.models.knowledge.encoders import LAYERS
 from pagelink.models.knowledge.facts import relations_to_predict, split_relations, training_graph
 from pagelink.models.knowledge.model import EncoderModel, KnowledgeModel
+from pagelink.models.knowledge.ranking import HITS, TestRanks
 from pagelink.models.knowledge.training import (
     KnowledgeEpoch,
     KnowledgeReport,
@@ -28,6 +29,7 @@ from pagelink.models.knowledge.training import (
     train_knowledge,
 )
 from pagelink.models.knowledge.walks import WalkModel
+from pagelink.tables.link_tables import write_rows
 from pagelink.tables.load import load_graph
 
 WALKS = "nbf"
@@ -75,10 +77,11 @@ def train_all_and_save(
     console: Console,
     options: Mapping[str, Any],
     settings: Mapping[str, Any],
+    figures: Path | None = None,
 ) -> KnowledgeReport:
     """Train one model for several relations, print how it does, and write it to a file.
 
-    `named` are the relations; none: all of them.
+    `named` are the relations; none: all of them. `figures` is a table to write, of each relation.
     """
     whole = load_graph(graph)
     link_types = relations_to_predict(whole, named)
@@ -98,7 +101,21 @@ def train_all_and_save(
     console.print(str(report), markup=False)
     save_knowledge(out, predictor, whole, splits, report, chosen)
     console.print(f"Wrote {out}", markup=False)
+    if figures is not None:
+        write_rows(figures, relation_table(report.test))
+        console.print(f"Wrote {figures}", markup=False)
     return report
+
+
+def relation_table(test: TestRanks) -> pa.Table:
+    """Return the filtered figures of each relation with test links, both ends, most links first."""
+    rows = [
+        {"src_type": t[0], "relation": t[1], "dst_type": t[2], "links": each.num_queries // 2,
+         "mrr": each.mrr, "mrr_error": each.spread,
+         **{f"hits_at_{k}": share for k, share in zip(HITS, each.hits, strict=True)}}
+        for t, each in test.relations
+    ]  # fmt: skip
+    return pa.Table.from_pylist(rows)
 
 
 @contextmanager
