@@ -176,7 +176,7 @@ class Scored:
 
     @cached_property
     def _gradient(self) -> Floats:
-        """That on the whole graph, which is asked for more than once."""
+        """That on the whole graph, which several stages use."""
         found = self._gradient_without(None)
         found.flags.writeable = False
         return found
