@@ -129,7 +129,7 @@ def describe(
 app.command()(train)
 app.command()(recommend)
 app.command()(explain)
-app.command()(explain_trained)
+app.command("explain-trained")(explain_trained)
 app.command()(report)
 app.command()(audit)
 

@@ -133,14 +133,42 @@ def test_frozen_features_get_no_line() -> None:
     assert str(told) == str(answer)
 
 
+def test_a_model_that_fails_on_the_way_is_given_back() -> None:
+    model = Memory()
+    before, names = (
+        copy.deepcopy(model.state_dict()),
+        [name for name, _ in model.named_parameters()],
+    )
+    explainer, answer = explained(model)
+    model.train()
+    left = 20
+
+    def fail() -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            raise KeyboardInterrupt
+
+    explainer.predictor.before_pass = fail
+    with pytest.raises(KeyboardInterrupt):
+        explainer.with_embeddings(answer, training=QUICK)
+    assert left == 0
+    assert model.training
+    assert [name for name, _ in model.named_parameters()] == names
+    assert all(torch.equal(before[key], value) for key, value in model.state_dict().items())
+    assert all(each.requires_grad for each in model.parameters())
+
+
 def test_one_end_with_a_learned_vector() -> None:
     model = Memory()
     model.item.weight.requires_grad_(False)
+    model.user.sparse = True
     explainer, answer = explained(model)
     told = explainer.with_embeddings(answer, training=QUICK)
     assert told.embedded is not None
     assert told.embedded.ends == ("src",)
     assert "the embedding of user 0 would score" in str(told)
+    assert model.user.sparse
 
 
 def test_only_rows_of_the_ends_are_taken_for_tables() -> None:

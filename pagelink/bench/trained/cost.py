@@ -64,13 +64,13 @@ def measure(name: str, links: int, *, quick: bool = False) -> Figures:
 
 
 def _facts(nodes: int, count: int, is_rating: bool) -> Longs:
-    """Random facts, each once."""
+    """Random facts, each once; ratings are between as many users as items."""
     rng = np.random.default_rng(0)
-    relations = 1 if is_rating else RELATIONS
-    rows = rng.integers(0, (nodes, relations, nodes), (count, 3))
-    if not is_rating:
-        rows = rows[rows[:, 0] != rows[:, 2]]
-    found: Longs = np.unique(rows, axis=0)
+    if is_rating:
+        drawn = np.sort(rng.choice(nodes**2, 2 * count, replace=False))
+        return np.stack([drawn // nodes, 0 * drawn, drawn % nodes], axis=1)
+    rows = rng.integers(0, (nodes, RELATIONS, nodes), (count, 3))
+    found: Longs = np.unique(rows[rows[:, 0] != rows[:, 2]], axis=0)
     return found
 
 
