@@ -74,10 +74,6 @@ def test_pages_with_markers_are_those_that_are_written(page: Path) -> None:
     assert docs.NOT_RUN not in text
 
 
-OTHER_LINKS = {("augcitation-rgcn", 100)}
-"""Data sets, and numbers of links, of which parts explain other links; the page says so."""
-
-
 def test_parts_of_the_benchmark_explain_the_same_links() -> None:
     # Runs on an earlier version of a model would stand beside those on the present one.
     found: dict[tuple[str, int], dict[str, str]] = {}
@@ -86,4 +82,4 @@ def test_parts_of_the_benchmark_explain_the_same_links() -> None:
         if "pairs" in key:
             found.setdefault((key["data"], key["links"]), {})[key["pairs"]] = file.parent.name
     assert len(found) > 5
-    assert {links for links, parts in found.items() if len(parts) > 1} == OTHER_LINKS
+    assert {links: parts for links, parts in found.items() if len(parts) > 1} == {}
