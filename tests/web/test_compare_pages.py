@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 from support.boxes import SCHEMES, SIZES, check_boxes, needs_axe, opened, violations
 from support.browser import Served, chromium
 
@@ -193,8 +193,15 @@ def test_why_this_one_and_not_that_one(page: Page, served: Served) -> None:
 
 
 def test_two_explainers_and_two_models_side_by_side(page: Page, served: Served) -> None:
+    # A choice made before the list of targets is there stays when the list comes.
+    held: list[Route] = []
+    page.route("**/api/targets?*", lambda route: held.append(route))
     page.goto(f"{served.address}{LINK}&view=compare")
     page.get_by_label("Another explainer").select_option("method:degree")
+    for route in held:
+        route.continue_()
+    page.unroute("**/api/targets?*")
+    expect(page.get_by_label("Another item among the first").locator("option")).to_have_count(20)
     compared(page)
     expect(page.locator(".contrast")).to_be_hidden()
     expect(page.locator(".side h3")).to_have_text(["pagelink", "By degree alone"])

@@ -5,7 +5,7 @@ import { el, named, unique } from "./dom.js";
 import { createDrawing } from "./drawing.js";
 import { kindOf, learnNode } from "./nodes.js";
 import { createSearch } from "./search.js";
-import { asked, go } from "./state.js";
+import { asked, current, go } from "./state.js";
 import { opening } from "./verdict.js";
 import { createLoader, skeletonLines } from "./waiting.js";
 import { one, ordinal, support } from "./words.js";
@@ -53,18 +53,20 @@ export function createCompare(about) {
     listed = `${src} ${dst}`;
     controller?.abort();
     controller = new AbortController();
+    const { signal } = controller;
     try {
-      const { targets } = await (await ask("targets", { src, k: SHOWN }, controller.signal)).json();
+      const { targets } = await (await ask("targets", { src, k: SHOWN }, signal)).json();
       for (const { node } of targets) learnNode(node);
       first.fill(targets.filter(({ node }) => node.index !== dst).map(({ rank, node }) => [`dst:${node.index}`, `${ordinal(rank)}: ${node.name}`]));
+      first.choose(current().with);
     } catch {
-      listed = null; // the list of predictions beside it says what is wrong
+      if (!signal.aborted) listed = null; // the list of predictions beside it says what is wrong
     }
   }
 
-  async function update(state) {
+  function update(state) {
     if (state.view !== "compare") return;
-    await list(state);
+    list(state);
     for (const choice of [first, methods, models]) choice.choose(state.with);
     const question = asked(state);
     const [key, value] = (state.with ?? "").split(":");
