@@ -27,6 +27,8 @@ from pagelink.search.work import MEASURING
 
 DRAWS = 8
 """Draws of other features."""
+SAMPLED = 4096
+"""Of a crowded graph, the edges of one relation that enter a node, at most, in a draw."""
 ALIKE = 32
 """Nodes of the same type that are drawn, of which the one of the nearest degree is taken."""
 
@@ -60,6 +62,26 @@ class LinkParts:
         others[[src, dst]] = False
         nodes = (np.array([src]), np.array([dst]), np.flatnonzero(others))
         return cls(trials, link, alone, tuple(mask & whole for mask in masks), nodes)
+
+    def sampled(self, draw: int) -> LinkParts:
+        """Return the parts of a crowded graph with a sample of the edges that enter a node.
+
+        Of more than `SAMPLED` edges of one relation that enter a node, these many are drawn. Their
+        mean is that of all of them, but for the error of the sample. What is then out of sight is
+        in no part.
+        """
+        alone, whole = self.alone, np.logical_or.reduce(self.edges)
+        rng = np.random.default_rng((*_seed(self.trials, alone), len(self.nodes) * DRAWS + draw))
+        relation = self.trials.graphs.graph.relation[alone.edges].astype(np.int64)
+        mean = alone.dst * (int(relation.max(initial=0)) + 1) + relation
+        size = np.bincount(mean[whole])
+        for crowd in np.flatnonzero(size > SAMPLED).tolist():
+            inside = np.flatnonzero(whole & (mean == crowd))
+            whole[inside] = False
+            whole[rng.choice(inside, SAMPLED, replace=False)] = True
+        whole, seen = alone.in_sight(whole)
+        nodes = tuple(part[seen[part]] for part in self.nodes)
+        return replace(self, edges=tuple(x & whole for x in self.edges), nodes=nodes, drawn={})
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -172,10 +194,21 @@ def _facts(parts: LinkParts) -> list[float]:
 
 def _features(parts: LinkParts) -> list[tuple[float, float | None]]:
     """What the score loses with the features of other nodes: the mean over draws, its error."""
-    whole = np.logical_or.reduce(parts.edges)
-    looks = [parts.looks([part], draw) for part in range(len(parts.nodes)) for draw in range(DRAWS)]
-    logits = parts.logits(whole, looks).reshape(-1, DRAWS)
-    lost = parts.trials.work.logits[parts.link] - logits
+    number, work = range(len(parts.nodes)), parts.trials.work
+    if work.batch.crowded[parts.link] and work.setup.predictor.flat:
+        # A model that is known as a whole takes means. Each draw has a sample of its own, so that
+        # the error of the samples is part of that of the draws.
+        found = []
+        for draw in range(DRAWS):
+            some = parts.sampled(draw)
+            looks = [some.looks(absent, draw) for absent in ([], *([part] for part in number))]
+            found.append(some.logits(np.logical_or.reduce(some.edges), looks))
+        logits = np.stack(found, axis=1)
+        lost = logits[0] - logits[1:]
+    else:
+        looks = [parts.looks([part], draw) for part in number for draw in range(DRAWS)]
+        logits = parts.logits(np.logical_or.reduce(parts.edges), looks).reshape(-1, DRAWS)
+        lost = work.logits[parts.link] - logits
     return [(float(each.mean()), float(each.std(ddof=1) / np.sqrt(DRAWS))) for each in lost]
 
 
@@ -207,11 +240,14 @@ def _seen_nodes(alone: ComputationGraphs, needed: Bools) -> Bools:
     return seen
 
 
+def _seed(trials: Trials, alone: ComputationGraphs) -> tuple[int, int, int]:
+    return trials.work.seed, int(alone.link_src[0]), int(alone.link_dst[0])
+
+
 def _alike(trials: Trials, alone: ComputationGraphs, nodes: Longs, draw: int) -> Longs:
     """For each node another one of its type: of some drawn at random, that of nearest degree."""
     graph = trials.graphs.graph
-    ends = int(alone.link_src[0]), int(alone.link_dst[0])
-    rng = np.random.default_rng((trials.work.seed, *ends, draw))
+    rng = np.random.default_rng((*_seed(trials, alone), draw))
     flat = alone.nodes[nodes].astype(np.int64)
     first = graph.node_offset[graph.node_type_of[flat]]
     size = graph.node_offset[graph.node_type_of[flat] + 1] - first
