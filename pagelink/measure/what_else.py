@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -70,24 +71,34 @@ class LinkParts:
         mean is that of all of them, but for the error of the sample. What is then out of sight is
         in no part.
         """
-        alone, whole = self.alone, np.logical_or.reduce(self.edges)
+        alone, wanted = self.alone, np.logical_or.reduce(self.edges)
         rng = np.random.default_rng((*_seed(self.trials, alone), len(self.nodes) * DRAWS + draw))
-        relation = self.trials.graphs.graph.relation[alone.edges].astype(np.int64)
-        mean = alone.dst * (int(relation.max(initial=0)) + 1) + relation
-        size = np.bincount(mean[whole])
-        for crowd in np.flatnonzero(size > SAMPLED).tolist():
-            inside = np.flatnonzero(whole & (mean == crowd))
-            whole[inside] = False
-            whole[rng.choice(inside, SAMPLED, replace=False)] = True
-        whole, seen = alone.in_sight(whole)
-        nodes = tuple(part[seen[part]] for part in self.nodes)
-        return replace(self, edges=tuple(x & whole for x in self.edges), nodes=nodes, drawn={})
+        for crowd in self._crowds:
+            wanted[crowd] = False
+            wanted[rng.choice(crowd, SAMPLED, replace=False)] = True
+        wanted, seen = alone.in_sight(wanted)
+        number = np.cumsum(seen) - 1
+        return replace(
+            self,
+            alone=_only(alone, wanted, seen),
+            edges=tuple(mask[wanted] for mask in self.edges),
+            nodes=tuple(number[part[seen[part]]] for part in self.nodes),
+            drawn={},
+        )
+
+    @cached_property
+    def _crowds(self) -> list[Longs]:
+        """The edges of one relation that enter one node, where these are too many."""
+        edges = np.flatnonzero(np.logical_or.reduce(self.edges))
+        relation = self.trials.graphs.graph.relation[self.alone.edges[edges]].astype(np.int64)
+        mean = self.alone.dst[edges] * (int(relation.max(initial=0)) + 1) + relation
+        return [edges[mean == each] for each in np.flatnonzero(np.bincount(mean) > SAMPLED)]
 
     @property
     def sizes(self) -> tuple[int, ...]:
         """Facts or nodes of each part."""
         facts = self.trials.graphs.graph.fact
-        counts = (len(np.unique(facts[self.alone.edges[mask]])) for mask in self.edges)
+        counts = (_num_different(facts[self.alone.edges[mask]]) for mask in self.edges)
         return (*counts, *map(len, self.nodes))
 
     def looks(self, absent: Iterable[int], draw: int) -> Longs:
@@ -225,11 +236,22 @@ def _nearness(alone: ComputationGraphs, end: int) -> Longs:
     return found
 
 
-def _only(alone: ComputationGraphs, wanted: Bools) -> ComputationGraphs:
-    """A link's graph with some of its edges, and all of its nodes."""
+def _only(
+    alone: ComputationGraphs, wanted: Bools, nodes: Bools | None = None
+) -> ComputationGraphs:
+    """A link's graph with some of its edges, and all of its nodes, or some with their edges."""
     kept = ("edges", "src", "dst", "visible", "fact_visible")
     arrays = {name: getattr(alone, name)[wanted] for name in kept}
+    if nodes is not None:
+        number = (np.cumsum(nodes) - 1).astype(np.int32)
+        arrays |= {name: number[arrays[name]] for name in ("src", "dst")}
+        arrays |= {name: getattr(alone, name)[nodes] for name in ("nodes", "hops")}
+        arrays["node_ptr"] = np.array([0, int(nodes.sum())])
     return replace(alone, edge_ptr=np.array([0, int(wanted.sum())]), **arrays)
+
+
+def _num_different(values: Longs) -> int:
+    return int((np.diff(np.sort(values)) != 0).sum()) + min(len(values), 1)
 
 
 def _seen_nodes(alone: ComputationGraphs, needed: Bools) -> Bools:
