@@ -236,9 +236,7 @@ def _nearness(alone: ComputationGraphs, end: int) -> Longs:
     return found
 
 
-def _only(
-    alone: ComputationGraphs, wanted: Bools, nodes: Bools | None = None
-) -> ComputationGraphs:
+def _only(alone: ComputationGraphs, wanted: Bools, nodes: Bools | None = None) -> ComputationGraphs:
     """A link's graph with some of its edges, and all of its nodes, or some with their edges."""
     kept = ("edges", "src", "dst", "visible", "fact_visible")
     arrays = {name: getattr(alone, name)[wanted] for name in kept}
