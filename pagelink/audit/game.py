@@ -16,7 +16,7 @@ import numpy as np
 from pagelink.measure.trials import Trials
 from pagelink.measure.verdict import PARTS, PartName
 from pagelink.measure.what_else import DRAWS, LinkParts
-from pagelink.runtime.arrays import Bools, Doubles, Longs
+from pagelink.runtime.arrays import Doubles, Longs
 
 AT_SRC: tuple[PartName, ...] = ("facts_near_src", "features_src")
 AT_DST: tuple[PartName, ...] = ("facts_near_dst", "features_dst")
