@@ -22,7 +22,7 @@ from pagelink.measure.verdict import PARTS, Part
 from pagelink.model.edited_logits import EDGES_PER_PASS
 from pagelink.model.inputs import ModelInput
 from pagelink.model.predictor import LinkPredictor
-from pagelink.runtime.arrays import Bools, Doubles, Longs
+from pagelink.runtime.arrays import Bools, Doubles, Ints, Longs
 from pagelink.runtime.timer import OutOfTimeError
 from pagelink.search.work import MEASURING
 
@@ -248,7 +248,7 @@ def _only(alone: ComputationGraphs, wanted: Bools, nodes: Bools | None = None) -
     return replace(alone, edge_ptr=np.array([0, int(wanted.sum())]), **arrays)
 
 
-def _num_different(values: Longs) -> int:
+def _num_different(values: Ints) -> int:
     return int((np.diff(np.sort(values)) != 0).sum()) + min(len(values), 1)
 
 

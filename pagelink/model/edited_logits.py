@@ -61,9 +61,9 @@ def edge_gradient(
         number[torch.from_numpy(only)] = torch.arange(len(only), dtype=torch.int32)
         some = recorded.renumbered(number.to(predictor.device))
         gone = None if without is None else np.searchsorted(only, without)
-        gradient = np.zeros(num_edges, dtype=np.float32)
-        gradient[only] = edge_gradient(predictor, some, len(only), gone)
-        return gradient
+        every = np.zeros(num_edges, dtype=np.float32)
+        every[only] = edge_gradient(predictor, some, len(only), gone)
+        return every
     weights = torch.ones(num_edges, device=predictor.device)
     if not predictor.has_gradient:
         return np.zeros(num_edges, dtype=np.float32)
