@@ -100,7 +100,10 @@ class Settings:
 
     # Mask learning (the paper's equations for L_pred, L_path and Score)
     epochs: int = 20
-    """T: number of Adam steps at most. 0: the mask stays as it starts."""
+    """T: number of Adam steps at most. 0: the mask stays as it starts. Where more than 20,000 edges
+    that the model sees enter one node of a link's graph, only facts that may lie on a path have
+    their mask learned by the prediction; all others stay in the model's input at weight 1 (not with
+    `entropy`, `size` or the loss `released`, which are of all edges)."""
     learning_rate: float = 0.2
     """Step size of Adam. Differs from the paper: the released code uses 0.01, with which 20 steps
     move no mask logit by more than about 0.2, less than the noise it starts from."""

@@ -16,7 +16,7 @@ import numpy as np
 from pagelink.measure.trials import Trials
 from pagelink.measure.verdict import PARTS, PartName
 from pagelink.measure.what_else import DRAWS, LinkParts
-from pagelink.runtime.arrays import Bools, Doubles, Longs
+from pagelink.runtime.arrays import Doubles, Longs
 
 AT_SRC: tuple[PartName, ...] = ("facts_near_src", "features_src")
 AT_DST: tuple[PartName, ...] = ("facts_near_dst", "features_dst")
@@ -96,7 +96,7 @@ def coalition_values(parts: LinkParts) -> tuple[Doubles, int]:
             if with_facts >> i & 1:
                 there |= parts.edges[i]
         # 1. What of the graph reaches the score, and whose features.
-        reached, seen = _in_sight(parts, there)
+        reached, seen = parts.alone.in_sight(there)
         # 2. Which parts of features are out, of those that are in sight, in each draw.
         wanted: dict[tuple[int, int], tuple[tuple[int, ...], int]] = {}
         for with_features in range(2**num_features):
@@ -118,21 +118,6 @@ def coalition_values(parts: LinkParts) -> tuple[Doubles, int]:
         for (with_features, draw), key in wanted.items():
             values[with_facts | with_features << num_facts, draw] = answers[key]
     return values, num_logits
-
-
-def _in_sight(parts: LinkParts, wanted: Bools) -> tuple[Bools, Bools]:
-    """The wanted edges from which something reaches the score, and the nodes that do."""
-    alone = parts.alone
-    seen = np.zeros(len(alone.nodes), dtype=np.bool_)
-    if alone.num_hops is None:  # the model is not local: whatever is there may count
-        seen[:] = True
-        return wanted, seen
-    seen[alone.ends[:, 0]] = True
-    reached = np.zeros_like(wanted)
-    for _ in range(alone.num_hops):
-        reached = wanted & seen[alone.dst]
-        seen[alone.src[reached]] = True
-    return reached, seen
 
 
 def shapley_weights(num_players: int) -> Doubles:

@@ -122,6 +122,8 @@ def longest_paths(setup: Setup) -> int:
 
 def _part(setup: Setup, scored: Scored, places: list[int]) -> Scored:
     """Some of the links, with other settings."""
+    if len(places) == len(scored.requested):
+        return replace(scored, setup=setup)
     graph = ComputationGraphs.joined([scored.batch.only(i) for i in places])
     return score_links(setup, graph, [scored.requested[i] for i in places], scored.timer)
 

@@ -86,7 +86,7 @@ def page_link(builder: ResultBuilder, scored: Scored, seed: int) -> list[Explana
             # Facts that do nothing as long as others are there may be worth most once these are
             # gone: find and measure again, without the best paths so far.
             for _ in range(settings.paths_within_budget - 1):
-                steepest = finder.steepest(work.gradient(without=chains.slots), TRIED)
+                steepest = finder.steepest(work.path_gradient(chains.slots), TRIED)
                 chains.grow(chains.take(finder.taken(steepest)), inserted=False)
                 chains.grow(chains.highest(TRIED), inserted=True)
             trials = chains.trials

@@ -33,6 +33,8 @@ __all__ = ["FAR", "NO_FACT", "ComputationGraphs", "Extractor", "Found", "num_edg
 NO_FACT = -1
 MOST_CHECKED = 50_000_000
 """Edges of a graph at most for which each is looked at."""
+CROWD = 20_000
+"""A link's graph in which the model collects at one node along more edges is crowded."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,15 @@ class ComputationGraphs:
         wanted = np.arange(self.num_links) * base + np.stack([self.link_src, self.link_dst])
         return np.searchsorted(keys, wanted)
 
+    @cached_property
+    def crowded(self) -> Bools:
+        """Per link, whether more than `CROWD` visible edges enter one node of its graph."""
+        found = np.diff(self.edge_ptr) > CROWD
+        for link in np.flatnonzero(found).tolist():
+            here = slice(*self.edge_ptr[link : link + 2])
+            found[link] = np.bincount(self.dst[here][self.visible[here]]).max(initial=0) > CROWD
+        return found
+
     @classmethod
     def joined(cls, parts: Sequence[ComputationGraphs]) -> ComputationGraphs:
         """Put batches one after the other."""
@@ -115,6 +126,19 @@ class ComputationGraphs:
         count = np.diff(np.searchsorted(slots, self.edge_ptr))
         shift = np.repeat(self.node_ptr[:-1], count)
         return np.stack([slots, shift + self.src[slots], shift + self.dst[slots]])
+
+    def in_sight(self, wanted: Bools) -> tuple[Bools, Bools]:
+        """Of one link: the wanted edges from which something reaches the score, and the nodes."""
+        seen = np.zeros(len(self.nodes), dtype=np.bool_)
+        if self.num_hops is None:  # the model is not local: whatever is there may count
+            seen[:] = True
+            return wanted, seen
+        seen[self.ends[:, 0]] = True
+        reached = np.zeros_like(wanted)
+        for _ in range(self.num_hops):
+            reached = wanted & seen[self.dst]
+            seen[self.src[reached]] = True
+        return reached, seen
 
     def only(self, link: int) -> ComputationGraphs:
         """The computation graph of one link."""

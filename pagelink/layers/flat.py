@@ -149,14 +149,28 @@ class Level:
         starts = [*np.flatnonzero(np.diff(kinds, prepend=-1)).tolist(), len(kinds)]
         self._ranges: list[Range] = [(int(kinds[a]), a, b) for a, b in pairwise(starts)]
 
-    def vectors(self, layer: FlatLayer, below: Tensor, weights: Tensor | None) -> Tensor:
-        """Return the vectors, given those below and the weights of the edges (None: 1)."""
+    def own_parts(self, layer: FlatLayer, below: Tensor) -> tuple[Tensor, Tensor]:
+        """Return what of the vectors does not come by edges, in two parts."""
+        mine = below.index_select(0, self._own)
+        own = cast(Tensor, Mapped.apply(mine, layer.own, self._ranges))  # type: ignore[no-untyped-call]
+        return own, layer.bias.index_select(0, self._kinds)
+
+    def vectors(
+        self,
+        layer: FlatLayer,
+        below: Tensor,
+        weights: Tensor | None,
+        parts: tuple[Tensor, Tensor] | None = None,
+    ) -> Tensor:
+        """Return the vectors, given those below and the weights of the edges (None: 1).
+
+        `parts` are the `own_parts`, if they are known.
+        """
         if self.beside is not None:
             below = torch.cat([below, self.beside])
         incoming = relation_sum(below, weights, self.edges, layer.maps, True)
-        mine = below.index_select(0, self._own)
-        own = cast(Tensor, Mapped.apply(mine, layer.own, self._ranges))  # type: ignore[no-untyped-call]
-        found = incoming + own + layer.bias.index_select(0, self._kinds)
+        own, bias = self.own_parts(layer, below) if parts is None else parts
+        found = incoming + own + bias
         return found if self.rest is None else found + self.rest
 
 
@@ -227,15 +241,22 @@ class FlatGraph:
         """Per level, the vectors below it, where all weights are 1."""
         found, model = [self.first], self.model
         for level, layer in zip(self.levels[:-1], model.layers, strict=False):
-            found.append(model.between(level.vectors(layer, found[-1], None)))
+            parts = None if len(found) > 1 else self._parts
+            found.append(model.between(level.vectors(layer, found[-1], None, parts)))
         return found
+
+    @cached_property
+    def _parts(self) -> tuple[Tensor, Tensor]:
+        """What no weight changes in the lowest level."""
+        return self.levels[0].own_parts(self.model.layers[0], self.first)
 
     def scores(self, weights: Tensor | None = None) -> Tensor:
         """Return the score of each link, given the weights of the edges (None: 1)."""
         h, model = self.first, self.model
         for depth, (level, layer) in enumerate(zip(self.levels, model.layers, strict=True)):
             mine = None if weights is None else weights.index_select(0, self.which[depth])
-            h = level.vectors(layer, model.between(h) if depth else h, mine)
+            below, parts = (model.between(h), None) if depth else (h, self._parts)
+            h = level.vectors(layer, below, mine, parts)
         src, dst = self.ends
         return model.head(h.index_select(0, src), h.index_select(0, dst))
 

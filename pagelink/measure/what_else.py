@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -21,12 +22,14 @@ from pagelink.measure.verdict import PARTS, Part
 from pagelink.model.edited_logits import EDGES_PER_PASS
 from pagelink.model.inputs import ModelInput
 from pagelink.model.predictor import LinkPredictor
-from pagelink.runtime.arrays import Bools, Doubles, Longs
+from pagelink.runtime.arrays import Bools, Doubles, Ints, Longs
 from pagelink.runtime.timer import OutOfTimeError
 from pagelink.search.work import MEASURING
 
 DRAWS = 8
 """Draws of other features."""
+SAMPLED = 4096
+"""Of a crowded graph, the edges of one relation that enter a node, at most, in a draw."""
 ALIKE = 32
 """Nodes of the same type that are drawn, of which the one of the nearest degree is taken."""
 
@@ -61,11 +64,41 @@ class LinkParts:
         nodes = (np.array([src]), np.array([dst]), np.flatnonzero(others))
         return cls(trials, link, alone, tuple(mask & whole for mask in masks), nodes)
 
+    def sampled(self, draw: int) -> LinkParts:
+        """Return the parts of a crowded graph with a sample of the edges that enter a node.
+
+        Of more than `SAMPLED` edges of one relation that enter a node, these many are drawn. Their
+        mean is that of all of them, but for the error of the sample. What is then out of sight is
+        in no part.
+        """
+        alone, wanted = self.alone, np.logical_or.reduce(self.edges)
+        rng = np.random.default_rng((*_seed(self.trials, alone), len(self.nodes) * DRAWS + draw))
+        for crowd in self._crowds:
+            wanted[crowd] = False
+            wanted[rng.choice(crowd, SAMPLED, replace=False)] = True
+        wanted, seen = alone.in_sight(wanted)
+        number = np.cumsum(seen) - 1
+        return replace(
+            self,
+            alone=_only(alone, wanted, seen),
+            edges=tuple(mask[wanted] for mask in self.edges),
+            nodes=tuple(number[part[seen[part]]] for part in self.nodes),
+            drawn={},
+        )
+
+    @cached_property
+    def _crowds(self) -> list[Longs]:
+        """The edges of one relation that enter one node, where these are too many."""
+        edges = np.flatnonzero(np.logical_or.reduce(self.edges))
+        relation = self.trials.graphs.graph.relation[self.alone.edges[edges]].astype(np.int64)
+        mean = self.alone.dst[edges] * (int(relation.max(initial=0)) + 1) + relation
+        return [edges[mean == each] for each in np.flatnonzero(np.bincount(mean) > SAMPLED)]
+
     @property
     def sizes(self) -> tuple[int, ...]:
         """Facts or nodes of each part."""
         facts = self.trials.graphs.graph.fact
-        counts = (len(np.unique(facts[self.alone.edges[mask]])) for mask in self.edges)
+        counts = (_num_different(facts[self.alone.edges[mask]]) for mask in self.edges)
         return (*counts, *map(len, self.nodes))
 
     def looks(self, absent: Iterable[int], draw: int) -> Longs:
@@ -172,10 +205,21 @@ def _facts(parts: LinkParts) -> list[float]:
 
 def _features(parts: LinkParts) -> list[tuple[float, float | None]]:
     """What the score loses with the features of other nodes: the mean over draws, its error."""
-    whole = np.logical_or.reduce(parts.edges)
-    looks = [parts.looks([part], draw) for part in range(len(parts.nodes)) for draw in range(DRAWS)]
-    logits = parts.logits(whole, looks).reshape(-1, DRAWS)
-    lost = parts.trials.work.logits[parts.link] - logits
+    number, work = range(len(parts.nodes)), parts.trials.work
+    if work.batch.crowded[parts.link] and work.setup.predictor.flat:
+        # A model that is known as a whole takes means. Each draw has a sample of its own, so that
+        # the error of the samples is part of that of the draws.
+        found = []
+        for draw in range(DRAWS):
+            some = parts.sampled(draw)
+            looks = [some.looks(absent, draw) for absent in ([], *([part] for part in number))]
+            found.append(some.logits(np.logical_or.reduce(some.edges), looks))
+        logits = np.stack(found, axis=1)
+        lost = logits[0] - logits[1:]
+    else:
+        looks = [parts.looks([part], draw) for part in number for draw in range(DRAWS)]
+        logits = parts.logits(np.logical_or.reduce(parts.edges), looks).reshape(-1, DRAWS)
+        lost = work.logits[parts.link] - logits
     return [(float(each.mean()), float(each.std(ddof=1) / np.sqrt(DRAWS))) for each in lost]
 
 
@@ -192,11 +236,20 @@ def _nearness(alone: ComputationGraphs, end: int) -> Longs:
     return found
 
 
-def _only(alone: ComputationGraphs, wanted: Bools) -> ComputationGraphs:
-    """A link's graph with some of its edges, and all of its nodes."""
+def _only(alone: ComputationGraphs, wanted: Bools, nodes: Bools | None = None) -> ComputationGraphs:
+    """A link's graph with some of its edges, and all of its nodes, or some with their edges."""
     kept = ("edges", "src", "dst", "visible", "fact_visible")
     arrays = {name: getattr(alone, name)[wanted] for name in kept}
+    if nodes is not None:
+        number = (np.cumsum(nodes) - 1).astype(np.int32)
+        arrays |= {name: number[arrays[name]] for name in ("src", "dst")}
+        arrays |= {name: getattr(alone, name)[nodes] for name in ("nodes", "hops")}
+        arrays["node_ptr"] = np.array([0, int(nodes.sum())])
     return replace(alone, edge_ptr=np.array([0, int(wanted.sum())]), **arrays)
+
+
+def _num_different(values: Ints) -> int:
+    return int((np.diff(np.sort(values)) != 0).sum()) + min(len(values), 1)
 
 
 def _seen_nodes(alone: ComputationGraphs, needed: Bools) -> Bools:
@@ -207,11 +260,14 @@ def _seen_nodes(alone: ComputationGraphs, needed: Bools) -> Bools:
     return seen
 
 
+def _seed(trials: Trials, alone: ComputationGraphs) -> tuple[int, int, int]:
+    return trials.work.seed, int(alone.link_src[0]), int(alone.link_dst[0])
+
+
 def _alike(trials: Trials, alone: ComputationGraphs, nodes: Longs, draw: int) -> Longs:
     """For each node another one of its type: of some drawn at random, that of nearest degree."""
     graph = trials.graphs.graph
-    ends = int(alone.link_src[0]), int(alone.link_dst[0])
-    rng = np.random.default_rng((trials.work.seed, *ends, draw))
+    rng = np.random.default_rng((*_seed(trials, alone), draw))
     flat = alone.nodes[nodes].astype(np.int64)
     first = graph.node_offset[graph.node_type_of[flat]]
     size = graph.node_offset[graph.node_type_of[flat] + 1] - first

@@ -37,7 +37,11 @@ WORTH_OF_A_CHANGE = 8
 
 
 def edge_gradient(
-    predictor: LinkPredictor, recorded: ModelInput, num_edges: int, without: Longs | None = None
+    predictor: LinkPredictor,
+    recorded: ModelInput,
+    num_edges: int,
+    without: Longs | None = None,
+    only: Longs | None = None,
 ) -> npt.NDArray[np.float32]:
     """Return the gradient of each link's logit by the weights of its edges, at weight 1.
 
@@ -49,7 +53,17 @@ def edge_gradient(
         recorded: links of a batch as they went through the model.
         num_edges: edges of the batch.
         without: edges to leave out, by position in the batch.
+        only: edges whose gradient is needed, those to leave out among them, in ascending order;
+            what is returned for the others is 0. None: all edges.
     """
+    if only is not None:
+        number = torch.full((num_edges,), -1, dtype=torch.int32)
+        number[torch.from_numpy(only)] = torch.arange(len(only), dtype=torch.int32)
+        some = recorded.renumbered(number.to(predictor.device))
+        gone = None if without is None else np.searchsorted(only, without)
+        every = np.zeros(num_edges, dtype=np.float32)
+        every[only] = edge_gradient(predictor, some, len(only), gone)
+        return every
     weights = torch.ones(num_edges, device=predictor.device)
     if not predictor.has_gradient:
         return np.zeros(num_edges, dtype=np.float32)

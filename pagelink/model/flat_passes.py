@@ -285,7 +285,7 @@ class FlatRun:
     graph: FlatGraph
     num_edges: int
     last_fixed: dict[bytes, FlatGraph] = field(default_factory=dict)
-    """The latest graph in which only some features may be other, by which."""
+    """The latest graph in which only some weights or features may be other, by which."""
 
     @property
     def whole(self) -> tuple[nn.Module, ...]:
@@ -304,8 +304,7 @@ class FlatRun:
         (places,) = (call + 1 for call in calls)
         graph, free = self.graph, places > 0
         if len(free) >= LEAST_FIXED and 2 * int(free.sum()) < len(free):
-            with self.passes.borrowed(None, gradient=False):
-                graph = fixed(graph, free.numpy())
+            graph = self._fixed(free.numpy(), np.zeros(len(graph.first), dtype=np.bool_))
             places = torch.cat([places.new_zeros(1), places[free]])
 
         def run(weights: Tensor) -> Tensor:
@@ -319,19 +318,18 @@ class FlatRun:
         graph = self.graph
         moving = looks[np.searchsorted(nodes, graph.known)] != graph.known
         if sum(map(len, graph.which)) >= LEAST_FIXED and 2 * int(moving.sum()) < len(moving):
-            graph = self._fixed(moving)
+            graph = self._fixed(np.zeros(self.num_edges, dtype=np.bool_), moving)
         mine = looks[np.searchsorted(nodes, graph.known)]
         known, place = np.unique(mine, return_inverse=True)
         first = self.passes.first(known).index_select(0, torch.from_numpy(place))
         return replace(self, graph=replace(graph, first=first), last_fixed={})
 
-    def _fixed(self, moving: Bools) -> FlatGraph:
-        """The graph with what the features of some nodes cannot change computed once."""
-        key = moving.tobytes()
+    def _fixed(self, free: Bools, moving: Bools) -> FlatGraph:
+        """The graph with what some weights and features cannot change computed once."""
+        key = free.tobytes() + moving.tobytes()
         if key not in self.last_fixed:
-            none = np.zeros(self.num_edges, dtype=np.bool_)
             with self.passes.borrowed(None, gradient=False):
-                made = fixed(self.graph, none, moving)
+                made = fixed(self.graph, free, moving)
             self.last_fixed.clear()
             self.last_fixed[key] = made
         return self.last_fixed[key]

@@ -153,12 +153,16 @@ class _State:
         learned[work.links] = True
         mine = work.kept & np.repeat(learned, np.diff(batch.edge_ptr))
         moved = batch.visible.copy()
+        if batch.crowded.any():
+            # What paths cannot use of a crowded graph stays in the model's input at weight 1.
+            moved &= ~np.repeat(batch.crowded, np.diff(batch.edge_ptr))
+            moved[work.path_slots] |= batch.visible[work.path_slots]
         moved[paths.arc_slot] = True
         self._unbounded = UnboundedPaths(work) if settings.path_loss == "released" else None
         if settings.entropy or settings.size or self._unbounded is not None:
             moved[:] = True
-        # Kept edges that no message and no path ever touches all move alike, by beta alone: one
-        # value per link stands for them.
+        # Kept edges that no weighted message and no path ever touches all move alike, by beta
+        # alone: one value per link stands for them.
         self._idle_edges = mine & ~moved
         self._slots = np.flatnonzero(mine & moved)
         self._edge_ptr = batch.edge_ptr

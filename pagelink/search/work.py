@@ -16,6 +16,7 @@ import numpy as np
 from pagelink.graph.batches import Batches
 from pagelink.graph.computation_graph import ComputationGraphs
 from pagelink.graph.links import Link
+from pagelink.graph.lookup import slots_of_same_facts
 from pagelink.graph.typed_graph import TypedGraph, spaced
 from pagelink.model.edited_logits import EditedLogits, edge_gradient
 from pagelink.model.inputs import ModelInput
@@ -124,7 +125,11 @@ class Setup:
         return EditedLogits(self.predictor, batch, relation, timer, doing)
 
     def gradient(
-        self, batch: ComputationGraphs, recorded: ModelInput, without: Longs | None = None
+        self,
+        batch: ComputationGraphs,
+        recorded: ModelInput,
+        without: Longs | None = None,
+        only: Longs | None = None,
     ) -> Floats:
         """Return the gradient of each link's logit by the weights of its edges.
 
@@ -132,8 +137,9 @@ class Setup:
             batch: the links.
             recorded: the same, as they went through the model.
             without: edges of the batch to leave out.
+            only: edges of the batch that need one, see `edge_gradient`. None: all.
         """
-        return edge_gradient(self.predictor, recorded, len(batch.edges), without)
+        return edge_gradient(self.predictor, recorded, len(batch.edges), without, only)
 
     def size(self, batch: ComputationGraphs) -> int:
         """Return the number of edges of a batch that go through the model."""
@@ -181,11 +187,11 @@ class Scored:
         found.flags.writeable = False
         return found
 
-    def _gradient_without(self, without: Longs | None) -> Floats:
+    def _gradient_without(self, without: Longs | None, only: Longs | None = None) -> Floats:
         if not self.timer.allows(self.size, MEASURING):
             raise OutOfTimeError
         with self.timer.step(self.size):
-            return self.setup.gradient(self.batch, self.recorded, without)
+            return self.setup.gradient(self.batch, self.recorded, without, only)
 
 
 @dataclass(frozen=True)
@@ -201,6 +207,20 @@ class Work(Scored):
     links: Longs
     """The links to explain: predicted, and with a path."""
     seed: int
+
+    @cached_property
+    def path_slots(self) -> Longs:
+        """All edges of the facts that may lie on paths, in ascending order."""
+        same = slots_of_same_facts(self.setup.graph, self.batch, self.paths.arc_slot)
+        return np.unique(same.values)
+
+    def path_gradient(self, without: Longs) -> Floats:
+        """Return `gradient` on graphs without some facts of paths, for the other facts of paths.
+
+        Where no graph is crowded, other facts have theirs, too.
+        """
+        only = self.path_slots if self.batch.crowded.any() else None
+        return self._gradient_without(without, only)
 
     def is_measured(self) -> bool:
         """Whether the effects of paths are measured: requested, and there is something."""

@@ -74,12 +74,16 @@ class TrainedSetup(Setup):
         return MimicLogits(self, batch, relation, timer, doing)
 
     def gradient(
-        self, batch: ComputationGraphs, recorded: ModelInput, without: Longs | None = None
+        self,
+        batch: ComputationGraphs,
+        recorded: ModelInput,
+        without: Longs | None = None,
+        only: Longs | None = None,
     ) -> Floats:
         """Return how alike facts at source and target are to the link, to the model.
 
         That is the product of the gradients, by the vector of the common end, of the scores of the
-        fact and of the link; 0 for all other facts.
+        fact and of the link; 0 for all other facts. All of these have one, whatever is needed.
         """
         assert self.mimics is not None
         model, facts = self.mimics.model, self.mimics.facts
