@@ -87,7 +87,7 @@ def compare(
     given = [name.strip() for name in (explainers or "").split(",")]
     names = check_names("explainer", filter(None, given), RIVALS)
     stored = load(graph, model)
-    labels = find_labels(graph, stored.data, stored.link_type)
+    labels = find_labels(graph, stored.whole_data, stored.link_type)
     with locked(out):
         compare_and_print(
             stored, model, names, out, console, links=links, seeds=seeds, seed=seed, labels=labels
