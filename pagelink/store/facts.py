@@ -156,8 +156,9 @@ def _write_edges(
             )
             done += len(rows)
             build.step("sorting edges", done, total)
-    for each in sorted_edges:
-        each.spool.path.unlink()
+            for (_, _, dst_type), each in zip(build.edges, sorted_edges, strict=True):
+                if first <= build.node_offset[dst_type] + each.num_dst - 1 < last:
+                    each.spool.path.unlink()  # no later node has edges of this relation
 
 
 def _edges_into(
