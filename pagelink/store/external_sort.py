@@ -208,32 +208,29 @@ def write_once(
     A relation that is another one turned, edge by edge, is not written again. Returns the edges as
     they are in that file; those that were given are gone.
     """
+    written: dict[EdgeType, Edges] = {}
     found: dict[EdgeType, Edges] = {}
     first = 0
     with ArrayWriter(files, "edge_index", np.int32, (-1, 2)) as writer:
         for edge_type, each in given.items():
-            twins = (
-                t
-                for t in found
-                if t[::2] == edge_type[::-2] and _same(given[t].turned, each, limit)
-            )
-            twin = next(twins, None)
+            mirrored = (t for t in written if t[::2] == edge_type[::-2])
+            twin = next((t for t in mirrored if _same(given[t].turned, each, limit)), None)
             if twin is not None:
-                found[edge_type] = found[twin].turned
+                found[edge_type] = written[twin].turned
                 continue
             rows = Rows(files.folder / writer.file, 2, each.count, first, writer.start)
-            found[edge_type] = replace(each, rows=rows)
+            found[edge_type] = written[edge_type] = replace(each, rows=rows, is_turned=False)
             for piece in each.pieces(limit):
                 writer.write(piece)
             first += each.count
-    for each in given.values():
-        each.rows.path.unlink()
+    for path in {each.rows.path for each in given.values()}:
+        path.unlink()
     return found
 
 
 def _same(one: Edges, other: Edges, limit: int) -> bool:
-    if one.count != other.count:
-        return False
+    if one == other or one.count != other.count:
+        return one == other
     return all(map(np.array_equal, one.pieces(limit), other.pieces(limit)))
 
 

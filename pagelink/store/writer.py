@@ -267,8 +267,7 @@ class StoreWriter:
             for t, spool in self._edges.items()
         }
 
-    def _write(self, given: dict[EdgeType, Edges], add_reverse: bool) -> dict[str, Any]:
-        edges = write_once(self.files, given, self.limit)
+    def _write(self, edges: dict[EdgeType, Edges], add_reverse: bool) -> dict[str, Any]:
         node_values = [nodes.complete() for nodes in self._nodes.values()]
         in_order = self._sorted(edges, {})
         if add_reverse:
@@ -281,6 +280,7 @@ class StoreWriter:
         if max(sum(sizes.values()), sum(each.count for each in edges.values())) >= MOST_EDGES:
             _refuse_size()
         in_order = self._sorted(edges, in_order)
+        edges = write_once(self.files, edges, self.limit)
         sets = {t: each.pairs for t, each in in_order.items()}
         pairs = reverse_of_sets(sets, list(edges))
         classes = relation_classes(list(edges), pairs)
