@@ -28,12 +28,13 @@ from pagelink.store.external_sort import (
     TOP_BIT,
     Buckets,
     Edges,
+    Rows,
     SortedEdges,
     count_ends,
     cut_ranges,
     order_by,
 )
-from pagelink.store.manifest import ArrayWriter, StoreFiles
+from pagelink.store.manifest import ArrayWriter, StoreFiles, npy_header
 
 Step = Callable[[str, int, int], None]
 """Called for each step: its name, and how much of how much is done."""
@@ -220,14 +221,18 @@ def _write_edge_facts(build: FlatBuild, by_edge: Buckets) -> None:
 def _write_arcs(build: FlatBuild, first: Longs, by_tail: Buckets, total: int) -> None:
     """Write the arcs; the edges from first[i] to first[i + 1] enter the tails of bucket i."""
     kinds = {"arc_dst": np.int32, "arc_edge": np.int32, "arc_reversed": np.bool_}
-    names = ("dst", "src", "relation", "opposite")
-    columns = [np.load(build.files.folder / f"{name}.npy", mmap_mode="r") for name in names]
+    header = len(npy_header("<i4", (build.num_edges,)))
+    columns = [
+        Rows(build.files.folder / f"{name}.npy", 1, build.num_edges, header=header)
+        for name in ("dst", "src", "relation", "opposite")
+    ]
     done = 0
     with build.files.columns(total, **kinds) as write:
         for place, others in enumerate(by_tail.drain()):
             last = first[place + 1]
             # 1. Against each edge into a tail runs an arc: along its opposite, or backwards.
-            tail, head, relation, opposite = (each[first[place] : last] for each in columns)
+            read = (each.read(int(first[place]), int(last))[:, 0] for each in columns)
+            tail, head, relation, opposite = read
             edge = np.arange(first[place], last, dtype=np.int32)
             flagged = np.where(opposite < 0, _flagged(edge, opposite < 0), opposite)
             rows = np.column_stack([tail, head, build.relation_class[relation], flagged])
