@@ -33,6 +33,7 @@ from pagelink.bench.paper.runner import (
     sections,
 )
 from pagelink.bench.runs import RunStore, layout
+from pagelink.bench.scale import bench as scale
 from pagelink.bench.speed import report as speed
 from pagelink.bench.speed.bench import ROWS as SPEED_ROWS
 from pagelink.bench.speed.figures import plot
@@ -43,14 +44,15 @@ from pagelink.runtime.files import write_text
 RESULTS = Path("docs") / "results"
 FILES = (
     Path("README.md"), Path("docs") / "benchmark.md", Path("docs") / "faithfulness.md",
-    Path("docs") / "knowledge.md", Path("docs") / "paper.md", Path("docs") / "speed.md",
+    Path("docs") / "knowledge.md", Path("docs") / "paper.md", Path("docs") / "scale.md",
+    Path("docs") / "speed.md",
     Path("docs") / "trained.md", Path("docs") / "your-model.md",
 )  # fmt: skip
 IMAGES = Path("docs") / "images"
 MOST_BYTES = 1_500_000
 TABLES = (
     planted.NAME, FAITHFULNESS, strongest.NAME, sides.NAME, experts.NAME, robust.NAME,
-    knowledge.NAME, pyg_examples.NAME, trained.NAME,
+    knowledge.NAME, pyg_examples.NAME, scale.NAME, trained.NAME,
 )  # fmt: skip
 SPEED_PLOT = "speed.svg"
 README = {

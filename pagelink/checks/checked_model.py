@@ -162,7 +162,7 @@ def trained_on_shuffled(checkpoint: Checkpoint, seed: int) -> LinkModel:
     num_dst = int(checkpoint.data[link_type[2]].num_nodes)
     rng = np.random.default_rng((seed, 8))
     split = shuffled_split(checkpoint.split, link_type, num_dst, rng)
-    data = _with_links(checkpoint.data, link_type, split, settings.paper_split)
+    data = _with_links(checkpoint.whole_data, link_type, split, settings.paper_split)
     epochs = max(checkpoint.report.best_epoch, 1)
     settings = dataclasses.replace(
         settings, epochs=epochs, patience=epochs, retrain_edgeless=False, max_candidates=1

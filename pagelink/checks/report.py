@@ -215,7 +215,12 @@ def check(
         raise SettingsError(f"num_links must be at least 1, got {num_links}.")
     links = choose_links(checkpoint, num_links, seed)
     checked = CheckedModel(
-        checkpoint.model, checkpoint.data, checkpoint.link_type, links, settings or Settings(), seed
+        checkpoint.model,
+        checkpoint.whole_data,
+        checkpoint.link_type,
+        links,
+        settings or Settings(),
+        seed,
     )
     explanations = checked.explain()
     findings = (

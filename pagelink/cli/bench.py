@@ -87,7 +87,7 @@ def compare(
     given = [name.strip() for name in (explainers or "").split(",")]
     names = check_names("explainer", filter(None, given), RIVALS)
     stored = load(graph, model)
-    labels = find_labels(graph, stored.data, stored.link_type)
+    labels = find_labels(graph, stored.whole_data, stored.link_type)
     with locked(out):
         compare_and_print(
             stored, model, names, out, console, links=links, seeds=seeds, seed=seed, labels=labels
@@ -130,8 +130,15 @@ def docs(
 
 @bench.command()
 def scale(
-    out: Annotated[Path, output("Folder for the store, about 30 GB, and scale.json.")],
+    out: Annotated[Path, output("Folder for the store, about 10 GB, and scale.json.")],
     only: Annotated[Many, repeatable("build, cold, worker, engines or chaos.", "NAME")] = None,
+    nodes: Annotated[
+        int | None, typer.Option(min=1, help="Nodes of the graph; 10^7 without it.")
+    ] = None,
+    edges: Annotated[
+        int | None,
+        typer.Option(min=1, help="Its edges, each stored in both directions; 10^8 without it."),
+    ] = None,
     quick: Quick = False,
     seed: Seed = 0,
 ) -> None:
@@ -144,7 +151,7 @@ def scale(
     from pagelink.bench.scale.bench import run_and_print
 
     with locked(out):
-        run_and_print(out, only or [], console, quick=quick, seed=seed)
+        run_and_print(out, only or [], console, quick=quick, seed=seed, nodes=nodes, edges=edges)
 
 
 @bench.command()

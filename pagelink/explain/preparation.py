@@ -85,7 +85,7 @@ class Prepared:
                 f"{type(data).__name__} have names of their own. Leave it out."
             )
         if isinstance(data, GraphStore):
-            self.graph, data = data.graph(asked, reverse), data.data
+            self.graph, data = data.graph(asked, reverse), data.frame
         else:
             self.graph = TypedGraph.from_data(data, asked, reverse, relation_names)
         self.link_types = tuple(dict.fromkeys(map(self.graph.relation_called, asked)))

@@ -127,7 +127,7 @@ def edge_walked(graph: TypedGraph, src: int, dst: int, edge_type: EdgeType) -> i
 def first_edges_of_facts(graph: TypedGraph) -> Longs:
     """Return, per fact, the first of its edges; all of them have the same two ends."""
     edges = graph.edges_of_facts
-    return edges.values[edges.ptr[:-1]]
+    return edges.values[edges.ptr[:-1]].astype(np.int64, copy=False)
 
 
 def representatives_of_facts(graph: TypedGraph) -> Longs:

@@ -289,9 +289,9 @@ class InputMaker:
                 nodes, origin = data[node_type], self._origin
                 self._slice_store(nodes, "num_nodes", None if all_nodes else keep, len(keep))
                 nodes.n_id = keep if origin is None else origin[node_type][keep]
-            for edge_type, columns in zip(stored, column.split(sizes), strict=True):
+            split = zip(stored, column.split(sizes), graph.edge_counts, strict=False)
+            for edge_type, columns, count in split:
                 if len(data._edge_store_dict[edge_type]._mapping) > 1:
-                    count = self._data[edge_type].edge_index.shape[1]
                     self._slice_store(data[edge_type], "edge_index", columns, count)
         else:
             data = copy.copy(self._data)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pagelink.graph.lookup import edge_at, edges_of_facts
+from pagelink.graph.lookup import edges_of_facts
 from pagelink.graph.schema import EdgeType
 from pagelink.graph.typed_graph import TypedGraph
 from pagelink.model.predictor import LinkPredictor
@@ -40,7 +40,7 @@ def patch_predictor(
     graph = predictor.graph
     rng = np.random.default_rng((seed, 2))
     edges = _grown(graph, _seeds(graph, link_types, rng), rng)
-    edges = np.unique(np.concatenate([edges, *_examples(predictor, edges, rng)]))
+    edges = np.unique(np.concatenate([edges, *_examples(graph, edges)]))
     # A fact goes both ways, or not at all.
     return predictor_on_part(predictor, edges_of_facts(graph, graph.fact[edges]), link_types)
 
@@ -111,20 +111,15 @@ def _grown(graph: TypedGraph, nodes: Longs, rng: np.random.Generator) -> Longs:
     return np.concatenate(taken)
 
 
-def _examples(predictor: LinkPredictor, edges: Longs, rng: np.random.Generator) -> list[Longs]:
+def _examples(graph: TypedGraph, edges: Longs) -> list[Longs]:
     """Further edges of relations that have too few of them among these."""
-    graph = predictor.graph
     have = np.bincount(graph.relation[edges], minlength=len(graph.edge_types))
     found = []
     for position, count in enumerate(graph.edge_counts):
-        wanted = min(EXAMPLES, count) - int(have[position])
-        if wanted <= 0:
+        if have[position] >= min(EXAMPLES, count):
             continue
-        columns = np.sort(rng.choice(count, min(EXAMPLES, count), replace=False))
-        edge_type = graph.edge_types[position]
-        targets = predictor.data[edge_type].edge_index[1, columns].tolist()
-        ends = zip(columns.tolist(), targets, strict=True)
-        found.append(
-            np.array([edge_at(graph, edge_type, c, (edge_type[2], dst)) for c, dst in ends])
-        )
+        for src, dst in zip(*graph.some_links(graph.edge_types[position], EXAMPLES), strict=True):
+            into = graph.in_edges(dst)
+            same = (graph.src[into] == src) & (graph.relation[into] == position)
+            found.append(into.start + np.flatnonzero(same)[:1])
     return found

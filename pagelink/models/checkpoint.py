@@ -44,7 +44,7 @@ from pagelink.models.link_model import LinkModel, node_inputs, one_of
 from pagelink.models.links import LinkSplit, taken_pairs
 from pagelink.models.messages import message_graph, pair_codes
 from pagelink.models.training import TrainReport, TrainSettings
-from pagelink.runtime.arrays import Longs
+from pagelink.runtime.arrays import Ints, Longs
 from pagelink.store.facts import Step
 from pagelink.store.graph_store import GraphStore
 from pagelink.store.manifest import is_store
@@ -85,7 +85,7 @@ class Checkpoint(TrainedModel):
 
     data: HeteroData
     """The graph as the model saw it in its tests: no validation or test link is in it, and training
-    links only if messages pass along them."""
+    links only if messages pass along them. Of a store it has no edges; `whole_data` has."""
     store: GraphStore | None = None
     """The same graph on disk, if it was given as a store that is just what the model sees."""
 
@@ -93,6 +93,11 @@ class Checkpoint(TrainedModel):
     def source(self) -> HeteroData | GraphStore:
         """What to make an explainer of: the store, where there is one."""
         return self.data if self.store is None else self.store
+
+    @property
+    def whole_data(self) -> HeteroData:
+        """The graph with all its edges, of a store read into memory."""
+        return self.data if self.store is None else self.store.data
 
     @cached_property
     def graph(self) -> TypedGraph:
@@ -113,12 +118,13 @@ class Checkpoint(TrainedModel):
             SettingsError: there is no such relation between these node types.
         """
         names = self.settings.known if relations is None else relations
-        return taken_pairs(self.data, self.link_type, self.split, names)
+        data = self.whole_data if names else self.data
+        return taken_pairs(data, self.link_type, self.split, names)
 
     @cached_property
     def score(self) -> Score:
         """The model's logits of pairs; the nodes are embedded once."""
-        return scorer(self.model, node_inputs(self.data), dict(self.data.edge_index_dict))
+        return scorer(self.model, node_inputs(self.data), dict(self.whole_data.edge_index_dict))
 
 
 def save_checkpoint(
@@ -187,8 +193,8 @@ def load_checkpoint(path: Path | str, data: HeteroData | GraphStore) -> Checkpoi
     trained = read_model(path, given)
     if isinstance(data, GraphStore):
         if _is_as_seen(data, trained):
-            return Checkpoint(**vars(trained), data=data.data, store=data)
-        data = data.whole_data()
+            return Checkpoint(**vars(trained), data=data.frame, store=data)
+        data = data.data
     link_type, paper_split = trained.link_type, trained.settings.paper_split
     with damage_named(path):
         seen = message_graph(data, link_type, trained.split.train, paper_split=paper_split)
@@ -332,7 +338,7 @@ def save_message_store(
         )
     trained = read_model(model, store.schema)
     link_type, paper_split = trained.link_type, trained.settings.paper_split
-    data = store.data
+    data = store.frame
     reverse = store.graph([link_type]).reverse.get(link_type) or reverse_name(link_type)
     num_dst = int(data[link_type[2]].num_nodes)
     train = trained.split.train.numpy()
@@ -350,7 +356,7 @@ def save_message_store(
         _copy_nodes(store, writer)
         relations = [t for t in store.edge_types if t not in gone]
         for edge_type in relations:
-            for edges in _pieces(data[edge_type].edge_index):
+            for edges in _pieces(store.ends(edge_type)):
                 writer.add_edges(edge_type, edges[:, kept(edge_type, edges)])
         if not paper_split:
             for edge_type in dict.fromkeys((link_type, reverse)):
@@ -359,19 +365,16 @@ def save_message_store(
         for edge_type in relations:
             table = data[edge_type].get("attributes")
             if table is not None:
-                edge_index = data[edge_type].edge_index
-                pieces = (
-                    rows.take(pa.array(kept(edge_type, edges)))
-                    for edges, rows in zip(_pieces(edge_index), _rows(table), strict=True)
-                )
+                both = zip(_pieces(store.ends(edge_type)), _rows(table), strict=True)
+                pieces = (rows.take(pa.array(kept(edge_type, edges))) for edges, rows in both)
                 writer.set_edge_attributes(edge_type, table.schema, pieces)
         seen_by = {"checkpoint": file_digest(model), "schema": store.schema}
         return writer.finish(add_reverse=False, notes={SEEN_BY: seen_by})
 
 
 def _copy_nodes(store: GraphStore, writer: StoreWriter) -> None:
-    for node_type in store.data.node_types:
-        nodes = store.data[node_type]
+    for node_type in store.frame.node_types:
+        nodes = store.frame[node_type]
         texts = {key: nodes[name] for key, name in (("names", "name"), ("ids", "id"))
                  if name in nodes}  # fmt: skip
         for first in range(0, nodes.num_nodes, PIECE):
@@ -387,10 +390,9 @@ def _copy_nodes(store: GraphStore, writer: StoreWriter) -> None:
             writer.set_node_attributes(node_type, table.schema, _rows(table))
 
 
-def _pieces(edge_index: Any) -> Iterator[Longs]:
-    edges: Longs = edge_index.numpy()
-    for first in range(0, edges.shape[1], PIECE):
-        yield edges[:, first : first + PIECE]
+def _pieces(ends: Ints) -> Iterator[Longs]:
+    for first in range(0, len(ends), PIECE):
+        yield ends[first : first + PIECE].T.astype(np.int64)
 
 
 def _rows(table: pa.Table) -> Iterator[pa.Table]:

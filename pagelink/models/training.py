@@ -230,7 +230,7 @@ def _train(
 ) -> TrainReport:
     """Train a model where it is; what else is changed in it can be undone."""
     began = time.process_time()
-    data = source.whole_data() if isinstance(source, GraphStore) else source
+    data = source.data if isinstance(source, GraphStore) else source
     check_split(data, link_type, split)
     num_src, num_dst = (int(data[node_type].num_nodes) for node_type in link_type[::2])
     known = Negatives.for_links(num_src, num_dst, link_type, split.all)

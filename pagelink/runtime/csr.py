@@ -46,7 +46,7 @@ class Csr:
         start, length = self.ptr[order], self.ptr[order + 1] - self.ptr[order]
         ptr = np.concatenate([[0], np.cumsum(length)])
         place = np.arange(ptr[-1]) + np.repeat(start - ptr[:-1], length)
-        return Csr(ptr, self.values[place])
+        return Csr(ptr, self.values[place].astype(np.int64, copy=False))
 
     def followed_by(self, other: Csr) -> Csr:
         """These lists and then those."""

@@ -8,29 +8,55 @@ way it is found out what the manifest says of a relation: its fingerprint and it
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from pagelink.graph.reverse_relations import PairSet, PairSum, distinct
-from pagelink.graph.schema import Fingerprint
+from pagelink.graph.schema import EdgeType, Fingerprint
 from pagelink.runtime.arrays import Ints, Longs
 from pagelink.runtime.csr import Csr
 from pagelink.runtime.kernels import kernel
+from pagelink.store.manifest import ArrayWriter, StoreFiles
 
 TOP_BIT = np.uint32(1 << 31)
 
 
-class Spool:
-    """A file of rows of 32-bit numbers."""
+@dataclass
+class Rows:
+    """Rows of 32-bit numbers in a file."""
+
+    path: Path
+    width: int
+    count: int = 0
+    first: int = 0
+    """The row of the file at which they begin."""
+    header: int = 0
+    """Bytes before the first row of the file."""
+
+    def read(self, first: int = 0, last: int | None = None) -> Ints:
+        """Return rows as an array of shape [n, width]."""
+        last = self.count if last is None else min(last, self.count)
+        offset = self.header + 4 * self.width * (self.first + first)
+        rows = np.fromfile(
+            self.path, dtype=np.int32, count=(last - first) * self.width, offset=offset
+        )
+        return rows.reshape(-1, self.width)
+
+    def pieces(self, rows: int) -> Iterator[Ints]:
+        """Yield all rows, at most `rows` at a time."""
+        for first in range(0, self.count, rows):
+            yield self.read(first, first + rows)
+
+
+class Spool(Rows):
+    """A file of rows of 32-bit numbers that are written one after the other."""
 
     def __init__(self, path: Path, width: int) -> None:
-        self.path = path
-        self.width = width
-        self.count = 0
+        super().__init__(path, width)
         path.write_bytes(b"")
 
     def append(self, rows: Ints) -> None:
@@ -39,20 +65,6 @@ class Spool:
         with self.path.open("ab") as file:
             file.write(np.ascontiguousarray(rows, dtype=np.int32).reshape(-1).view(np.uint8).data)
         self.count += len(rows)
-
-    def read(self, first: int = 0, last: int | None = None) -> Ints:
-        """Return rows as an array of shape [n, width]."""
-        last = self.count if last is None else min(last, self.count)
-        size = 4 * self.width
-        rows = np.fromfile(
-            self.path, dtype=np.int32, count=(last - first) * self.width, offset=first * size
-        )
-        return rows.reshape(-1, self.width)
-
-    def pieces(self, rows: int) -> Iterator[Ints]:
-        """Yield all rows, at most `rows` at a time."""
-        for first in range(0, self.count, rows):
-            yield self.read(first, first + rows)
 
 
 class Buckets:
@@ -147,8 +159,8 @@ def _radix_order(keys, num_bits):  # type: ignore[no-untyped-def]
 class Edges:
     """The edges of a relation in the order they came; those of a reverse are read turned."""
 
-    spool: Spool
-    """Rows of source and target, positions within their node types."""
+    rows: Rows
+    """Source and target, positions within their node types."""
     num_src: int
     num_dst: int
     is_turned: bool = False
@@ -156,16 +168,16 @@ class Edges:
     @property
     def count(self) -> int:
         """Number of edges."""
-        return self.spool.count
+        return self.rows.count
 
     @property
     def turned(self) -> Edges:
         """The same edges with source and target exchanged."""
-        return Edges(self.spool, self.num_dst, self.num_src, not self.is_turned)
+        return Edges(self.rows, self.num_dst, self.num_src, not self.is_turned)
 
     def pieces(self, rows: int) -> Iterator[Ints]:
         """Yield sources and targets, of shape [n, 2]."""
-        for piece in self.spool.pieces(rows):
+        for piece in self.rows.pieces(rows):
             yield piece[:, ::-1] if self.is_turned else piece
 
 
@@ -186,6 +198,40 @@ class SortedEdges:
             return 0
         rows = np.memmap(self.spool.path, dtype=np.int32, mode="r").reshape(-1, 3)
         return bisect_left(range(self.spool.count), node, key=lambda row: int(rows[row, 1]))
+
+
+def write_once(
+    files: StoreFiles, given: Mapping[EdgeType, Edges], limit: int
+) -> dict[EdgeType, Edges]:
+    """Write the edges of all relations, as they came, into one file of a store.
+
+    A relation that is another one turned, edge by edge, is not written again. Returns the edges as
+    they are in that file; those that were given are gone.
+    """
+    written: dict[EdgeType, Edges] = {}
+    found: dict[EdgeType, Edges] = {}
+    first = 0
+    with ArrayWriter(files, "edge_index", np.int32, (-1, 2)) as writer:
+        for edge_type, each in given.items():
+            mirrored = (t for t in written if t[::2] == edge_type[::-2])
+            twin = next((t for t in mirrored if _same(given[t].turned, each, limit)), None)
+            if twin is not None:
+                found[edge_type] = written[twin].turned
+                continue
+            rows = Rows(files.folder / writer.file, 2, each.count, first, writer.start)
+            found[edge_type] = written[edge_type] = replace(each, rows=rows, is_turned=False)
+            for piece in each.pieces(limit):
+                writer.write(piece)
+            first += each.count
+    for path in {each.rows.path for each in given.values()}:
+        path.unlink()
+    return found
+
+
+def _same(one: Edges, other: Edges, limit: int) -> bool:
+    if one == other or one.count != other.count:
+        return one == other
+    return all(map(np.array_equal, one.pieces(limit), other.pieces(limit)))
 
 
 def count_ends(edges: Edges, end: int, limit: int) -> Longs:

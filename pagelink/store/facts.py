@@ -5,9 +5,10 @@ mean. They are made in four steps, of which each reads what the one before left 
 holds one bucket at a time:
 
 1. The edges of all relations, merged by target; each goes into a bucket by its fact.
-2. The facts, numbered; their edges go into buckets by edge, their arcs into buckets by tail.
+2. The facts, numbered; their edges go into buckets by edge. A fact whose edges all run one way has
+   an arc that no edge into its tail tells of: it goes into a bucket by tail.
 3. What each edge knows of its fact.
-4. The arcs, by tail and head.
+4. The arcs, by tail and head: from the edges into their tails, and from the buckets.
 """
 
 from __future__ import annotations
@@ -21,18 +22,19 @@ from pathlib import Path
 import numpy as np
 
 from pagelink.graph.schema import EdgeType
-from pagelink.runtime.arrays import Ints, Longs
+from pagelink.runtime.arrays import Bools, Ints, Longs
 from pagelink.runtime.kernels import kernel
 from pagelink.store.external_sort import (
     TOP_BIT,
     Buckets,
     Edges,
+    Rows,
     SortedEdges,
     count_ends,
     cut_ranges,
     order_by,
 )
-from pagelink.store.manifest import ArrayWriter, StoreFiles
+from pagelink.store.manifest import ArrayWriter, StoreFiles, npy_header
 
 Step = Callable[[str, int, int], None]
 """Called for each step: its name, and how much of how much is done."""
@@ -86,31 +88,27 @@ class FlatBuild:
 def write_flat_graph(build: FlatBuild, sorted_edges: Sequence[SortedEdges]) -> None:
     """Write all arrays of the flat graph."""
     in_counts = np.zeros(build.num_nodes, dtype=np.int64)
-    most_arcs = np.zeros(build.num_nodes, dtype=np.int64)
-    for (src_type, _, dst_type), edges in build.edges.items():
-        for end, first, counts in (
-            (0, build.node_offset[src_type], most_arcs),
-            (1, build.node_offset[dst_type], in_counts),
-        ):
-            found = count_ends(edges, end, build.limit)
-            counts[first : first + len(found)] += found
-    most_arcs += in_counts
+    for (_, _, dst_type), edges in build.edges.items():
+        found, first = count_ends(edges, 1, build.limit), build.node_offset[dst_type]
+        in_counts[first : first + len(found)] += found
+    in_ptr = _pointers(in_counts)
+    starts = cut_ranges(in_counts, build.limit)
+    del in_counts
+    build.files.array("in_ptr", in_ptr)
     # 1. Edges.
     facts = Buckets(build.folder, "facts", _fact_ranges(build), 4)
-    _write_edges(build, sorted_edges, in_counts, facts)
-    del in_counts
+    _write_edges(build, sorted_edges, starts, facts)
     # 2. Facts.
     ranges = np.arange(0, max(build.num_edges, 1), build.limit)
     by_edge = Buckets(build.folder, "facts-of-edges", ranges, 3)
-    by_tail = Buckets(build.folder, "arcs", cut_ranges(most_arcs, build.limit), 4)
-    del most_arcs
+    by_tail = Buckets(build.folder, "arcs", starts, 4)
     degree = _write_facts(build, facts, by_edge, by_tail)
     # 3. What edges know of their facts.
     _write_edge_facts(build, by_edge)
     # 4. Arcs.
     build.files.array("degree", degree.astype(np.int32))
     build.files.array("arc_ptr", _pointers(degree))
-    _write_arcs(build, by_tail, int(degree.sum()))
+    _write_arcs(build, in_ptr[[*starts, -1]], by_tail, int(degree.sum()))
 
 
 def _fact_ranges(build: FlatBuild) -> Longs:
@@ -139,12 +137,10 @@ def _fact_ranges(build: FlatBuild) -> Longs:
 
 
 def _write_edges(
-    build: FlatBuild, sorted_edges: Sequence[SortedEdges], in_counts: Longs, facts: Buckets
+    build: FlatBuild, sorted_edges: Sequence[SortedEdges], starts: Longs, facts: Buckets
 ) -> None:
     """Merge the relations into one list by (target, relation, source, column)."""
     total = build.num_edges
-    build.files.array("in_ptr", _pointers(in_counts))
-    starts = cut_ranges(in_counts, build.limit)
     kinds = dict.fromkeys(("src", "dst", "relation", "column"), np.int32)
     done = 0
     with build.files.columns(total, **kinds) as write:
@@ -161,8 +157,9 @@ def _write_edges(
             )
             done += len(rows)
             build.step("sorting edges", done, total)
-    for each in sorted_edges:
-        each.spool.path.unlink()
+            for (_, _, dst_type), each in zip(build.edges, sorted_edges, strict=True):
+                if first <= build.node_offset[dst_type] + each.num_dst - 1 < last:
+                    each.spool.path.unlink()  # no later node has edges of this relation
 
 
 def _edges_into(
@@ -190,18 +187,22 @@ def _write_facts(build: FlatBuild, facts: Buckets, by_edge: Buckets, by_tail: Bu
     num_facts = 0
     with (
         ArrayWriter(build.files, "fact_ptr", np.int64, (-1,)) as ptr_file,
-        ArrayWriter(build.files, "fact_edges", np.int64, (build.num_edges,)) as edges_file,
+        ArrayWriter(build.files, "fact_edges", np.int32, (build.num_edges,)) as edges_file,
     ):
         for rows, done in build.drain(facts, "finding facts", build.num_edges):
             rows = rows[order_by(rows[:, 0], rows[:, 1], rows[:, 2])]
             edge, turned = _unflagged(rows[:, 3])
-            ptr, opposite, stands, arcs = _facts(rows, edge, turned)
+            ptr, opposite, stands = _facts(rows, edge, turned)
             ptr_file.write(ptr[:-1] + done)
             edges_file.write(edge)
             fact = np.repeat(np.arange(len(ptr) - 1, dtype=np.int32), np.diff(ptr)) + num_facts
             by_edge.add(edge, np.column_stack([_flagged(edge, stands), fact, opposite]))
-            by_tail.add(arcs[:, 0], arcs)
-            degree += np.bincount(arcs[:, 0], minlength=build.num_nodes)
+            for ends in rows[stands > 0, 1:3].T:
+                degree += np.bincount(ends, minlength=build.num_nodes)
+            alone = (stands > 0) & (opposite < 0)
+            low, high = rows[alone, 1:3].T
+            tail, head = np.where(turned[alone], [high, low], [low, high])
+            by_tail.add(tail, np.column_stack([tail, head, rows[alone, 0], edge[alone]]))
             num_facts += len(ptr) - 1
         ptr_file.write(np.array([build.num_edges], dtype=np.int64))
     return degree
@@ -217,15 +218,36 @@ def _write_edge_facts(build: FlatBuild, by_edge: Buckets) -> None:
             write(rows[order, 1], rows[order, 2], stands[order])
 
 
-def _write_arcs(build: FlatBuild, by_tail: Buckets, total: int) -> None:
+def _write_arcs(build: FlatBuild, first: Longs, by_tail: Buckets, total: int) -> None:
+    """Write the arcs; the edges from first[i] to first[i + 1] enter the tails of bucket i."""
     kinds = {"arc_dst": np.int32, "arc_edge": np.int32, "arc_reversed": np.bool_}
+    header = len(npy_header("<i4", (build.num_edges,)))
+    columns = [
+        Rows(build.files.folder / f"{name}.npy", 1, build.num_edges, header=header)
+        for name in ("dst", "src", "relation", "opposite")
+    ]
+    done = 0
     with build.files.columns(total, **kinds) as write:
-        for rows, _ in build.drain(by_tail, "writing arcs", total):
+        for place, others in enumerate(by_tail.drain()):
+            last = first[place + 1]
+            # 1. Against each edge into a tail runs an arc: along its opposite, or backwards.
+            read = (each.read(int(first[place]), int(last))[:, 0] for each in columns)
+            tail, head, relation, opposite = read
+            edge = np.arange(first[place], last, dtype=np.int32)
+            flagged = np.where(opposite < 0, _flagged(edge, opposite < 0), opposite)
+            rows = np.column_stack([tail, head, build.relation_class[relation], flagged])
+            rows = np.concatenate([rows[tail != head], others], dtype=np.int32)
+            # 2. Of copies of an edge, which follow each other in order, the first one counts.
             rows = rows[order_by(rows[:, 0], rows[:, 1], rows[:, 2])]
+            is_first = np.ones(len(rows), dtype=np.bool_)
+            is_first[1:] = (rows[1:, :3] != rows[:-1, :3]).any(1)
+            rows = rows[is_first]
             write(rows[:, 1], *_unflagged(rows[:, 3]))
+            done += len(rows)
+            build.step("writing arcs", done, total)
 
 
-def _flagged(numbers: Ints, flags: Ints) -> Ints:
+def _flagged(numbers: Ints, flags: Ints | Bools) -> Ints:
     """Put a flag into the sign bit of numbers from 0 up."""
     top = np.where(flags > 0, TOP_BIT, np.uint32(0))
     return (numbers.astype(np.uint32) | top).view(np.int32)
@@ -244,15 +266,13 @@ def _pointers(counts: Longs) -> Longs:
 def _facts(rows, edge, turned):  # type: ignore[no-untyped-def]
     """Facts of edges ordered by (class, low, high, edge).
 
-    Returns where each fact begins; per edge its opposite and whether it stands for its fact; and
-    the arcs: tail, head, class, edge with a flag in its sign bit if it is walked backwards.
+    Returns where each fact begins; per edge its opposite and whether it stands for its fact.
     """
     count = len(rows)
     ptr = np.zeros(count + 1, dtype=np.int64)
     opposite = np.empty(count, dtype=np.int32)
     stands = np.zeros(count, dtype=np.int32)
-    arcs = np.empty((2 * count, 4), dtype=np.int32)
-    num_facts = num_arcs = 0
+    num_facts = 0
     i = 0
     while i < count:
         # 1. The rows i..j-1 are the edges of one fact; of each direction, the first one counts.
@@ -270,18 +290,8 @@ def _facts(rows, edge, turned):  # type: ignore[no-untyped-def]
         for k in range(i, j):
             opposite[k] = forth if turned[k] else back
             stands[k] = low != high and edge[k] == first
-        # 3. Two arcs, there and back: along an edge of its own, or the only one backwards.
-        if low != high:
-            src, dst = (low, high) if forth >= 0 else (high, low)
-            both = forth >= 0 and back >= 0
-            arcs[num_arcs, 0], arcs[num_arcs, 1] = src, dst
-            arcs[num_arcs + 1, 0], arcs[num_arcs + 1, 1] = dst, src
-            arcs[num_arcs, 2] = arcs[num_arcs + 1, 2] = kind
-            arcs[num_arcs, 3] = first
-            arcs[num_arcs + 1, 3] = back if both else first - 2**31
-            num_arcs += 2
-        # 4. The next fact.
+        # 3. The next fact.
         num_facts += 1
         ptr[num_facts] = j
         i = j
-    return ptr[: num_facts + 1], opposite, stands, arcs[:num_arcs]
+    return ptr[: num_facts + 1], opposite, stands

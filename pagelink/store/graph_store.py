@@ -25,6 +25,7 @@ from pagelink.graph.reverse_relations import (
 )
 from pagelink.graph.schema import EdgeType, Schema, check_link_type, edge_type_of
 from pagelink.graph.typed_graph import TypedGraph
+from pagelink.runtime.arrays import Ints, Longs
 from pagelink.store.facts import Step
 from pagelink.store.layout import check_layout
 from pagelink.store.manifest import (
@@ -156,41 +157,54 @@ class GraphStore:
 
     @cached_property
     def data(self) -> HeteroData:
-        """The graph as PyG knows it. Names and ids are `StoredStrings`."""
+        """The graph as PyG knows it, with all edges in memory; names and ids are `StoredStrings`.
+
+        Raises:
+            StoreError: an edge has an end that is no node.
+        """
+        return self._made(with_edges=True)
+
+    @cached_property
+    def frame(self) -> HeteroData:
+        """What `data` has without its edges: nothing is read before it is used."""
+        return self._made(with_edges=False)
+
+    def _made(self, with_edges: bool) -> HeteroData:
         data = HeteroData()
         for each in self.manifest["nodes"]:
             store = data[each["type"]]
             for key, value in each["values"].items():
                 store[key] = self._value(value, each["count"])
             store.num_nodes = each["count"]
-        columns = torch.from_numpy(self._map("edge_index.npy"))
-        start = 0
         for each in self.manifest["relations"]:
-            store = data[edge_type_of(each["type"])]
-            stop = start + 2 * each["count"]
-            store.edge_index = columns[start:stop].view(2, each["count"])
-            start = stop
+            store = data[edge_type := edge_type_of(each["type"])]
+            if with_edges:
+                sizes = [int(data[node_type].num_nodes) for node_type in edge_type[::2]]
+                store.edge_index = torch.from_numpy(self._edge_index(edge_type, sizes))
             for key, value in each["values"].items():
                 store[key] = self._value(value, each["count"])
         return data
 
-    def whole_data(self) -> HeteroData:
-        """Return `data` to be used as a whole: all edges are read, and their ends checked.
+    def _edge_index(self, edge_type: EdgeType, sizes: list[int]) -> Longs:
+        """The ends of the edges of a relation, [2, num_edges], checked against sizes."""
+        found = np.ascontiguousarray(self.ends(edge_type).T, dtype=np.int64)
+        for row, size in zip(found, sizes, strict=True):
+            if row.min(initial=0) < 0 or row.max(initial=-1) >= size:
+                raise StoreError(
+                    f"{self.folder / 'edge_index.npy'}: damaged, an edge of {edge_type} has an "
+                    "end that is no node. Copy the store anew, or build it again."
+                )
+        return found
 
-        Raises:
-            StoreError: an edge has an end that is no node.
+    def ends(self, edge_type: EdgeType) -> Ints:
+        """Return sources and targets of a relation by column, [num_edges, 2], as they are on disk.
+
+        They are positions within their node types, and are not checked.
         """
-        sizes = {each["type"]: each["count"] for each in self.manifest["nodes"]}
-        for edge_type in self.edge_types:
-            for ends, node_type in zip(
-                self.data[edge_type].edge_index.numpy(), edge_type[::2], strict=True
-            ):
-                if ends.min(initial=0) < 0 or ends.max(initial=-1) >= sizes[node_type]:
-                    raise StoreError(
-                        f"{self.folder / 'edge_index.npy'}: damaged, an edge of {edge_type} has an "
-                        "end that is no node. Copy the store anew, or build it again."
-                    )
-        return self.data
+        each = self.manifest["relations"][self.edge_types.index(edge_type)]
+        first = each["rows"]["first"]
+        found: Ints = self._map("edge_index.npy")[first : first + each["count"]]
+        return found[:, ::-1] if each["rows"]["turned"] else found
 
     def graph(
         self,

@@ -94,8 +94,12 @@ def _check_graph(manifest: Mapping[str, Any], wrong: Wrong) -> None:
         _is_count(each) and each < len(edge_types) for each in classes
     ):
         raise wrong("relation_class does not say one relation for each")
+    num_rows = manifest["files"]["edge_index.npy"]["shape"][0]
     for edge_type, each in zip(edge_types, relations, strict=True):
         PairSet(**each["pairs"])
+        first, turned = each["rows"]["first"], each["rows"]["turned"]
+        if not _is_count(first) or first + each["count"] > num_rows or turned not in (True, False):
+            raise wrong(f"the edges of {edge_type} are not where they can be")
         if not {tuple(near) for near in each["near_reverses"]} <= {*edge_types}:
             raise wrong(f"{edge_type} has near reverses that are no relations")
     schema = manifest["schema"]
@@ -121,10 +125,10 @@ def _needed(manifest: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str | None
         (("arc_dst", "arc_edge"), integers, num_arcs),
         (("arc_reversed",), flags, num_arcs),
         (("fact_ptr",), longs, -1),
-        (("fact_edges",), longs, num_edges),
-        (("edge_index",), longs, 2 * num_edges),
+        (("fact_edges",), integers, num_edges),
     ):
         yield from ((f"{name}.npy", (dtype, (size,))) for name in names)
+    yield "edge_index.npy", (integers, (-1, 2))
     for each in (*manifest["nodes"], *manifest["relations"]):
         for key, value in each["values"].items():
             ((kind, said),) = value.items()

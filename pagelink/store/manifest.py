@@ -24,9 +24,7 @@ from pagelink.errors import StoreError
 from pagelink.runtime.files import locked, write_bytes
 
 FORMAT = "pagelink store"
-VERSION = 2
-READS = (1, 2)
-"""Version 1 is the same without the checksum of the manifest."""
+VERSION = 3
 MANIFEST = "manifest.json"
 HALF_WRITTEN = "half-written"
 
@@ -85,19 +83,18 @@ def read_manifest(folder: Path) -> tuple[dict[str, Any], str]:
         raise StoreError(f"{path}: damaged, or not the manifest of a graph store.") from error
     if format != FORMAT:
         raise StoreError(f"{path}: not the manifest of a graph store, its format is {format!r}.")
-    if version not in READS:
+    if version != VERSION:
         raise StoreError(
-            f"{path}: the store has version {version!r}, this pagelink reads "
-            f"{' and '.join(map(str, READS))}. Build it again."
+            f"{path}: the store has version {version!r}, this pagelink reads {VERSION}. Build it "
+            "again."
         )
-    if version == VERSION:
-        checksum = str(manifest.get("checksum")).encode(errors="replace")
-        as_made = content.replace(checksum, _NO_CHECKSUM.encode(), 1)
-        if hashlib.sha256(as_made).hexdigest().encode() != checksum:
-            raise StoreError(
-                f"{path}: the file was changed, its sha256 is not the one it states. Build the "
-                "store again."
-            )
+    checksum = str(manifest.get("checksum")).encode(errors="replace")
+    as_made = content.replace(checksum, _NO_CHECKSUM.encode(), 1)
+    if hashlib.sha256(as_made).hexdigest().encode() != checksum:
+        raise StoreError(
+            f"{path}: the file was changed, its sha256 is not the one it states. Build the store "
+            "again."
+        )
     return manifest, hashlib.sha256(content).hexdigest()
 
 
@@ -292,9 +289,10 @@ class ArrayWriter:
         files.open.add(self._handle)
         self._digest = hashlib.sha256()
         # Headers are padded, so that one with the number of rows will fit in the same place.
-        self._start = self._bytes = len(npy_header(self._dtype.str, shape))
+        self.start = self._bytes = len(npy_header(self._dtype.str, shape))
+        """The byte at which its first row is."""
         self._put(npy_header(self._dtype.str, shape))
-        self._bytes = self._start
+        self._bytes = self.start
 
     def write(self, values: Array) -> None:
         """Write the next rows; they are cast to the type of the array."""
@@ -319,13 +317,13 @@ class ArrayWriter:
         digest = self._digest.hexdigest()
         if self._shape[:1] == (-1,):
             row = int(np.prod(self._shape[1:])) * self._dtype.itemsize
-            self._shape = ((self._bytes - self._start) // row, *self._shape[1:])
+            self._shape = ((self._bytes - self.start) // row, *self._shape[1:])
             self._handle.seek(0)
             self._handle.write(npy_header(self._dtype.str, self._shape))
             digest = sha256_of(self._handle)
         self._handle.close()
         self._files.open.discard(self._handle)
-        expected = self._start + int(np.prod(self._shape)) * self._dtype.itemsize
+        expected = self.start + int(np.prod(self._shape)) * self._dtype.itemsize
         if self._bytes != expected:
             raise StoreError(f"{self._path}: {self._bytes:,} bytes came, {expected:,} were due.")
         entry = {"dtype": self._dtype.str, "shape": list(self._shape), "bytes": self._bytes}

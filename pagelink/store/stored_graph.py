@@ -50,6 +50,9 @@ class Files(Protocol):
     def array(self, name: str) -> Array:
         """Return one of the arrays of the flat graph."""
 
+    def ends(self, edge_type: EdgeType) -> Ints:
+        """Return sources and targets of a relation by column, [num_edges, 2]."""
+
 
 @dataclass(frozen=True)
 class StoredGraph(TypedGraph):
@@ -89,9 +92,8 @@ class StoredGraph(TypedGraph):
     def some_links(self, edge_type: EdgeType, count: int) -> tuple[Longs, Longs]:
         """Return sources and targets of stored edges of a relation, at most `count` of them."""
         position = self.edge_types.index(edge_type)
-        size, first = self.edge_counts[position], 2 * sum(self.edge_counts[:position])
-        columns = self.store.array("edge_index")[first : first + 2 * size].reshape(2, size)
-        ends = columns[:, spaced(size, count)]
+        columns = spaced(self.edge_counts[position], count)
+        ends = self.store.ends(edge_type)[columns].T.astype(np.int64)
         sizes = np.diff(self.node_offset)[self._type_of_ends[position]]
         for row in (0, 1):
             self._check_numbers("edge_index", ends[row], int(sizes[row]))

@@ -27,7 +27,14 @@ from pagelink.graph.reverse_relations import (
     without_reverse,
 )
 from pagelink.graph.schema import EdgeType, Fingerprint, graph_schema
-from pagelink.store.external_sort import Edges, SortedEdges, Spool, num_mirrored, sort_edges
+from pagelink.store.external_sort import (
+    Edges,
+    SortedEdges,
+    Spool,
+    num_mirrored,
+    sort_edges,
+    write_once,
+)
 from pagelink.store.facts import FlatBuild, Step, write_flat_graph
 from pagelink.store.graph_store import GraphStore
 from pagelink.store.manifest import ArrayWriter, StoreFiles, finish_store, write_errors
@@ -270,15 +277,14 @@ class StoreWriter:
                 values.pop("phrases", None)
                 self._edge_values[reverse_name(edge_type)] = values
         sizes = {t: nodes.count for t, nodes in self._nodes.items()}
-        count = sum(each.count for each in edges.values())
-        if max(sum(sizes.values()), count) >= MOST_EDGES:
+        if max(sum(sizes.values()), sum(each.count for each in edges.values())) >= MOST_EDGES:
             _refuse_size()
         in_order = self._sorted(edges, in_order)
+        edges = write_once(self.files, edges, self.limit)
         sets = {t: each.pairs for t, each in in_order.items()}
         pairs = reverse_of_sets(sets, list(edges))
         classes = relation_classes(list(edges), pairs)
         near = {t: [] if t in pairs else self._near(t, edges, sets) for t in edges}
-        self._write_columns(edges, count)
         types = np.arange(len(self._nodes), dtype=np.int32)
         self.files.array("node_type", np.repeat(types, list(sizes.values())))
         build = FlatBuild(self.files, self.temporary, sizes, edges, classes, self.limit, self.step)
@@ -292,6 +298,7 @@ class StoreWriter:
                 {
                     "type": list(t),
                     "count": each.count,
+                    "rows": {"first": each.rows.first, "turned": each.is_turned},
                     "pairs": vars(sets[t]),
                     "near_reverses": near[t],
                     "values": self._edge_values[t],
@@ -337,13 +344,6 @@ class StoreWriter:
                 if shared >= 0.9 * more:
                     found.append(list(other))
         return found
-
-    def _write_columns(self, edges: dict[EdgeType, Edges], count: int) -> None:
-        with ArrayWriter(self.files, "edge_index", np.int64, (2 * count,)) as writer:
-            for each in edges.values():
-                for end in (0, 1):
-                    for piece in each.pieces(self.limit):
-                        writer.write(piece[:, end])
 
 
 def save_store(data: HeteroData, folder: Path | str) -> GraphStore:

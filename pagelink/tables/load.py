@@ -112,7 +112,7 @@ def load_graph(
     with file_errors(path, "read"):
         if is_store(path):
             refuse_words_of_store(path, words)
-            return GraphStore.open(path).whole_data()
+            return GraphStore.open(path).data
         graph = GraphInMemory()
         find_tables(path, words).read_into(graph)
     return graph.finish(add_reverse=add_reverse)

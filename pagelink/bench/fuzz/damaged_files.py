@@ -131,7 +131,7 @@ def _store(make: Callable[[], HeteroData], kind: str) -> Format:
             with suppress(PageLinkError):
                 graph.find_node("user", "Üser 2")
             if way == "loaded":
-                return words, known, list(_pairs(store.whole_data()))
+                return words, known, list(_pairs(store.data))
             explainer = PaGELink(_model(make, kind), store, LIKES, QUICK, threshold=None)
             explained = [explainer.explain(*link, rank=True) for link in LINKS[:2]]
         return words, known, [each.paths for each in explained]

@@ -124,7 +124,7 @@ def make_store(
 def make_model(store: GraphStore, seed: int) -> SAGE:
     """Two layers of SAGE on the features; not trained, which costs an explanation the same."""
     small = HeteroData()  # of the same types: a model is made without a look at the large one
-    for node_type in store.data.node_types:
+    for node_type in store.frame.node_types:
         small[node_type].x = torch.randn(8, FEATURES, generator=torch.Generator().manual_seed(seed))
     for edge_type in store.edge_types:
         small[edge_type].edge_index = torch.zeros(2, 1, dtype=torch.int64)

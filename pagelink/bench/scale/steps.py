@@ -9,8 +9,10 @@ import os
 import resource
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,9 +44,11 @@ def take(step: str, folder: str, nodes: int, edges: int, seed: int, links: int) 
 def build(folder: Path, graph: ScaleGraph, links: int) -> dict[str, Any]:
     """Make the store."""
     wall, cpu = time.perf_counter(), time.process_time()
-    store = make_store(graph, folder)
+    with _sampled(partial(_room, folder), 0.5) as room:
+        store = make_store(graph, folder)
     size = sum(each["bytes"] for each in store.manifest["files"].values())
     return {
+        "peak_disk_gb": max(room["disk"]) / GIGABYTE,
         "seconds": time.perf_counter() - wall,
         "cpu": time.process_time() - cpu,
         "peak_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / GIGABYTE,
@@ -55,6 +59,7 @@ def build(folder: Path, graph: ScaleGraph, links: int) -> dict[str, Any]:
 
 def cold(folder: Path, graph: ScaleGraph, links: int) -> dict[str, Any]:
     """The first explanation when none of the files is in memory, after the imports."""
+    os.sync()  # what was not written yet stays in memory
     for file in folder.iterdir():
         handle = os.open(file, os.O_RDONLY)
         os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
@@ -74,7 +79,7 @@ def cold(folder: Path, graph: ScaleGraph, links: int) -> dict[str, Any]:
 def worker(folder: Path, graph: ScaleGraph, links: int) -> dict[str, Any]:
     """Time a link from the store and from memory, and the memory that a worker takes."""
     asked = _links(graph, links)
-    with _sampled() as memory:
+    with _sampled(_memory, 0.02) as memory:
         explainer = ScaleOpening(folder, graph.seed).open()
         list(explainer.explain_many(asked))
     in_memory, renamed = _same_neighbourhoods(explainer, asked)
@@ -152,22 +157,37 @@ def _same_neighbourhoods(
     ), renamed  # fmt: skip
 
 
+def _memory() -> dict[str, int]:
+    """This process's own memory, and its share of mapped files."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    status = dict(line.split(":", 1) for line in lines)
+    names = {"anonymous": "RssAnon", "mapped": "RssFile"}
+    return {name: 1024 * int(status[field].split()[0]) for name, field in names.items()}
+
+
+def _room(folder: Path) -> dict[str, int]:
+    """The bytes of all files of a folder and its folders."""
+    size = 0
+    for file in folder.rglob("*"):
+        with suppress(OSError):  # it may be gone
+            size += file.stat().st_size
+    return {"disk": size}
+
+
 @contextmanager
-def _sampled() -> Iterator[dict[str, list[int]]]:
-    """Sample this process's own memory and its share of mapped files, while the block runs."""
-    seen: dict[str, list[int]] = {"anonymous": [], "mapped": []}
+def _sampled(sample: Callable[[], dict[str, int]], every: float) -> Iterator[dict[str, list[int]]]:
+    """Sample some numbers while the block runs, in a thread, every so many seconds."""
+    seen: dict[str, list[int]] = defaultdict(list)
     over = threading.Event()
 
-    def sample() -> None:
+    def run() -> None:
         while True:
-            lines = Path("/proc/self/status").read_text().splitlines()
-            status = dict(line.split(":", 1) for line in lines)
-            for name, field in (("anonymous", "RssAnon"), ("mapped", "RssFile")):
-                seen[name].append(1024 * int(status[field].split()[0]))
-            if over.wait(0.02):
+            for name, number in sample().items():
+                seen[name].append(number)
+            if over.wait(every):
                 return
 
-    thread = threading.Thread(target=sample)
+    thread = threading.Thread(target=run)
     thread.start()
     try:
         yield seen

@@ -89,7 +89,7 @@ class OneOfMany(Checkpoint):
 
         def encoded() -> tuple[Any, Any]:
             inputs = node_inputs(self.data)
-            edges = self.whole.edges(inputs, dict(self.data.edge_index_dict))
+            edges = self.whole.edges(inputs, dict(self.whole_data.edge_index_dict))
             return self.whole.encode(inputs, edges), edges.first
 
         model: Any = self.model
@@ -242,9 +242,9 @@ def _view(
         splits = _splits(arrays, types, header["given"])
         settings = KnowledgeSettings(**header["settings"])
         report = KnowledgeReport.from_dict(header["report"])
-        data = source if store is None else store.data
+        data = source if store is None else store.frame
         if store is not None and any(held_out_of_graph(split) for split in splits.values()):
-            data, store = store.whole_data(), None  # the links are cut in memory
+            data, store = store.data, None  # the links are cut in memory
         seen = training_graph(data, splits)
     return OneOfMany(
         whole.eval().of_relation(types[0]), types[0], splits[types[0]], report,
