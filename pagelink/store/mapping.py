@@ -15,6 +15,9 @@ from pagelink.store.manifest import Array, Entry, npy_header, read_errors
 # Private pages that are only read are not memory of ours; without this flag the system may count
 # them as such and refuse to map a file that is larger than its memory.
 _NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000 if sys.platform == "linux" else 0)
+# Of a file of this many bytes neighbourhoods are read, here and there: what the system reads ahead
+# of each page would be many times as much.
+_LARGE = 1 << 30
 
 
 def map_array(path: Path, entry: Entry) -> Array:
@@ -32,6 +35,8 @@ def map_array(path: Path, entry: Entry) -> Array:
                 file.fileno(), 0, flags=mmap.MAP_PRIVATE | _NO_RESERVE,
                 prot=mmap.PROT_READ | mmap.PROT_WRITE,
             )  # fmt: skip
+    if hasattr(mmap, "MADV_RANDOM") and len(mapped) >= _LARGE:
+        mapped.madvise(mmap.MADV_RANDOM)
     start = len(npy_header(entry["dtype"], entry["shape"]))
     array: Array = np.frombuffer(mapped, entry["dtype"], offset=start).reshape(entry["shape"])
     return array
