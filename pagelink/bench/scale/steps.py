@@ -176,7 +176,7 @@ def _room(folder: Path) -> dict[str, int]:
 
 @contextmanager
 def _sampled(sample: Callable[[], dict[str, int]], every: float) -> Iterator[dict[str, list[int]]]:
-    """Sample some numbers while the block runs, in a thread, every so many seconds."""
+    """Sample some numbers while the block runs, in a thread; `every` is in seconds."""
     seen: dict[str, list[int]] = defaultdict(list)
     over = threading.Event()
 
