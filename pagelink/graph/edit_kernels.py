@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from pagelink.runtime.kernels import inlined, inner, kernel
-from pagelink.runtime.rooms import grown
+from pagelink.runtime.rooms import first_place, grown
 
 NEW, PLUS, MINUS = 0, 1, -1
 """What an edge is to the sum that it changes."""
@@ -189,7 +189,7 @@ def changed_sums(  # type: ignore[no-untyped-def]
             while start < in_ptr[v + 1]:
                 # 1. The edges of one relation into the node, and which of them are different. Of
                 # very many they are looked up: edges are in order of relation, then source.
-                stop, count = _first(relation, start, in_ptr[v + 1], relation[start] + 1), 0
+                stop, count = first_place(relation, start, in_ptr[v + 1], relation[start] + 1), 0
                 had = before[stop] - before[start]
                 if stop - start > few:
                     if len(other) < 2 * (stop - start):
@@ -246,21 +246,6 @@ def changed_sums(  # type: ignore[no-untyped-def]
 
 
 @inner
-def _first(values, start, stop, least):  # type: ignore[no-untyped-def]
-    """The first place from `start` on, and before `stop`, of a value of at least this, or `stop`.
-
-    Values are in ascending order there.
-    """
-    while start < stop:
-        middle = (start + stop) // 2
-        if values[middle] < least:
-            start = middle + 1
-        else:
-            stop = middle
-    return start
-
-
-@inner
 def _looked_up(start, stop, changes, new, shift, src, graph, changed, other):  # type: ignore[no-untyped-def]
     """Put the edges from start to stop that change or come from a new node into `other`, in order.
 
@@ -272,7 +257,7 @@ def _looked_up(start, stop, changes, new, shift, src, graph, changed, other):  #
             other[count] = e
             count += 1
     for u in new:
-        e = _first(src, start, stop, u - shift)
+        e = first_place(src, start, stop, u - shift)
         while e < stop and src[e] == u - shift:
             if graph[e] and not changed[e]:
                 other[count] = e

@@ -45,17 +45,15 @@ def edges_by_column(graph: TypedGraph, edge_type: EdgeType) -> Longs:
     return found
 
 
-def edge_at(graph: TypedGraph, edge_type: EdgeType, index: int, dst: Node) -> int:
-    """Return the edge of a column; only edges into its target, which is given, are looked at."""
+def fact_of(graph: TypedGraph, edge_type: EdgeType, index: int, dst: Node) -> int:
+    """Return the fact that an edge states, given by its column and its target.
+
+    Only edges into its target are looked at.
+    """
     into = _in_edges(graph, graph.flat_index(*dst))
     relation = graph.edge_types.index(edge_type)
     (stored,) = into[(graph.relation[into] == relation) & (graph.column[into] == index)]
-    return int(stored)
-
-
-def fact_of(graph: TypedGraph, edge_type: EdgeType, index: int, dst: Node) -> int:
-    """Return the fact that an edge states, given by its column and its target."""
-    return int(graph.fact[edge_at(graph, edge_type, index, dst)])
+    return int(graph.fact[stored])
 
 
 def edges_of_relations(graph: TypedGraph, relations: Collection[EdgeType]) -> Bools:

@@ -249,6 +249,7 @@ def _only(alone: ComputationGraphs, wanted: Bools, nodes: Bools | None = None) -
 
 
 def _num_different(values: Ints) -> int:
+    """The number of different values; `np.unique` takes many times as long."""
     return int((np.diff(np.sort(values)) != 0).sum()) + min(len(values), 1)
 
 

@@ -45,7 +45,8 @@ def test_a_store_gives_the_explanations_of_the_graph_in_memory(
     links = [(i, 2 * i + 1) for i in range(25)]
     arguments = (("user", "likes", "item"), Settings(), 3)
     in_memory = PaGELink(model, data, *arguments, threshold=None)
-    from_disk = PaGELink(model, store, *arguments, threshold=None)
+    opened = GraphStore.open(store.folder)
+    from_disk = PaGELink(model, opened, *arguments, threshold=None)
     assert from_disk.receptive_field.num_hops == in_memory.receptive_field.num_hops
     wanted, found = (
         list(explainer.explain_many(links, rank=True, rank_sample=10))
@@ -56,6 +57,7 @@ def test_a_store_gives_the_explanations_of_the_graph_in_memory(
     assert [e.rank for e in found] == [e.rank for e in wanted]
     assert [e.logit for e in found] == pytest.approx([e.logit for e in wanted], abs=1e-5)
     assert str(found[0]) == str(wanted[0])
+    assert "data" not in vars(opened)  # which would read all edges
 
 
 def test_a_model_that_needs_all_nodes_says_so_before_it_starts(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.store_graphs import BUYS, graphs
@@ -61,6 +62,18 @@ def test_pieces_make_the_same_store(data: HeteroData, limit: int, add_reverse: b
         files = {file.name for file in made.folder.iterdir()}
         assert files == {file.name for file in whole.folder.iterdir()}
         type(made).open(made.folder, verify=True)
+
+
+def test_a_relation_that_is_another_one_turned_is_stored_once(tmp_path: Path) -> None:
+    data = HeteroData()
+    data["user"].num_nodes, data["item"].num_nodes = 3, 2
+    data["user", "buys", "item"].edge_index = torch.tensor([[0, 1, 2], [0, 1, 1]])
+    data["user", "sees", "item"].edge_index = torch.tensor([[0, 1, 2], [0, 1, 0]])
+    data["item", "bought_by", "user"].edge_index = torch.tensor([[0, 1, 1], [0, 1, 2]])
+    store = save_store(data, tmp_path / "store")
+    assert store.array("edge_index").tolist() == [[0, 0], [1, 1], [2, 1], [0, 0], [1, 1], [2, 0]]
+    for edge_type in data.edge_types:
+        assert store.data[edge_type].edge_index.tolist() == data[edge_type].edge_index.tolist()
 
 
 FAULTS = [

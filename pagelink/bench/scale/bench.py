@@ -100,7 +100,8 @@ def run_and_print(
     graph = ScaleGraph(nodes or sizes["nodes"], edges or sizes["edges"], seed)
     folder = out / f"scale-{graph.num_nodes}-{graph.num_edges}-{seed}"
     file = out / f"{NAME}.json"
-    kept: dict[str, Any] = json.loads(file.read_text("utf-8"))["sizes"] if file.exists() else {}
+    before = json.loads(file.read_text("utf-8")) if file.exists() else {}
+    kept: dict[str, Any] = before.get("sizes", {})
     size = f"{graph.num_nodes:,} nodes, {graph.num_edges:,} edges"
     results: dict[str, Any] = kept.setdefault(size, {})
 

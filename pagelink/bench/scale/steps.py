@@ -181,11 +181,11 @@ def _sampled(sample: Callable[[], dict[str, int]], every: float) -> Iterator[dic
     over = threading.Event()
 
     def run() -> None:
-        while True:
+        is_over = False
+        while not is_over:
+            is_over = over.wait(every)  # one more sample when it is
             for name, number in sample().items():
                 seen[name].append(number)
-            if over.wait(every):
-                return
 
     thread = threading.Thread(target=run)
     thread.start()

@@ -43,7 +43,7 @@ def test_a_tiny_run_measures_what_the_full_one_does(
     results = run_and_print(tmp_path, parts, Console(quiet=True), quick=True)
     assert results["build"]["edges"] == pytest.approx(2 * QUICK["edges"], rel=0.01)
     assert results["worker"]["same_logits"]
-    assert results["build"]["peak_disk_gb"] > 0
+    assert results["build"]["peak_disk_gb"] >= results["build"]["disk_gb"] > 0
     assert all(each["paths"] >= 1 for each in results["cold"].values())
     assert results["engines"]["2"]["rate"] > 0
     assert 0 <= results["engines"]["2"]["overhead"] < 1
